@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The whole contract of a CPU. arch/x86_64/ and arch/aarch64/ hold the same file names; the build
+/// puts one of them on the include path. Code outside arch/ asks by meaning and never by name.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "memleax/error.hpp"
+#include "memleax/types.hpp"
+
+#include "arch_registers.hpp" // struct Registers, kDwarfRegisterCount, kBreakpointBytes, ...
+
+namespace memleax::arch {
+
+// ---- Registers (the struct itself is what PTRACE_GETREGSET NT_PRSTATUS gives) ------------------
+
+[[nodiscard]] CodeAddr pc(const Registers& regs);
+void set_pc(Registers& regs, CodeAddr pc);
+[[nodiscard]] RemoteAddr sp(const Registers& regs);
+void set_sp(Registers& regs, RemoteAddr sp);
+/// The n-th (from 0) integer or pointer argument, at a function's first instruction.
+[[nodiscard]] std::uint64_t argument(const Registers& regs, unsigned n);
+/// The integer or pointer result, just after a function has returned.
+[[nodiscard]] std::uint64_t return_value(const Registers& regs);
+/// The register that DWARF numbers so (psABI table of DWARF register numbers); 0 for those not kept.
+[[nodiscard]] std::uint64_t dwarf_register(const Registers& regs, unsigned number);
+
+// ---- Calls --------------------------------------------------------------------------------------
+
+/// At a function's first instruction: the return address if it is in a register (arm64's x30),
+/// nothing if it is the word on top of the stack (x86_64).
+[[nodiscard]] std::optional<CodeAddr> return_address_in_register(const Registers& regs);
+/// At a function's first instruction: the stack pointer that the caller will see after the return.
+[[nodiscard]] RemoteAddr sp_after_return(const Registers& regs);
+
+// ---- Breakpoints --------------------------------------------------------------------------------
+
+/// After a breakpoint instruction was executed: where it stands (x86_64: pc - 1; arm64: pc).
+[[nodiscard]] CodeAddr executed_breakpoint(const Registers& regs);
+
+// ---- Remote system calls ------------------------------------------------------------------------
+
+/// Was the thread inside a system call when it stopped? Then the kernel may yet restart it.
+[[nodiscard]] bool in_system_call(const Registers& regs);
+/// Makes the thread's next instruction, which must be kSyscallBytes, perform this call, and keeps
+/// the kernel from "restarting" the call that the thread was interrupted in.
+void prepare_system_call(Registers& regs, CodeAddr instruction, long number,
+                         std::span<const std::uint64_t> arguments);
+/// The result of the call: negative values down to -4095 are errno.
+[[nodiscard]] long system_call_result(const Registers& regs);
+
+// ---- Signal frames (what the kernel pushes before a handler runs) --------------------------------
+
+/// Do these bytes begin the code that a signal handler returns to (rt_sigreturn)? For C libraries
+/// whose restorer has no unwind table.
+[[nodiscard]] bool is_signal_return_code(std::span<const std::byte> code);
+/// Size of the part of the frame that holds the interrupted registers, from sp on at the restorer.
+inline constexpr std::size_t kSignalFrameBytes = kSignalFrameSize;
+/// The interrupted context's registers out of a frame that was read from sp on; nothing if short.
+[[nodiscard]] std::optional<Registers> registers_from_signal_frame(std::span<const std::byte> frame);
+
+// ---- Displaced instructions ---------------------------------------------------------------------
+
+/// A place within a slot at which a thread can be seen, and what the same moment looks like in the
+/// original code: pc == original, sp == sp + sp_adjust.
+struct SlotPoint {
+    std::uint8_t offset = 0; ///< from the slot's start
+    CodeAddr original;
+    std::int8_t sp_adjust = 0;
+};
+
+/// An instruction moved out of line: what it is there, and how to find the way back.
+struct DisplacedInstruction {
+    std::vector<std::uint8_t> code;   ///< at most kSlotBytes: the instruction(s), then the jump back
+    std::uint8_t original_length = 0; ///< bytes of the instruction in the original code
+    std::vector<SlotPoint> points;    ///< every instruction boundary within `code`, in order
+};
+
+/// Relocates the first instruction of `bytes`, which stands at `from`, so that it has the same
+/// effect when executed at `slot`. Pure: bytes in, bytes out. Fails with a reason for what cannot be
+/// moved (an operand out of reach, an instruction that reads its own pc in a way we do not know).
+[[nodiscard]] Result<DisplacedInstruction> displace(CodeAddr from, std::span<const std::uint8_t> bytes,
+                                                    CodeAddr slot);
+
+/// How far a slot may be from the instruction that it holds.
+inline constexpr std::uint64_t kSlotReach = kDisplacedReach;
+
+} // namespace memleax::arch

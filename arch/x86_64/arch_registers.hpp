@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// x86_64: the register set and the constants of arch.hpp. Include arch.hpp instead.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <sys/user.h>
+
+namespace memleax::arch {
+
+/// As the kernel lays it out (arch/x86/include/asm/user_64.h).
+using Registers = ::user_regs_struct;
+
+inline constexpr const char* kName = "x86_64";
+/// ELF e_machine and class of the programs that we can watch: EM_X86_64, ELFCLASS64.
+inline constexpr std::uint16_t kElfMachine = 62;
+
+/// Register numbers 0 to 15 are rax rdx rcx rbx rsi rdi rbp rsp r8..r15, 16 is the return address
+/// (System V ABI, AMD64 supplement, figure 3.36).
+inline constexpr unsigned kDwarfRegisterCount = 17;
+inline constexpr unsigned kDwarfStackPointer = 7;
+inline constexpr unsigned kDwarfFramePointer = 6;
+inline constexpr unsigned kDwarfReturnAddress = 16;
+
+/// int3
+inline constexpr std::array<std::uint8_t, 1> kBreakpointBytes{0xcc};
+/// syscall
+inline constexpr std::array<std::uint8_t, 2> kSyscallBytes{0x0f, 0x05};
+/// x86 instructions have at most 15 bytes.
+inline constexpr std::size_t kMaxInstructionBytes = 15;
+/// Room for a relocated call through memory and two absolute jumps.
+inline constexpr std::size_t kSlotBytes = 64;
+/// RIP-relative operands reach 2 GiB; less a page of margin.
+inline constexpr std::uint64_t kDisplacedReach = (1ULL << 31) - 4096;
+/// struct ucontext up to and including the general registers: uc_flags, uc_link, uc_stack (40
+/// bytes), then gregs[23].
+inline constexpr std::size_t kSignalFrameSize = 40 + 23 * 8;
+
+} // namespace memleax::arch

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// What an engine tells the tracker: the seam between the layers that know about processes and
+/// those that can be tested with a list of events.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "memleax/types.hpp"
+
+namespace memleax {
+
+/// realloc is one call and one count, but two moments: the old block may be handed to another
+/// thread by the allocator *before* realloc returns to its caller, so the tracker must stop taking
+/// it for live when the call begins, and can only know at the return whether it succeeded.
+enum class EventKind : std::uint8_t {
+    alloc,         ///< a block began: address, size, stack
+    free,          ///< a block ends: address; sent at the call's entry, before anybody can get the
+                   ///< address anew. `stack` only if EventSink::wants_free_stack said so
+    failed_alloc,  ///< an allocation returned null: size, stack
+    realloc_begin, ///< `tid` called realloc on old_address (never null)
+    realloc_end,   ///< `tid`'s realloc succeeded: the block at old_address ended, the one at
+                   ///< address (size, stack) began; the two addresses may be equal
+    realloc_free,  ///< `tid`'s realloc(old_address, 0) ended the block and returned null
+    realloc_failed ///< `tid`'s realloc failed or was abandoned: old_address is live as before
+};
+
+/// One event, with its own time, so that an engine may deliver late (but in order for each address).
+struct AllocationEvent {
+    EventKind kind{};
+    Tid tid;
+    RemoteAddr address;     ///< the new block, or the one that is freed
+    std::uint64_t size = 0; ///< bytes that the program asked for
+    RemoteAddr old_address; ///< realloc_* only
+    StackId stack = kNoStack;
+    MonotonicNs time;
+};
+
+/// Why a recorded stack has no further frames.
+enum class StackEnd : std::uint8_t {
+    outermost,      ///< the thread's first function was reached: the stack is whole
+    limit,          ///< the backtrace limit was reached
+    no_rule,        ///< no unwind table covers the pc, and frame pointers did not help
+    bad_memory,     ///< the stack, or what a rule refers to, could not be read
+    not_code,       ///< a return address is not in executable memory
+    not_increasing, ///< the caller's frame would not be further out: the stack is broken or loops
+    bad_rule        ///< an unwind row could not be evaluated
+};
+
+/// A text for reports: "backtrace limit", "no unwind information", ...
+const char* describe(StackEnd end);
+
+/// Where an engine sends what it saw. Called from the engine's thread only.
+class EventSink {
+  public:
+    virtual ~EventSink() = default;
+    /// The id of this stack, innermost frame first; equal stacks get equal ids.
+    virtual StackId intern(std::span<const FrameAddress> frames, StackEnd end) = 0;
+    virtual void on_event(const AllocationEvent& event) = 0;
+    /// Should the free of this address come with its stack? True only for suspects (an address that
+    /// was freed already), so that the usual free costs no unwinding.
+    virtual bool wants_free_stack(RemoteAddr address) = 0;
+    /// The code in this range is gone (dlclose) and may be followed by other code: a stack through
+    /// it that is seen from now on is a different stack.
+    virtual void on_code_gone(AddrRange range) = 0;
+};
+
+} // namespace memleax

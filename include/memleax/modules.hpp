@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The modules (program, shared libraries, vDSO) of a process, now and in the past.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "memleax/elf_image.hpp"
+#include "memleax/error.hpp"
+#include "memleax/memory.hpp"
+#include "memleax/types.hpp"
+
+namespace memleax {
+
+/// One line of /proc/PID/maps (proc_pid_maps(5)).
+struct Mapping {
+    AddrRange range;
+    bool readable = false;
+    bool writable = false;
+    bool executable = false;
+    bool shared = false;
+    FileOffset offset;
+    std::uint64_t device = 0; ///< makedev(major, minor)
+    std::uint64_t inode = 0;
+    std::string path;     ///< as the target names it, with "\012" turned back into newline; "" if anonymous
+    bool deleted = false; ///< the kernel appended " (deleted)", which is not part of `path`
+};
+
+/// Parses the text of a maps file. Lines that are not understood are left out.
+std::vector<Mapping> parse_maps(std::string_view text);
+
+/// Reads and parses /proc/PID/maps.
+Result<std::vector<Mapping>> read_maps(Tid pid);
+
+/// Counts changes of a process's module list; a (pc, generation) pair names one piece of code for ever.
+using Generation = std::uint32_t;
+
+/// A file mapped into the target with at least one executable mapping.
+struct Module {
+    std::string path;          ///< as the target names it ("[vdso]" for the vDSO)
+    std::string name;          ///< last component of the path
+    AddrRange range;           ///< from its first to its last mapping
+    std::vector<AddrRange> executable; ///< its executable mappings, ascending
+    std::uint64_t load_bias = 0;       ///< runtime address - ElfAddr
+    std::uint64_t device = 0;
+    std::uint64_t inode = 0;
+    std::shared_ptr<ElfImage> image; ///< null if the file could not be had
+    std::string problem;             ///< why image is null, for the user
+    Generation loaded = 0;           ///< first generation in which it was seen
+    std::optional<Generation> unloaded; ///< first generation in which it was gone
+
+    [[nodiscard]] ElfAddr to_elf(CodeAddr pc) const { return ElfAddr(pc.value() - load_bias); }
+    [[nodiscard]] CodeAddr to_runtime(ElfAddr a) const { return CodeAddr(a.value() + load_bias); }
+};
+
+/// What one look at the process changed.
+struct ModuleChanges {
+    std::vector<std::shared_ptr<const Module>> added;
+    std::vector<std::shared_ptr<const Module>> removed;
+};
+
+/// The list of modules. Not thread-safe, but Module objects never change after they have been
+/// published except for `unloaded`, and snapshots (`all()`) may be handed to other threads.
+class ModuleMap {
+  public:
+    /// `memory` (for the vDSO) must outlive the map.
+    ModuleMap(Tid pid, MemoryReader& memory);
+
+    /// Reads /proc/PID/maps anew and opens the files of new modules: through /proc/PID/map_files
+    /// where we may (right even when the file was deleted, replaced, or is in another mount
+    /// namespace), else through /proc/PID/root + path, with device and inode compared. Does nothing
+    /// but bookkeeping for modules that stayed. Gone modules are kept, with `unloaded` set.
+    Result<ModuleChanges> refresh();
+
+    /// The module whose executable mapping holds this pc now; null for anonymous code or none.
+    [[nodiscard]] const Module* find(CodeAddr pc) const;
+    /// Is there any executable mapping (a module's or anonymous, as JIT code) at this pc, as of the
+    /// last refresh?
+    [[nodiscard]] bool is_executable(CodeAddr pc) const;
+    /// All mappings as of the last refresh, ascending.
+    [[nodiscard]] const std::vector<Mapping>& mappings() const { return mappings_; }
+    /// Every module ever seen, in order of appearance.
+    [[nodiscard]] const std::vector<std::shared_ptr<Module>>& all() const { return all_; }
+    /// The program's own module; null before the first refresh.
+    [[nodiscard]] const Module* main() const { return main_.get(); }
+    [[nodiscard]] Generation generation() const { return generation_; }
+
+  private:
+    struct CodeRange {
+        AddrRange range;
+        Module* module = nullptr; ///< null: anonymous
+    };
+    [[nodiscard]] std::shared_ptr<Module> make_module(std::vector<Mapping> mappings);
+
+    Tid pid_;
+    MemoryReader& memory_;
+    std::vector<Mapping> mappings_;
+    std::vector<std::shared_ptr<Module>> all_;
+    std::vector<std::shared_ptr<Module>> current_;
+    std::shared_ptr<Module> main_;
+    std::vector<CodeRange> code_; ///< ascending, for find()
+    Generation generation_ = 0;
+};
+
+} // namespace memleax

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// From a frame's address to names that a person knows: function, file, line, inlined frames.
+/// Never called in the trap path.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "memleax/modules.hpp"
+#include "memleax/types.hpp"
+
+namespace memleax {
+
+/// One line of a backtrace. A machine frame with inlined calls gives several, innermost first.
+struct SourceFrame {
+    CodeAddr pc;          ///< as in the stack (a return address for outer frames)
+    std::string module;   ///< last component of the module's path; "" if the pc is in none
+    std::string function; ///< demangled; "" if unknown
+    std::optional<std::uint64_t> offset; ///< pc - start of the function; absent for inlined frames
+    std::string file;     ///< as the compiler recorded it; "" if unknown
+    unsigned line = 0;    ///< 0 if unknown
+    bool inlined = false; ///< this function was inlined into the next frame
+};
+
+/// "_ZN3FooC1Ev" to "Foo::Foo()": C++, Rust (legacy and v0) and D by libiberty. Other names pass.
+std::string demangle(const std::string& name);
+
+/// Opens debug information lazily and keeps it; results are cached by (module, address). Has its own
+/// libdw sessions, so it may run in another thread than the ModuleMap and the unwinder.
+class Symbolizer {
+  public:
+    struct Options {
+        std::string main_debug_file; ///< -d FILE: debug information of the program itself; "" if none
+    };
+    explicit Symbolizer(Options options);
+    ~Symbolizer();
+    Symbolizer(const Symbolizer&) = delete;
+    Symbolizer& operator=(const Symbolizer&) = delete;
+
+    /// Is this file usable as debug information at all? Called before the attach, for -d.
+    static Result<void> check_debug_file(const std::string& path);
+
+    /// Makes the modules known, with their history; call again when there are new ones. `main` is the
+    /// program's own.
+    void set_modules(std::vector<std::shared_ptr<const Module>> modules, const Module* main);
+
+    /// At least one frame, at most a few dozen (inlined calls). `generation` is the module list's
+    /// when the stack was recorded: names survive dlclose.
+    const std::vector<SourceFrame>& resolve(FrameAddress frame, Generation generation);
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+} // namespace memleax

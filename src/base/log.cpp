@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/log.hpp"
+
+#include <atomic>
+#include <unistd.h>
+
+namespace memleax {
+
+namespace {
+std::atomic<LogLevel> threshold{LogLevel::info};
+} // namespace
+
+void set_log_level(LogLevel level) {
+    threshold.store(level, std::memory_order_relaxed);
+}
+
+bool log_enabled(LogLevel level) {
+    return level <= threshold.load(std::memory_order_relaxed);
+}
+
+void log_line(LogLevel level, std::string_view text) {
+    if (!log_enabled(level)) {
+        return;
+    }
+    static constexpr std::string_view prefixes[] = {"memleax: error: ", "memleax: warning: ",
+                                                    "memleax: ", "memleax: debug: "};
+    std::string line(prefixes[static_cast<int>(level)]);
+    line += text;
+    line += '\n';
+    // A closed stderr (the terminal went away) must not keep us from restoring the target.
+    [[maybe_unused]] const auto ignored = write(STDERR_FILENO, line.data(), line.size());
+}
+
+} // namespace memleax
