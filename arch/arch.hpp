@@ -28,7 +28,8 @@ void set_sp(Registers& regs, RemoteAddr sp);
 [[nodiscard]] std::uint64_t argument(const Registers& regs, unsigned n);
 /// The integer or pointer result, just after a function has returned.
 [[nodiscard]] std::uint64_t return_value(const Registers& regs);
-/// The register that DWARF numbers so (psABI table of DWARF register numbers); 0 for those not kept.
+/// The register that DWARF numbers so (psABI table of DWARF register numbers); 0 for those not
+/// kept.
 [[nodiscard]] std::uint64_t dwarf_register(const Registers& regs, unsigned number);
 
 // ---- Calls --------------------------------------------------------------------------------------
@@ -44,6 +45,9 @@ void set_sp(Registers& regs, RemoteAddr sp);
 /// After a breakpoint instruction was executed: where it stands (x86_64: pc - 1; arm64: pc).
 [[nodiscard]] CodeAddr executed_breakpoint(const Registers& regs);
 
+/// Is this the si_code that the kernel gives to the SIGTRAP of a breakpoint instruction?
+[[nodiscard]] bool is_breakpoint_signal_code(int si_code);
+
 // ---- Remote system calls ------------------------------------------------------------------------
 
 /// Was the thread inside a system call when it stopped? Then the kernel may yet restart it.
@@ -55,7 +59,8 @@ void prepare_system_call(Registers& regs, CodeAddr instruction, long number,
 /// The result of the call: negative values down to -4095 are errno.
 [[nodiscard]] long system_call_result(const Registers& regs);
 
-// ---- Signal frames (what the kernel pushes before a handler runs) --------------------------------
+// ---- Signal frames (what the kernel pushes before a handler runs)
+// --------------------------------
 
 /// Do these bytes begin the code that a signal handler returns to (rt_sigreturn)? For C libraries
 /// whose restorer has no unwind table.
@@ -63,7 +68,23 @@ void prepare_system_call(Registers& regs, CodeAddr instruction, long number,
 /// Size of the part of the frame that holds the interrupted registers, from sp on at the restorer.
 inline constexpr std::size_t kSignalFrameBytes = kSignalFrameSize;
 /// The interrupted context's registers out of a frame that was read from sp on; nothing if short.
-[[nodiscard]] std::optional<Registers> registers_from_signal_frame(std::span<const std::byte> frame);
+[[nodiscard]] std::optional<Registers>
+registers_from_signal_frame(std::span<const std::byte> frame);
+
+// ---- Frames without unwind tables ---------------------------------------------------------------
+
+/// What to read around a pc for the next function: bytes before it and from it on.
+inline constexpr std::size_t kCodeBefore = 8;
+inline constexpr std::size_t kCodeAt = 16;
+/// At an instruction that no unwind table covers: CFA - sp if the instruction itself tells it
+/// (a function's first ones, before it has its frame pointer; its return; linkage stubs), with the
+/// caller's frame pointer still in its register. Nothing: a frame pointer, if any, is in place.
+/// `before` ends, and `at` begins, at the pc; both may be short.
+[[nodiscard]] std::optional<std::int32_t>
+cfa_offset_without_tables(std::span<const std::byte> before, std::span<const std::byte> at);
+/// In a frame that keeps a frame pointer: CFA - fp; the caller's fp is at fp, the return address is
+/// the word before the CFA (x86_64) or behind the saved fp (arm64): at fp + 8 for both.
+inline constexpr std::int32_t kFramePointerCfaOffset = 16;
 
 // ---- Displaced instructions ---------------------------------------------------------------------
 
@@ -77,16 +98,17 @@ struct SlotPoint {
 
 /// An instruction moved out of line: what it is there, and how to find the way back.
 struct DisplacedInstruction {
-    std::vector<std::uint8_t> code;   ///< at most kSlotBytes: the instruction(s), then the jump back
+    std::vector<std::uint8_t> code; ///< at most kSlotBytes: the instruction(s), then the jump back
     std::uint8_t original_length = 0; ///< bytes of the instruction in the original code
     std::vector<SlotPoint> points;    ///< every instruction boundary within `code`, in order
 };
 
 /// Relocates the first instruction of `bytes`, which stands at `from`, so that it has the same
-/// effect when executed at `slot`. Pure: bytes in, bytes out. Fails with a reason for what cannot be
-/// moved (an operand out of reach, an instruction that reads its own pc in a way we do not know).
-[[nodiscard]] Result<DisplacedInstruction> displace(CodeAddr from, std::span<const std::uint8_t> bytes,
-                                                    CodeAddr slot);
+/// effect when executed at `slot`. Pure: bytes in, bytes out. Fails with a reason for what cannot
+/// be moved (an operand out of reach, an instruction that reads its own pc in a way we do not
+/// know).
+[[nodiscard]] Result<DisplacedInstruction>
+displace(CodeAddr from, std::span<const std::uint8_t> bytes, CodeAddr slot);
 
 /// How far a slot may be from the instruction that it holds.
 inline constexpr std::uint64_t kSlotReach = kDisplacedReach;

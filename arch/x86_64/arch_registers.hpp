@@ -24,6 +24,11 @@ inline constexpr unsigned kDwarfStackPointer = 7;
 inline constexpr unsigned kDwarfFramePointer = 6;
 inline constexpr unsigned kDwarfReturnAddress = 16;
 
+/// Where PTRACE_POKEUSER finds the pc in struct user; -1 where the kernel has no such request.
+inline constexpr long kPcUserOffset = offsetof(struct ::user, regs.rip);
+/// Every instruction starts at a multiple of this.
+inline constexpr std::size_t kInstructionAlignment = 1;
+
 /// int3
 inline constexpr std::array<std::uint8_t, 1> kBreakpointBytes{0xcc};
 /// syscall

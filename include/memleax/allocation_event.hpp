@@ -63,6 +63,8 @@ class EventSink {
     /// The code in this range is gone (dlclose) and may be followed by other code: a stack through
     /// it that is seen from now on is a different stack.
     virtual void on_code_gone(AddrRange range) = 0;
+    /// The address space is gone (exec), and every block with it: none of them leaked.
+    virtual void on_memory_gone(MonotonicNs /*time*/) {}
 };
 
 } // namespace memleax

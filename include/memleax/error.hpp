@@ -33,7 +33,8 @@ class Error {
 /// A value or an Error. Our own: clang 14 with libstdc++ 12 has no std::expected.
 template <class T> class [[nodiscard]] Result {
   public:
-    Result(T value) : state_(std::in_place_index<0>, std::move(value)) {} // NOLINT(google-explicit-constructor)
+    Result(T value)
+        : state_(std::in_place_index<0>, std::move(value)) {} // NOLINT(google-explicit-constructor)
     Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {} // NOLINT
 
     [[nodiscard]] bool ok() const { return state_.index() == 0; }
@@ -71,6 +72,5 @@ template <> class [[nodiscard]] Result<void> {
 
 /// A broken invariant of ours. Stays on in release builds.
 #define MEMLEAX_ASSERT(expression)                                                                 \
-    (static_cast<bool>(expression)                                                                 \
-         ? static_cast<void>(0)                                                                    \
-         : ::memleax::assertion_failed(#expression, __FILE__, __LINE__))
+    (static_cast<bool>(expression) ? static_cast<void>(0)                                          \
+                                   : ::memleax::assertion_failed(#expression, __FILE__, __LINE__))

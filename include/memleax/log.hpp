@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// Diagnostics: one line each on stderr, "memleax: ..." ; reports go elsewhere. Safe from any thread.
+/// Diagnostics: one line each on stderr, "memleax: ..." ; reports go elsewhere. Safe from any
+/// thread.
 #pragma once
 
 #include <string>
@@ -17,12 +18,10 @@ void set_log_level(LogLevel level);
 /// Writes one line with a single write(2).
 void log_line(LogLevel level, std::string_view text);
 
-template <class... Args>
-void log_error(fmt::format_string<Args...> format, Args&&... args) {
+template <class... Args> void log_error(fmt::format_string<Args...> format, Args&&... args) {
     log_line(LogLevel::error, fmt::format(format, std::forward<Args>(args)...));
 }
-template <class... Args>
-void log_warning(fmt::format_string<Args...> format, Args&&... args) {
+template <class... Args> void log_warning(fmt::format_string<Args...> format, Args&&... args) {
     if (log_enabled(LogLevel::warning)) {
         log_line(LogLevel::warning, fmt::format(format, std::forward<Args>(args)...));
     }

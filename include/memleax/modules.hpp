@@ -75,6 +75,10 @@ class ModuleMap {
     /// but bookkeeping for modules that stayed. Gone modules are kept, with `unloaded` set.
     Result<ModuleChanges> refresh();
 
+    /// The address space was replaced (exec): the next refresh() finds all modules new, also where
+    /// they look the same.
+    void forget_all();
+
     /// The module whose executable mapping holds this pc now; null for anonymous code or none.
     [[nodiscard]] const Module* find(CodeAddr pc) const;
     /// Is there any executable mapping (a module's or anonymous, as JIT code) at this pc, as of the

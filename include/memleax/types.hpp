@@ -34,7 +34,8 @@ using StackId = Strong<struct StackIdTag, std::uint32_t>;
 using BlockId = Strong<struct BlockIdTag, std::uint32_t>;
 /// Byte offset in a file.
 using FileOffset = Strong<struct FileOffsetTag, std::uint64_t>;
-/// An address as an ELF file's program headers give it (p_vaddr); runtime address = this + load bias.
+/// An address as an ELF file's program headers give it (p_vaddr); runtime address = this + load
+/// bias.
 using ElfAddr = Strong<struct ElfAddrTag, std::uint64_t>;
 /// Nanoseconds of CLOCK_MONOTONIC.
 using MonotonicNs = Strong<struct MonotonicNsTag, std::int64_t>;
@@ -81,8 +82,8 @@ struct AddrRange {
 
 /// One frame's program counter. In an outer frame it is a return address, which belongs to the call
 /// *before* it (a noreturn call may be the last instruction of its function, so the return address
-/// can lie in the next one); in the innermost frame, and in one that a signal interrupted, it is the
-/// pc itself. This type owns that "minus one"; nobody else subtracts.
+/// can lie in the next one); in the innermost frame, and in one that a signal interrupted, it is
+/// the pc itself. This type owns that "minus one"; nobody else subtracts.
 class FrameAddress {
   public:
     constexpr FrameAddress() = default;
@@ -104,7 +105,8 @@ class FrameAddress {
 
   private:
     constexpr explicit FrameAddress(std::uint64_t bits) : bits_(bits) {}
-    // User addresses have at most 57 bits (x86_64 with LA57; arm64 at most 52), so the top bit is free.
+    // User addresses have at most 57 bits (x86_64 with LA57; arm64 at most 52), so the top bit is
+    // free.
     static constexpr std::uint64_t kReturnBit = 1ULL << 63;
     static constexpr std::uint64_t kPcMask = ~kReturnBit;
     std::uint64_t bits_ = 0;

@@ -22,8 +22,8 @@ void log_line(LogLevel level, std::string_view text) {
     if (!log_enabled(level)) {
         return;
     }
-    static constexpr std::string_view prefixes[] = {"memleax: error: ", "memleax: warning: ",
-                                                    "memleax: ", "memleax: debug: "};
+    static constexpr std::string_view prefixes[] = {
+        "memleax: error: ", "memleax: warning: ", "memleax: ", "memleax: debug: "};
     std::string line(prefixes[static_cast<int>(level)]);
     line += text;
     line += '\n';

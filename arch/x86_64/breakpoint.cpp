@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <csignal>
+
+#include "arch.hpp"
+
+namespace memleax::arch {
+
+bool is_breakpoint_signal_code(int si_code) {
+    // arch/x86/kernel/traps.c, do_int3_user: do_trap(X86_TRAP_BP, SIGTRAP, "int3", regs, 0, 0,
+    // NULL), which sends it by force_sig: SI_KERNEL.
+    return si_code == SI_KERNEL;
+}
+
+} // namespace memleax::arch

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Registers by meaning: System V ABI, AMD64 supplement, sections 3.2 (calls) and A.2 (system calls).
+#include "arch.hpp"
+
+namespace memleax::arch {
+
+CodeAddr pc(const Registers& regs) {
+    return CodeAddr(regs.rip);
+}
+
+void set_pc(Registers& regs, CodeAddr pc) {
+    regs.rip = pc.value();
+}
+
+RemoteAddr sp(const Registers& regs) {
+    return RemoteAddr(regs.rsp);
+}
+
+void set_sp(Registers& regs, RemoteAddr sp) {
+    regs.rsp = sp.value();
+}
+
+std::uint64_t argument(const Registers& regs, unsigned n) {
+    const std::uint64_t arguments[] = {regs.rdi, regs.rsi, regs.rdx, regs.rcx, regs.r8, regs.r9};
+    MEMLEAX_ASSERT(n < std::size(arguments)); // further ones are on the stack
+    return arguments[n];
+}
+
+std::uint64_t return_value(const Registers& regs) {
+    return regs.rax;
+}
+
+std::uint64_t dwarf_register(const Registers& regs, unsigned number) {
+    const std::uint64_t in_dwarf_order[] = {regs.rax, regs.rdx, regs.rcx, regs.rbx, regs.rsi,
+                                            regs.rdi, regs.rbp, regs.rsp, regs.r8,  regs.r9,
+                                            regs.r10, regs.r11, regs.r12, regs.r13, regs.r14,
+                                            regs.r15, regs.rip};
+    static_assert(std::size(in_dwarf_order) == kDwarfRegisterCount);
+    return number < kDwarfRegisterCount ? in_dwarf_order[number] : 0;
+}
+
+std::optional<CodeAddr> return_address_in_register(const Registers& /*regs*/) {
+    return std::nullopt; // `call` pushes it
+}
+
+RemoteAddr sp_after_return(const Registers& regs) {
+    return RemoteAddr(regs.rsp) + 8; // `ret` pops the return address
+}
+
+CodeAddr executed_breakpoint(const Registers& regs) {
+    return CodeAddr(regs.rip) - static_cast<std::int64_t>(kBreakpointBytes.size());
+}
+
+bool in_system_call(const Registers& regs) {
+    // The kernel keeps the call's number here, and -1 when the thread came in by anything else.
+    return static_cast<std::int64_t>(regs.orig_rax) >= 0;
+}
+
+void prepare_system_call(Registers& regs, CodeAddr instruction, long number,
+                         std::span<const std::uint64_t> arguments) {
+    MEMLEAX_ASSERT(arguments.size() <= 6);
+    decltype(&regs.rdi) const places[] = {&regs.rdi, &regs.rsi, &regs.rdx,
+                                          &regs.r10, &regs.r8,  &regs.r9};
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        *places[i] = arguments[i];
+    }
+    regs.rip = instruction.value();
+    regs.rax = static_cast<std::uint64_t>(number);
+    // With orig_rax >= 0 and rax == -ERESTART*, arch_do_signal_or_restart() (kernel,
+    // arch/x86/kernel/signal.c) would step rip back by 2 and load rax anew when the thread resumes.
+    regs.orig_rax = static_cast<std::uint64_t>(-1);
+}
+
+long system_call_result(const Registers& regs) {
+    return static_cast<long>(regs.rax);
+}
+
+} // namespace memleax::arch

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// What /proc tells about a process or thread without touching it (proc(5)).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "memleax/error.hpp"
+#include "memleax/types.hpp"
+
+namespace memleax {
+
+/// Fields of /proc/PID/status and /proc/PID/stat.
+struct ProcessInfo {
+    std::string comm;
+    char state = '?'; ///< R S D T t Z X I
+    Tid tgid;
+    Tid tracer; ///< 0: nobody
+    unsigned uid = 0;
+    bool kernel_thread = false;
+    std::uint64_t blocked_signals = 0; ///< bit n-1 for signal n
+    std::uint64_t ignored_signals = 0;
+    std::uint64_t caught_signals = 0;
+};
+
+/// Nothing if there is no such process or thread (any more).
+std::optional<ProcessInfo> try_read_process_info(Tid tid);
+
+/// What a thread does in the kernel.
+struct KernelState {
+    char state = '?';
+    /// The system call in which it is blocked; nothing if it runs, or is blocked for another
+    /// reason.
+    std::optional<long> system_call;
+    CodeAddr pc; ///< where it will go on in user space; 0 if it runs
+    RemoteAddr sp;
+};
+
+/// From /proc/TID/stat and /proc/TID/syscall; nothing if the thread is gone.
+std::optional<KernelState> try_read_kernel_state(Tid pid, Tid tid);
+
+/// The ids in /proc/PID/task, empty if the process is gone.
+std::vector<Tid> list_threads(Tid pid);
+
+/// Is `tid` a thread of process `pid` at this moment?
+bool is_thread_of(Tid pid, Tid tid);
+
+/// The path that /proc/PID/exe points to, without the " (deleted)" of a removed file.
+std::string executable_path(Tid pid);
+
+/// Finds what would keep us from watching this process, before anything is touched: no such
+/// process, ourselves, a kernel thread, a zombie, a thread instead of a process, traced already, a
+/// foreign architecture, no permission to look at it. Each with a sentence that says so.
+Result<ProcessInfo> check_watchable(Tid pid);
+
+/// Why PTRACE_SEIZE failed with this errno: which setting forbids it, and what to do about it.
+Error explain_seize_failure(Tid pid, int errnum);
+
+/// The wording for a value of /proc/sys/kernel/yama/ptrace_scope (Yama.rst), empty if it forbids
+/// nothing to a process without privileges that watches another of its own user.
+std::string yama_advice(int ptrace_scope);
+
+} // namespace memleax

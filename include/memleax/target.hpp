@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The process that is watched: its threads, their stops, their registers. The only place that
+/// calls ptrace and waitpid.
+#pragma once
+
+#include <csignal>
+#include <deque>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+
+#include "arch.hpp"
+#include "memleax/error.hpp"
+#include "memleax/remote_memory.hpp"
+#include "memleax/stop_event.hpp"
+#include "memleax/types.hpp"
+
+namespace memleax {
+
+/// A thread that we trace.
+struct TracedThread {
+    enum class State {
+        running,  ///< or asleep in the kernel
+        stopped,  ///< in a ptrace-stop that has been reported to us
+        listening ///< in a group-stop, kept there by PTRACE_LISTEN
+    };
+    State state = State::running;
+    int stop_signal = 0; ///< of a signal-delivery-stop: what it is about to get; 0 otherwise
+    bool is_child_process = false; ///< a vfork-like child, which shares the target's memory
+};
+
+/// Attached to all threads of one process, by PTRACE_SEIZE (never PTRACE_ATTACH: it sends SIGSTOP).
+/// Seizing stops nobody.
+///
+/// Everything happens in the thread that made it (ptrace is bound to the tracer *thread*). When
+/// that thread ends the kernel lets go of what is still seized, without a stop for threads that run
+/// or sleep; the owner uses this to leave sleepers undisturbed.
+///
+/// A thread that has gone is no error: calls about it do nothing and return false, and its
+/// ThreadGone event comes or has come.
+class Target {
+  public:
+    /// Seizes a running process. check_watchable() comes before.
+    static Result<std::unique_ptr<Target>> seize(Tid pid);
+    /// Starts a program (execvp, with the caller's environment) and seizes it at its exec: the
+    /// process stands at the new program's first instruction, and next_event() gives a QuietStop.
+    /// `mask`: the signal mask that the program starts with.
+    static Result<std::unique_ptr<Target>> launch(const std::vector<std::string>& command,
+                                                  const sigset_t& mask);
+    ~Target();
+    Target(const Target&) = delete;
+    Target& operator=(const Target&) = delete;
+
+    [[nodiscard]] Tid pid() const { return pid_; }
+    [[nodiscard]] RemoteMemory& memory() { return memory_; }
+    /// After exec: the new program's memory.
+    Result<void> reopen_memory();
+
+    enum class Wait { poll, block };
+    /// The next stop, or nothing: with `poll` when there is none now, with `block` when a signal
+    /// handler of ours ran or nobody is left to wait for.
+    std::optional<StopEvent> next_event(Wait wait);
+    /// Gives an event back, to be delivered by next_event() before any new one.
+    void defer(const StopEvent& event) { deferred_.push_back(event); }
+
+    [[nodiscard]] bool has_deferred(Tid tid) const;
+
+    /// Known threads and vfork-like children.
+    [[nodiscard]] const absl::flat_hash_map<Tid, TracedThread>& threads() const { return threads_; }
+    [[nodiscard]] bool is_stopped(Tid tid) const;
+    /// Children whose birth was reported, but who have not yet reported themselves.
+    [[nodiscard]] const std::set<Tid>& expected_children() const { return expected_children_; }
+
+    // Of a stopped thread:
+    [[nodiscard]] bool get_registers(Tid tid, arch::Registers* regs) const;
+    bool set_registers(Tid tid, const arch::Registers& regs);
+    /// Changes only the pc; `regs` are the thread's registers as just read, and are kept up to
+    /// date.
+    bool set_pc(Tid tid, arch::Registers* regs, CodeAddr pc);
+    /// Was this SIGTRAP raised by a breakpoint instruction (and not by kill, a step, ...)?
+    [[nodiscard]] bool is_breakpoint_trap(Tid tid) const;
+    /// Adds a signal to the thread's mask.
+    void block_signal(Tid tid, int signal);
+    /// Lets it run, with its signal delivered (its siginfo untouched), or `signal` 0.
+    void resume(Tid tid, int signal = 0);
+    /// The signal of this stop was the effect of our breakpoint, and is not to be delivered.
+    void drop_stop_signal(Tid tid);
+    /// Keeps a group-stopped thread stopped until SIGCONT, while events go on being reported.
+    void listen(Tid tid);
+    /// Executes one instruction and waits for it; a signal that comes between is kept for later. If
+    /// the instruction faults, that SignalStop is deferred.
+    Result<void> step(Tid tid);
+    /// Makes the thread perform a system call of ours. Its registers, signal mask, the call in
+    /// which it was interrupted and its pending signals are as before. The result is the kernel's
+    /// (-errno).
+    Result<long> system_call(Tid tid, long number, std::initializer_list<std::uint64_t> arguments);
+    /// Lets go of it for good, with `signal` delivered.
+    void detach(Tid tid, int signal = 0);
+
+    /// Expected children that were killed before they could report themselves.
+    void forget_dead_children();
+    /// Takes a vfork-like child, which stands in its ChildStop, for one of the threads.
+    void adopt_child(Tid tid);
+
+    // Of a running thread:
+    /// Asks for a QuietStop.
+    void interrupt(Tid tid);
+    /// Stops this thread, if it is not stopped, and puts what stopped it aside for next_event().
+    /// False if it is gone.
+    bool stop_and_defer(Tid tid);
+    /// Stops one thread, of all the one that minds least: one that computes, else one in a system
+    /// call that the kernel restarts by itself (signal(7)), else any.
+    Result<Tid> borrow_thread();
+
+  private:
+    Target(Tid pid, RemoteMemory memory);
+    Result<void> seize_threads();
+    Result<CodeAddr> find_syscall_instruction();
+    std::optional<StopEvent> decode(Tid tid, int status);
+    std::optional<StopEvent> wait_for(Tid tid, int flags);
+
+    Tid pid_;
+    RemoteMemory memory_;
+    absl::flat_hash_map<Tid, TracedThread> threads_;
+    std::deque<StopEvent> deferred_;
+    std::set<Tid> expected_children_;
+    std::set<Tid> early_children_; ///< reported themselves before their parent's BirthStop
+    std::optional<CodeAddr> syscall_instruction_;
+};
+
+} // namespace memleax

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/allocation_event.hpp"
+
+namespace memleax {
+
+const char* describe(StackEnd end) {
+    switch (end) {
+    case StackEnd::outermost:
+        return "outermost frame";
+    case StackEnd::limit:
+        return "backtrace limit";
+    case StackEnd::no_rule:
+        return "no unwind information";
+    case StackEnd::bad_memory:
+        return "stack memory not readable";
+    case StackEnd::not_code:
+        return "return address is not in code";
+    case StackEnd::not_increasing:
+        return "stack is broken";
+    case StackEnd::bad_rule:
+        return "unwind information is not valid";
+    }
+    return "unknown reason";
+}
+
+} // namespace memleax

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Putting breakpoints in, and what each stop means while watching.
+#include <algorithm>
+#include <csignal>
+
+#include <fmt/format.h>
+
+#include "int3_engine_impl.hpp"
+#include "memleax/clock.hpp"
+#include "memleax/log.hpp"
+
+namespace memleax {
+
+std::unique_ptr<Engine> make_int3_engine(Target& target, ModuleMap& modules, EventSink& sink,
+                                         EngineObserver& observer, const Int3Options& options) {
+    return std::make_unique<Int3Engine>(target, modules, sink, observer, options);
+}
+
+Int3Engine::Int3Engine(Target& target, ModuleMap& modules, EventSink& sink,
+                       EngineObserver& observer, const Int3Options& options)
+    : target_(target), modules_(modules), sink_(sink), observer_(observer), breakpoints_(target),
+      calls_(target, modules, breakpoints_, sink, options.backtrace_limit), trap_signal_(target) {}
+
+Int3Engine::~Int3Engine() {
+    leave();
+}
+
+Result<void> Int3Engine::arm() {
+    armed_ = true;
+    auto worker = target_.borrow_thread();
+    if (!worker) {
+        return std::move(worker).error();
+    }
+    // What was loaded before is known already, when the owner has looked for an allocator.
+    std::vector<std::shared_ptr<const Module>> known;
+    for (const auto& module : modules_.all()) {
+        if (!module->unloaded) {
+            known.push_back(module);
+        }
+    }
+    observer_.on_modules(modules_);
+    auto patched = trap_signal_.remember(*worker);
+    if (patched) {
+        patched = patch_modules(known, *worker);
+    }
+    // Now that the module event is watched, what came in between.
+    auto refreshed = patched ? refresh_modules(*worker) : std::move(patched);
+    if (!refreshed) {
+        leave();
+        return refreshed;
+    }
+    announce_if_ready();
+    return {};
+}
+
+void Int3Engine::announce_if_ready() {
+    if (!announced_ && entry_points_ > 0) {
+        announced_ = true;
+        observer_.on_watching(target_.threads().size());
+    }
+}
+
+Result<void> Int3Engine::refresh_modules(Tid worker) {
+    auto changes = modules_.refresh();
+    if (!changes) {
+        return std::move(changes).error();
+    }
+    if (changes->added.empty() && changes->removed.empty()) {
+        return {};
+    }
+    for (const auto& module : changes->removed) {
+        breakpoints_.forget(module->range);
+        calls_.forget_entries(module->range);
+        sink_.on_code_gone(module->range);
+    }
+    calls_.modules_changed();
+    observer_.on_modules(modules_);
+    return patch_modules(changes->added, worker);
+}
+
+Result<void> Int3Engine::patch_modules(const std::vector<std::shared_ptr<const Module>>& added,
+                                       Tid worker) {
+    std::vector<AllocatorEntry> entries;
+    for (const auto& module : added) {
+        if (!module->image) {
+            log_debug("{}: {}", module->name, module->problem);
+        }
+        const auto found = find_allocator_entries(*module, module.get() == modules_.main());
+        entries.insert(entries.end(), found.begin(), found.end());
+        if (const auto event = find_module_event(*module)) {
+            auto inserted = breakpoints_.insert(*event, worker);
+            if (!inserted) {
+                return std::move(inserted).error();
+            }
+            (*inserted)->is_module_event = true;
+        }
+    }
+    std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+        return a.function->call < b.function->call;
+    });
+    for (const AllocatorEntry& entry : entries) {
+        auto inserted = breakpoints_.insert(entry.address, worker);
+        if (!inserted) {
+            return std::move(inserted).error().while_doing(
+                fmt::format("cannot watch {}", entry.function->name));
+        }
+        (*inserted)->entry = calls_.add_entry(entry);
+        ++entry_points_;
+        log_debug("watching {} at {:#x}", entry.function->name, entry.address.value());
+    }
+    return {};
+}
+
+EngineEnd Int3Engine::run(const std::atomic<bool>& stop) {
+    while (!stop.load(std::memory_order_relaxed)) {
+        if (const auto event = target_.next_event(Target::Wait::block)) {
+            dispatch(*event);
+        }
+        if (target_gone_) {
+            return EngineEnd::target_gone;
+        }
+    }
+    return EngineEnd::requested;
+}
+
+void Int3Engine::dispatch(const StopEvent& event) {
+    std::visit([this](const auto& stop) { on_stop(stop); }, event);
+}
+
+Breakpoint* Int3Engine::our_breakpoint(Tid tid, arch::Registers* regs) {
+    Breakpoint* breakpoint = breakpoints_.find(arch::executed_breakpoint(*regs));
+    if (breakpoint == nullptr) {
+        return nullptr;
+    }
+    // Behind a one-byte instruction the pc can stand there without a hit: a SIGTRAP that somebody
+    // sent at that moment is not ours. Behind a longer one it cannot.
+    if (breakpoint->original_length == arch::kBreakpointBytes.size() &&
+        !target_.is_breakpoint_trap(tid)) {
+        return nullptr;
+    }
+    return breakpoint;
+}
+
+void Int3Engine::on_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) {
+    if (!rehits_.empty()) {
+        const auto it = rehits_.find(tid);
+        if (it != rehits_.end() && it->second.address == breakpoint.address &&
+            it->second.sp == arch::sp(regs)) {
+            rehits_.erase(it);
+            return;
+        }
+    }
+    calls_.on_hit(tid, regs, breakpoint, true);
+}
+
+void Int3Engine::on_stop(const TrapStop& stop) {
+    arch::Registers regs; // filled by the next line
+    if (!target_.get_registers(stop.tid, &regs)) {
+        return; // killed meanwhile; its end will be told
+    }
+    Breakpoint* breakpoint = our_breakpoint(stop.tid, &regs);
+    if (breakpoint == nullptr) {
+        deliver(stop.tid, SIGTRAP);
+        return;
+    }
+    trap_signal_.after_hit(stop.tid);
+    on_hit(stop.tid, regs, *breakpoint);
+    if (breakpoint->is_module_event) {
+        auto refreshed = refresh_modules(stop.tid);
+        if (!refreshed) {
+            log_warning("a change of the loaded modules could not be followed: {}",
+                        refreshed.error().message());
+        }
+        announce_if_ready();
+    }
+    breakpoints_.continue_from(stop.tid, &regs, *breakpoint);
+}
+
+void Int3Engine::on_stop(const SignalStop& stop) {
+    deliver(stop.tid, stop.signal);
+}
+
+void Int3Engine::deliver(Tid tid, int signal) {
+    move_out_of_slot(tid);
+    calls_.on_signal(tid);
+    target_.resume(tid, signal);
+}
+
+void Int3Engine::move_out_of_slot(Tid tid) {
+    arch::Registers regs;
+    if (!target_.get_registers(tid, &regs) || !breakpoints_.leave_slot(&regs)) {
+        return;
+    }
+    target_.set_registers(tid, regs);
+    const CodeAddr pc = arch::pc(regs);
+    const Breakpoint* breakpoint = breakpoints_.find(pc);
+    if (breakpoint != nullptr && breakpoint->inserted) {
+        rehits_[tid] = {pc, arch::sp(regs)};
+    }
+}
+
+void Int3Engine::on_stop(const GroupStop& stop) {
+    target_.listen(stop.tid);
+}
+
+void Int3Engine::on_stop(const QuietStop& stop) {
+    target_.resume(stop.tid);
+}
+
+void Int3Engine::on_stop(const BirthStop& stop) {
+    trap_signal_.on_birth(stop.tid, stop.child);
+    target_.resume(stop.tid);
+}
+
+void Int3Engine::on_stop(const ChildStop& stop) {
+    if (stop.shares_memory) {
+        target_.adopt_child(stop.tid);
+        target_.resume(stop.tid);
+    } else {
+        let_go_of_copy(stop.tid);
+    }
+}
+
+void Int3Engine::let_go_of_copy(Tid child) {
+    const auto restored = breakpoints_.restore_in_copy(child);
+    if (!restored) {
+        log_debug("child {}: {}", child.value(), restored.error().message());
+    }
+    target_.detach(child);
+}
+
+void Int3Engine::on_stop(const ExecStop& stop) {
+    if (stop.tid != target_.pid()) {
+        target_.detach(stop.tid); // a vfork child that has its own program now
+        calls_.on_thread_gone(stop.tid);
+        return;
+    }
+    breakpoints_.forget_all();
+    calls_.reset();
+    rehits_.clear();
+    entry_points_ = 0;
+    modules_.forget_all();
+    auto reopened = target_.reopen_memory();
+    if (reopened) {
+        reopened = trap_signal_.remember(stop.tid);
+    }
+    if (announced_) {
+        sink_.on_memory_gone(monotonic_now());
+        log_info("process {} executes another program, and is watched on", target_.pid().value());
+    }
+    auto refreshed = reopened ? refresh_modules(stop.tid) : std::move(reopened);
+    if (!refreshed) {
+        log_error("{}", refreshed.error().message());
+    }
+    announce_if_ready();
+    target_.resume(stop.tid);
+}
+
+void Int3Engine::on_stop(const ThreadGone& stop) {
+    calls_.on_thread_gone(stop.tid);
+    trap_signal_.on_thread_gone(stop.tid);
+    rehits_.erase(stop.tid);
+    if (stop.tid == target_.pid()) {
+        target_gone_ = true;
+        breakpoints_.forget_all();
+    }
+}
+
+} // namespace memleax

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "allocation_calls.hpp"
+#include "memleax/int3_engine.hpp"
+#include "memleax/trap_signal.hpp"
+
+namespace memleax {
+
+/// Dispatches stops. Invariants: a breakpoint is lifted only when the target is left; whatever this
+/// engine resumes has its pc in the original code or at the start of a slot; a signal is never
+/// delivered to a thread whose pc is in a slot, so no signal frame ever holds such a pc.
+class Int3Engine final : public Engine {
+  public:
+    Int3Engine(Target& target, ModuleMap& modules, EventSink& sink, EngineObserver& observer,
+               const Int3Options& options);
+    ~Int3Engine() override;
+
+    [[nodiscard]] const char* name() const override { return "int3"; }
+    Result<void> arm() override;
+    EngineEnd run(const std::atomic<bool>& stop) override;
+    void leave() override;
+
+  private:
+    /// A thread's signal was delivered while it stood before a displaced instruction: it went back
+    /// to the breakpoint, and its next hit there is not a new call.
+    struct Rehit {
+        CodeAddr address;
+        RemoteAddr sp;
+    };
+
+    // Stops, while watching. Each leaves the thread running, or where it belongs.
+    void dispatch(const StopEvent& event);
+    void on_stop(const TrapStop& stop);
+    void on_stop(const SignalStop& stop);
+    void on_stop(const GroupStop& stop);
+    void on_stop(const QuietStop& stop);
+    void on_stop(const ChildStop& stop);
+    void on_stop(const BirthStop& stop);
+    void on_stop(const ExecStop& stop);
+    void on_stop(const ThreadGone& stop);
+
+    /// Our breakpoint that this TrapStop is about, with the thread's registers; null if the SIGTRAP
+    /// is the target's own.
+    Breakpoint* our_breakpoint(Tid tid, arch::Registers* regs);
+    /// Counts what the hit means, unless it is a repeated one.
+    void on_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint);
+    void deliver(Tid tid, int signal);
+    void move_out_of_slot(Tid tid);
+
+    Result<void> patch_modules(const std::vector<std::shared_ptr<const Module>>& added, Tid worker);
+    Result<void> refresh_modules(Tid worker);
+    void let_go_of_copy(Tid child);
+    void announce_if_ready();
+
+    // Leaving.
+    void restore_code();
+    void collect_threads();
+    [[nodiscard]] bool may_sleep_on(Tid tid) const;
+    void collect(const StopEvent& event, std::set<Tid>* awaited);
+    void unmap_slots();
+
+    Target& target_;
+    ModuleMap& modules_;
+    EventSink& sink_;
+    EngineObserver& observer_;
+    BreakpointTable breakpoints_;
+    AllocationCalls calls_;
+    TrapSignal trap_signal_;
+    absl::flat_hash_map<Tid, Rehit> rehits_;
+    bool announced_ = false;
+    bool armed_ = false;
+    bool target_gone_ = false;
+    std::size_t entry_points_ = 0;
+};
+
+} // namespace memleax

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <algorithm>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "memleax/breakpoint.hpp"
+#include "memleax/log.hpp"
+
+namespace memleax {
+
+Breakpoint* BreakpointTable::find(CodeAddr address) {
+    const auto it = table_.find(address);
+    return it == table_.end() ? nullptr : it->second.get();
+}
+
+std::vector<Breakpoint*> BreakpointTable::all() {
+    std::vector<Breakpoint*> result;
+    result.reserve(table_.size());
+    for (const auto& [address, breakpoint] : table_) {
+        result.push_back(breakpoint.get());
+    }
+    return result;
+}
+
+Result<Breakpoint*> BreakpointTable::insert(CodeAddr address, Tid worker) {
+    if (Breakpoint* known = find(address)) {
+        return known;
+    }
+    RemoteMemory& memory = target_.memory();
+    std::array<std::uint8_t, arch::kMaxInstructionBytes> bytes{};
+    const std::size_t got =
+        memory.try_read(address.as_data(), std::as_writable_bytes(std::span(bytes)));
+    if (got < arch::kBreakpointBytes.size()) {
+        return Error(fmt::format("cannot read the code at {:#x}", address.value()), EFAULT);
+    }
+    auto breakpoint = std::make_unique<Breakpoint>();
+    breakpoint->address = address;
+    std::copy_n(bytes.begin(), breakpoint->original_bytes.size(),
+                breakpoint->original_bytes.begin());
+    if (breakpoint->original_bytes == arch::kBreakpointBytes) {
+        // A debugger's, or the program's own assertion: a hit could not be told from ours.
+        return Error(fmt::format("there is a breakpoint at {:#x} already", address.value()));
+    }
+
+    auto slot = slots_.allocate(address, worker);
+    if (!slot) {
+        return std::move(slot).error();
+    }
+    auto displaced = arch::displace(address, std::span(bytes).first(got), *slot);
+    if (displaced) {
+        auto written = memory.write(slot->as_data(), displaced->code);
+        if (!written) {
+            return std::move(written).error();
+        }
+        breakpoint->slot = *slot;
+        breakpoint->original_length = displaced->original_length;
+        breakpoint->displaced = *std::move(displaced);
+        by_slot_.emplace(*slot, breakpoint.get());
+    } else {
+        slots_.release(*slot);
+        log_debug("the instruction at {:#x} is stepped in place: {}", address.value(),
+                  displaced.error().message());
+    }
+
+    // Masked first: from the write on, a read must not see the breakpoint.
+    memory.mask(address.as_data(), breakpoint->original_bytes);
+    auto written = memory.write(address.as_data(), arch::kBreakpointBytes);
+    if (!written) {
+        memory.unmask(address.as_data());
+        if (breakpoint->slot) {
+            by_slot_.erase(*breakpoint->slot);
+            slots_.release(*breakpoint->slot);
+        }
+        return std::move(written).error();
+    }
+    breakpoint->inserted = true;
+    return table_.emplace(address, std::move(breakpoint)).first->second.get();
+}
+
+void BreakpointTable::continue_from(Tid tid, arch::Registers* regs, Breakpoint& breakpoint) {
+    if (!breakpoint.inserted) {
+        // Its bytes are back: the instruction itself is next.
+        target_.set_pc(tid, regs, breakpoint.address);
+        target_.resume(tid);
+    } else if (breakpoint.slot) {
+        target_.set_pc(tid, regs, *breakpoint.slot);
+        target_.resume(tid);
+    } else {
+        step_over(tid, regs, breakpoint);
+    }
+}
+
+void BreakpointTable::step_over(Tid tid, arch::Registers* regs, Breakpoint& breakpoint) {
+    std::vector<Tid> others;
+    for (const auto& [other, thread] : target_.threads()) {
+        if (other != tid) {
+            others.push_back(other);
+        }
+    }
+    for (const Tid other : others) {
+        target_.stop_and_defer(other);
+    }
+    target_.set_pc(tid, regs, breakpoint.address);
+    const auto lifted =
+        target_.memory().write(breakpoint.address.as_data(), breakpoint.original_bytes);
+    const auto stepped = target_.step(tid);
+    if (lifted) {
+        (void)target_.memory().write(breakpoint.address.as_data(), arch::kBreakpointBytes);
+    }
+    // A fault of the stepped instruction was deferred, and is delivered from there.
+    const auto it = target_.threads().find(tid);
+    if (stepped && it != target_.threads().end() && !target_.has_deferred(tid)) {
+        target_.resume(tid);
+    }
+}
+
+bool BreakpointTable::leave_slot(arch::Registers* regs) const {
+    const CodeAddr pc = arch::pc(*regs);
+    if (!slots_.contains(pc)) {
+        return false;
+    }
+    const CodeAddr slot = slots_.slot_of(pc);
+    const auto it = by_slot_.find(slot);
+    if (it == by_slot_.end()) {
+        return false;
+    }
+    const auto offset = static_cast<std::uint64_t>(pc - slot);
+    for (const arch::SlotPoint& point : it->second->displaced.points) {
+        if (point.offset == offset) {
+            arch::set_pc(*regs, point.original);
+            arch::set_sp(*regs, arch::sp(*regs) + point.sp_adjust);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool BreakpointTable::restore(Breakpoint& breakpoint) {
+    if (!breakpoint.inserted) {
+        return true;
+    }
+    RemoteMemory& memory = target_.memory();
+    breakpoint.inserted = false;
+    const RemoteAddr at = breakpoint.address.as_data();
+    std::array<std::uint8_t, arch::kBreakpointBytes.size()> now{};
+    const std::size_t got = memory.try_read_unmasked(at, std::as_writable_bytes(std::span(now)));
+    memory.unmask(at);
+    if (got != now.size() || now != arch::kBreakpointBytes) {
+        return false;
+    }
+    const auto written = memory.write(at, breakpoint.original_bytes);
+    if (!written) {
+        log_error("{}: a breakpoint of ours is left there", written.error().message());
+    }
+    return written.ok();
+}
+
+void BreakpointTable::restore_all() {
+    for (const auto& [address, breakpoint] : table_) {
+        restore(*breakpoint);
+    }
+}
+
+Result<void> BreakpointTable::restore_in_copy(Tid child) const {
+    auto memory = RemoteMemory::open(child);
+    if (!memory) {
+        return std::move(memory).error();
+    }
+    for (const auto& [address, breakpoint] : table_) {
+        std::array<std::uint8_t, arch::kBreakpointBytes.size()> now{};
+        // The child was copied at some moment: what is there tells whether that was before or after
+        // we put this one in.
+        if (memory->try_read_unmasked(address.as_data(), std::as_writable_bytes(std::span(now))) !=
+                now.size() ||
+            now != arch::kBreakpointBytes) {
+            continue;
+        }
+        auto written = memory->write(address.as_data(), breakpoint->original_bytes);
+        if (!written) {
+            return written;
+        }
+    }
+    return {};
+}
+
+void BreakpointTable::forget(AddrRange range) {
+    for (auto it = table_.begin(); it != table_.end();) {
+        Breakpoint& breakpoint = *it->second;
+        if (!range.contains(it->first.value())) {
+            ++it;
+            continue;
+        }
+        target_.memory().unmask(breakpoint.address.as_data());
+        if (breakpoint.slot) {
+            // The slot is not given out again: a thread may yet stand in it, about to return into
+            // code that is gone, and must fault there as it would without us.
+            by_slot_.erase(*breakpoint.slot);
+        }
+        table_.erase(it++);
+    }
+}
+
+void BreakpointTable::forget_all() {
+    by_slot_.clear();
+    table_.clear();
+    slots_.forget();
+}
+
+} // namespace memleax

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Starting a program under watch.
+#include <cerrno>
+#include <csignal>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "memleax/target.hpp"
+#include "ptrace_options.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// Two ends of a pipe, both closed on exec and in the end.
+struct Pipe {
+    int ends[2] = {-1, -1};
+    bool open() { return pipe2(ends, O_CLOEXEC) == 0; }
+    void close_end(int n) {
+        if (ends[n] >= 0) {
+            close(ends[n]);
+            ends[n] = -1;
+        }
+    }
+    Pipe() = default;
+    Pipe(const Pipe&) = delete;
+    Pipe& operator=(const Pipe&) = delete;
+    ~Pipe() {
+        close_end(0);
+        close_end(1);
+    }
+};
+
+/// The child's part: waits until it is seized, then becomes the program. Only async-signal-safe
+/// calls (fork(2)): other threads of ours may have held locks.
+[[noreturn]] void become(char* const* argv, const sigset_t& mask, Pipe& go, Pipe& failure) {
+    close(go.ends[1]);
+    char byte = 0;
+    ssize_t got = 0;
+    while ((got = read(go.ends[0], &byte, 1)) < 0 && errno == EINTR) {
+    }
+    if (got != 1) {
+        _exit(127); // memleax could not seize us, and has said why
+    }
+    signal(SIGPIPE, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &mask, nullptr);
+    execvp(argv[0], argv);
+    const int errnum = errno;
+    [[maybe_unused]] const auto ignored = write(failure.ends[1], &errnum, sizeof errnum);
+    _exit(127);
+}
+
+} // namespace
+
+Result<std::unique_ptr<Target>> Target::launch(const std::vector<std::string>& command,
+                                               const sigset_t& mask) {
+    std::vector<char*> argv;
+    for (const std::string& word : command) {
+        argv.push_back(const_cast<char*>(word.c_str()));
+    }
+    argv.push_back(nullptr);
+
+    Pipe go;
+    Pipe failure;
+    if (!go.open() || !failure.open()) {
+        return Error("cannot make a pipe", errno);
+    }
+    const pid_t child = fork();
+    if (child < 0) {
+        return Error("cannot fork", errno);
+    }
+    if (child == 0) {
+        become(argv.data(), mask, go, failure);
+    }
+    const Tid pid(child);
+    failure.close_end(1);
+    const auto give_up = [&](Error error) {
+        go.close_end(1); // the child ends by itself
+        waitpid(child, nullptr, __WALL);
+        return error;
+    };
+    if (ptrace(PTRACE_SEIZE, child, nullptr, kPtraceOptions) != 0) {
+        return give_up(Error(fmt::format("cannot trace {}", command[0]), errno));
+    }
+    auto memory = RemoteMemory::open(pid);
+    if (!memory) {
+        return give_up(std::move(memory).error());
+    }
+    std::unique_ptr<Target> target(new Target(pid, *std::move(memory)));
+    target->threads_.emplace(pid, TracedThread{});
+    const char byte = 'g';
+    if (write(go.ends[1], &byte, 1) != 1) {
+        return give_up(Error(fmt::format("cannot start {}", command[0]), errno));
+    }
+
+    for (;;) {
+        const auto event = target->next_event(Wait::block);
+        if (!event) {
+            continue; // one of our own signals; the child either gets to its exec or ends
+        }
+        if (std::holds_alternative<ExecStop>(*event)) {
+            auto reopened = target->reopen_memory();
+            if (!reopened) {
+                return std::move(reopened).error();
+            }
+            // It stands in that stop until it is resumed like from any other.
+            target->defer(QuietStop{pid});
+            return target;
+        }
+        if (std::holds_alternative<ThreadGone>(*event)) {
+            int errnum = 0;
+            if (read(failure.ends[0], &errnum, sizeof errnum) == sizeof errnum) {
+                return Error(fmt::format("cannot run {}", command[0]), errnum);
+            }
+            return Error(fmt::format("{} ended before it was started", command[0]));
+        }
+        if (const auto* signal = std::get_if<SignalStop>(&*event)) {
+            target->resume(signal->tid, signal->signal);
+        } else if (const auto* group = std::get_if<GroupStop>(&*event)) {
+            target->listen(group->tid);
+        } else {
+            target->resume(tid_of(*event));
+        }
+    }
+}
+
+} // namespace memleax

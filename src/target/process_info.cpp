@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/process_info.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "proc_file.hpp"
+
+namespace memleax {
+
+namespace {
+
+// include/linux/sched.h: this thread belongs to the kernel. Field 9 of /proc/PID/stat.
+constexpr unsigned long kKernelThreadFlag = 0x00200000;
+
+/// The text after "Name:" and blanks, up to the end of its line.
+std::string_view status_field(std::string_view status, std::string_view name) {
+    std::size_t at = 0;
+    while (at < status.size()) {
+        const std::size_t end = std::min(status.find('\n', at), status.size());
+        std::string_view line = status.substr(at, end - at);
+        if (line.size() > name.size() && line.starts_with(name) && line[name.size()] == ':') {
+            line.remove_prefix(name.size() + 1);
+            line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+            return line;
+        }
+        at = end + 1;
+    }
+    return {};
+}
+
+template <class T> T number(std::string_view text, int base = 10) {
+    T value{};
+    std::from_chars(text.data(), text.data() + text.size(), value, base);
+    return value;
+}
+
+/// The fields of a stat line after the command name, which is in parentheses and may contain
+/// anything, parentheses and blanks too. Element 0 is the state (field 3 of proc(5)).
+std::vector<std::string> stat_fields(const std::string& stat) {
+    const std::size_t close = stat.rfind(')');
+    if (close == std::string::npos) {
+        return {};
+    }
+    std::istringstream rest(stat.substr(close + 1));
+    std::vector<std::string> fields;
+    for (std::string field; rest >> field;) {
+        fields.push_back(field);
+    }
+    return fields;
+}
+
+} // namespace
+
+std::optional<ProcessInfo> try_read_process_info(Tid tid) {
+    const auto status = try_read_proc_file(fmt::format("/proc/{}/status", tid.value()));
+    const auto stat = try_read_proc_file(fmt::format("/proc/{}/stat", tid.value()));
+    if (!status || !stat) {
+        return std::nullopt;
+    }
+    const std::vector<std::string> fields = stat_fields(*stat);
+    if (fields.size() < 7) {
+        return std::nullopt;
+    }
+    ProcessInfo info;
+    info.comm = status_field(*status, "Name");
+    info.state = fields[0][0];
+    info.tgid = Tid(number<int>(status_field(*status, "Tgid")));
+    info.tracer = Tid(number<int>(status_field(*status, "TracerPid")));
+    info.uid = number<unsigned>(status_field(*status, "Uid"));
+    info.kernel_thread = (number<unsigned long>(fields[6]) & kKernelThreadFlag) != 0;
+    info.blocked_signals = number<std::uint64_t>(status_field(*status, "SigBlk"), 16);
+    info.ignored_signals = number<std::uint64_t>(status_field(*status, "SigIgn"), 16);
+    info.caught_signals = number<std::uint64_t>(status_field(*status, "SigCgt"), 16);
+    return info;
+}
+
+std::optional<KernelState> try_read_kernel_state(Tid pid, Tid tid) {
+    const std::string folder = fmt::format("/proc/{}/task/{}/", pid.value(), tid.value());
+    // The call first, then the state: "asleep" read after "in call n" is what the callers rely on.
+    const auto call = try_read_proc_file(folder + "syscall");
+    const auto stat = try_read_proc_file(folder + "stat");
+    if (!stat) {
+        return std::nullopt;
+    }
+    const std::vector<std::string> fields = stat_fields(*stat);
+    if (fields.empty()) {
+        return std::nullopt;
+    }
+    KernelState result;
+    result.state = fields[0][0];
+    if (!call || call->starts_with("running")) {
+        return result;
+    }
+    // "NR ARG*6 SP PC", or "-1 SP PC" when blocked outside of a system call (proc_pid_syscall(5)).
+    std::istringstream words(*call);
+    std::vector<std::string> parts;
+    for (std::string word; words >> word;) {
+        parts.push_back(word);
+    }
+    if (parts.size() >= 3) {
+        const long nr = number<long>(parts[0]);
+        if (nr >= 0) {
+            result.system_call = nr;
+        }
+        result.sp = RemoteAddr(std::strtoull(parts[parts.size() - 2].c_str(), nullptr, 16));
+        result.pc = CodeAddr(std::strtoull(parts.back().c_str(), nullptr, 16));
+    }
+    return result;
+}
+
+std::vector<Tid> list_threads(Tid pid) {
+    std::vector<Tid> tids;
+    std::error_code error;
+    std::filesystem::directory_iterator folder(fmt::format("/proc/{}/task", pid.value()), error);
+    while (!error && folder != std::filesystem::directory_iterator()) {
+        tids.emplace_back(number<int>(folder->path().filename().native()));
+        folder.increment(error);
+    }
+    return tids;
+}
+
+bool is_thread_of(Tid pid, Tid tid) {
+    return access(fmt::format("/proc/{}/task/{}", pid.value(), tid.value()).c_str(), F_OK) == 0;
+}
+
+std::string executable_path(Tid pid) {
+    std::error_code error;
+    std::string path =
+        std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid.value()), error).string();
+    static constexpr std::string_view deleted = " (deleted)";
+    if (path.ends_with(deleted)) {
+        path.resize(path.size() - deleted.size());
+    }
+    return path;
+}
+
+} // namespace memleax

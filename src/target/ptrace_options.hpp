@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <sys/ptrace.h>
+
+namespace memleax {
+
+/// Every newborn is ours from its first instruction, and exec is told. No EXITKILL: the target
+/// survives us.
+inline constexpr long kPtraceOptions =
+    PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC;
+
+} // namespace memleax

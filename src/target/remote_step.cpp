@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Making a stopped thread execute one instruction, and one system call of ours.
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <vector>
+
+#include <fmt/format.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "memleax/modules.hpp"
+#include "memleax/target.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// Blocks all signals of a stopped thread but those that an instruction raises itself: an
+/// instruction that raises a blocked one makes the kernel kill the process (force_sig).
+/// What is blocked stays pending, with its siginfo, and comes after the mask is back.
+class SignalsHeldBack {
+  public:
+    explicit SignalsHeldBack(Tid tid) : tid_(tid) {
+        held_ = ptrace(PTRACE_GETSIGMASK, tid_.value(), sizeof mask_, &mask_) == 0;
+        std::uint64_t blocked = ~0ULL;
+        for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) {
+            blocked &= ~(1ULL << (signal - 1));
+        }
+        ptrace(PTRACE_SETSIGMASK, tid_.value(), sizeof blocked, &blocked);
+    }
+    ~SignalsHeldBack() {
+        if (held_) {
+            ptrace(PTRACE_SETSIGMASK, tid_.value(), sizeof mask_, &mask_);
+        }
+    }
+    SignalsHeldBack(const SignalsHeldBack&) = delete;
+    SignalsHeldBack& operator=(const SignalsHeldBack&) = delete;
+
+  private:
+    Tid tid_;
+    std::uint64_t mask_ = 0; ///< the kernel's sigset_t
+    bool held_ = false;
+};
+
+/// Bytes of executable mappings that are looked at in search of a system call instruction; the vDSO
+/// comes first and has one, so that more than this is never needed.
+constexpr std::size_t kSearchBytes = 1 << 20;
+
+Error ended(Tid tid) {
+    return Error(fmt::format("thread {} has ended", tid.value()), ESRCH);
+}
+
+} // namespace
+
+void Target::block_signal(Tid tid, int signal) {
+    std::uint64_t mask = 0;
+    if (ptrace(PTRACE_GETSIGMASK, tid.value(), sizeof mask, &mask) == 0) {
+        mask |= 1ULL << (signal - 1);
+        ptrace(PTRACE_SETSIGMASK, tid.value(), sizeof mask, &mask);
+    }
+}
+
+Result<void> Target::step(Tid tid) {
+    const SignalsHeldBack hold(tid);
+    bool interrupted = false;
+    std::vector<int> send_again;
+    for (bool done = false; !done;) {
+        if (ptrace(PTRACE_SINGLESTEP, tid.value(), nullptr, nullptr) != 0) {
+            return ended(tid);
+        }
+        int status = 0;
+        while (waitpid(tid.value(), &status, __WALL | __WNOTHREAD) < 0) {
+            if (errno != EINTR) {
+                return ended(tid);
+            }
+        }
+        if (!WIFSTOPPED(status)) {
+            if (const auto event = decode(tid, status)) {
+                defer(*event);
+            }
+            return ended(tid);
+        }
+        if ((status >> 16) != 0) {
+            interrupted = true; // an interrupt or a group-stop came first
+            continue;
+        }
+        siginfo_t info{};
+        ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info);
+        const int signal = WSTOPSIG(status);
+        done =
+            info.si_code > 0 || (signal == SIGTRAP && info.si_code == SI_USER && info.si_pid == 0);
+        if (!done) {
+            // SIGSTOP cannot be held back, and SIGTRAP must not be.
+            send_again.push_back(signal);
+        } else if (signal != SIGTRAP) {
+            threads_[tid].stop_signal = signal; // the instruction faulted
+            defer(SignalStop{tid, signal});
+        }
+    }
+    const auto it = threads_.find(tid);
+    const Tid group = it != threads_.end() && it->second.is_child_process ? tid : pid_;
+    for (const int signal : send_again) {
+        syscall(SYS_tgkill, group.value(), tid.value(), signal);
+    }
+    if (interrupted) {
+        interrupt(tid); // so that it is told again, as soon as the thread goes on
+    }
+    return {};
+}
+
+Result<CodeAddr> Target::find_syscall_instruction() {
+    auto maps = read_maps(pid_);
+    if (!maps) {
+        return std::move(maps).error();
+    }
+    const auto search = [this](const Mapping& mapping) -> std::optional<CodeAddr> {
+        std::vector<std::byte> bytes(std::min<std::uint64_t>(mapping.range.size(), kSearchBytes));
+        bytes.resize(memory_.try_read(RemoteAddr(mapping.range.begin), bytes));
+        for (std::size_t i = 0; i + arch::kSyscallBytes.size() <= bytes.size();
+             i += arch::kInstructionAlignment) {
+            if (std::equal(arch::kSyscallBytes.begin(), arch::kSyscallBytes.end(),
+                           bytes.begin() + i,
+                           [](std::uint8_t a, std::byte b) { return std::byte{a} == b; })) {
+                return CodeAddr(mapping.range.begin + i);
+            }
+        }
+        return std::nullopt;
+    };
+    std::stable_partition(maps->begin(), maps->end(),
+                          [](const Mapping& mapping) { return mapping.path == "[vdso]"; });
+    for (const Mapping& mapping : *maps) {
+        if (mapping.executable && mapping.readable) {
+            if (const auto found = search(mapping)) {
+                return *found;
+            }
+        }
+    }
+    return Error(fmt::format("process {} has no system call instruction to borrow", pid_.value()));
+}
+
+Result<long> Target::system_call(Tid tid, long number,
+                                 std::initializer_list<std::uint64_t> arguments) {
+    if (!syscall_instruction_) {
+        auto found = find_syscall_instruction();
+        if (!found) {
+            return std::move(found).error();
+        }
+        syscall_instruction_ = *found;
+    }
+    arch::Registers saved{};
+    if (!get_registers(tid, &saved)) {
+        return ended(tid);
+    }
+    // The step ends in a stop of its own, so what this stop was about to deliver is put back.
+    const int stop_signal = threads_[tid].stop_signal;
+    siginfo_t info{};
+    if (stop_signal != 0) {
+        ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info);
+    }
+    arch::Registers regs = saved;
+    arch::prepare_system_call(regs, *syscall_instruction_, number,
+                              std::span(arguments.begin(), arguments.size()));
+    long result = 0;
+    if (!set_registers(tid, regs)) {
+        return ended(tid);
+    }
+    auto stepped = step(tid);
+    if (!stepped) {
+        return std::move(stepped).error();
+    }
+    if (!get_registers(tid, &regs)) {
+        return ended(tid);
+    }
+    result = arch::system_call_result(regs);
+    // With them comes back the call that the thread was interrupted in, which the kernel restarts
+    // when it sees its number and -ERESTART* in them again.
+    if (!set_registers(tid, saved)) {
+        return ended(tid);
+    }
+    if (stop_signal != 0) {
+        ptrace(PTRACE_SETSIGINFO, tid.value(), nullptr, &info);
+    }
+    return result;
+}
+
+} // namespace memleax

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Seizing, and the calls about one thread.
+#include "memleax/target.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+
+#include <elf.h>
+#include <fmt/format.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "memleax/log.hpp"
+#include "memleax/process_info.hpp"
+#include "ptrace_options.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// System calls that the kernel restarts after a stop, without EINTR (signal(7), "Interruption of
+/// system calls and library functions by stop signals"; the futex, poll, nanosleep and wait
+/// families restart by themselves when no handler ran).
+bool restarts_after_stop(long system_call) {
+    switch (system_call) {
+    case SYS_futex:
+    case SYS_read:
+    case SYS_write:
+    case SYS_ppoll:
+    case SYS_pselect6:
+    case SYS_clock_nanosleep:
+    case SYS_nanosleep:
+    case SYS_wait4:
+    case SYS_waitid:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+#ifdef SYS_poll // the generic system call table (arm64) has only the p-forms
+    case SYS_poll:
+    case SYS_select:
+    case SYS_pause:
+#endif
+        return true;
+    default:
+        return false;
+    }
+}
+
+} // namespace
+
+Target::Target(Tid pid, RemoteMemory memory) : pid_(pid), memory_(std::move(memory)) {}
+
+Target::~Target() {
+    std::vector<std::pair<Tid, int>> stopped;
+    for (const auto& [tid, thread] : threads_) {
+        if (thread.state == TracedThread::State::stopped) {
+            stopped.emplace_back(tid, thread.stop_signal == SIGTRAP ? 0 : thread.stop_signal);
+        }
+    }
+    for (const auto& [tid, signal] : stopped) {
+        detach(tid, signal);
+    }
+}
+
+Result<std::unique_ptr<Target>> Target::seize(Tid pid) {
+    auto memory = RemoteMemory::open(pid);
+    if (!memory) {
+        return explain_seize_failure(pid, memory.error().errnum());
+    }
+    std::unique_ptr<Target> target(new Target(pid, *std::move(memory)));
+    auto seized = target->seize_threads();
+    if (!seized) {
+        return std::move(seized).error();
+    }
+    return target;
+}
+
+Result<void> Target::seize_threads() {
+    // A thread that an unseized one clones during a pass is found by the next; one that a seized
+    // one clones is ours from its birth. So a pass that finds nobody new has found all.
+    for (bool found = true; found;) {
+        found = false;
+        for (const Tid tid : list_threads(pid_)) {
+            if (threads_.contains(tid)) {
+                continue;
+            }
+            if (ptrace(PTRACE_SEIZE, tid.value(), nullptr, kPtraceOptions) == 0) {
+                threads_.emplace(tid, TracedThread{});
+                found = true;
+                continue;
+            }
+            const int errnum = errno;
+            const auto info = try_read_process_info(tid);
+            // Gone or dead by now, or born of a seized thread and ours already.
+            if (!info || info->state == 'Z' || info->state == 'X' ||
+                info->tracer.value() == gettid()) {
+                continue;
+            }
+            return explain_seize_failure(pid_, errnum);
+        }
+    }
+    if (threads_.empty()) {
+        return Error(fmt::format("no such process: {}", pid_.value()));
+    }
+    return {};
+}
+
+Result<void> Target::reopen_memory() {
+    auto memory = RemoteMemory::open(pid_);
+    if (!memory) {
+        return std::move(memory).error();
+    }
+    memory_ = *std::move(memory);
+    syscall_instruction_.reset();
+    return {};
+}
+
+bool Target::has_deferred(Tid tid) const {
+    return std::any_of(deferred_.begin(), deferred_.end(),
+                       [tid](const StopEvent& event) { return tid_of(event) == tid; });
+}
+
+bool Target::is_stopped(Tid tid) const {
+    const auto it = threads_.find(tid);
+    return it != threads_.end() && it->second.state == TracedThread::State::stopped;
+}
+
+bool Target::get_registers(Tid tid, arch::Registers* regs) const {
+    iovec io{regs, sizeof *regs};
+    return ptrace(PTRACE_GETREGSET, tid.value(), NT_PRSTATUS, &io) == 0 &&
+           io.iov_len == sizeof *regs;
+}
+
+bool Target::set_registers(Tid tid, const arch::Registers& regs) {
+    iovec io{const_cast<arch::Registers*>(&regs), sizeof regs};
+    return ptrace(PTRACE_SETREGSET, tid.value(), NT_PRSTATUS, &io) == 0;
+}
+
+bool Target::set_pc(Tid tid, arch::Registers* regs, CodeAddr pc) {
+    arch::set_pc(*regs, pc);
+    if constexpr (arch::kPcUserOffset >= 0) {
+        // One word instead of the whole set.
+        return ptrace(PTRACE_POKEUSER, tid.value(), arch::kPcUserOffset, pc.value()) == 0;
+    } else {
+        return set_registers(tid, *regs);
+    }
+}
+
+bool Target::is_breakpoint_trap(Tid tid) const {
+    siginfo_t info{};
+    return ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0 &&
+           arch::is_breakpoint_signal_code(info.si_code);
+}
+
+void Target::resume(Tid tid, int signal) {
+    const auto it = threads_.find(tid);
+    if (it != threads_.end()) {
+        it->second.state = TracedThread::State::running;
+        it->second.stop_signal = 0;
+    }
+    ptrace(PTRACE_CONT, tid.value(), nullptr, signal);
+}
+
+void Target::drop_stop_signal(Tid tid) {
+    const auto it = threads_.find(tid);
+    if (it != threads_.end()) {
+        it->second.stop_signal = 0;
+    }
+}
+
+void Target::forget_dead_children() {
+    std::erase_if(expected_children_, [](Tid tid) {
+        const auto info = try_read_process_info(tid);
+        return !info || info->state == 'Z' || info->state == 'X';
+    });
+}
+
+void Target::listen(Tid tid) {
+    const auto it = threads_.find(tid);
+    if (it == threads_.end()) {
+        return;
+    }
+    if (ptrace(PTRACE_LISTEN, tid.value(), nullptr, nullptr) == 0) {
+        it->second.state = TracedThread::State::listening;
+    } else if (errno == EIO) {
+        // Not in the group-stop any more, because we borrowed it for a system call. The kernel
+        // reports the group-stop anew before the thread gets back to its own code.
+        ptrace(PTRACE_INTERRUPT, tid.value(), nullptr, nullptr);
+        resume(tid);
+    }
+}
+
+void Target::interrupt(Tid tid) {
+    ptrace(PTRACE_INTERRUPT, tid.value(), nullptr, nullptr);
+}
+
+void Target::detach(Tid tid, int signal) {
+    ptrace(PTRACE_DETACH, tid.value(), nullptr, signal);
+    threads_.erase(tid);
+    std::erase_if(deferred_, [tid](const StopEvent& event) { return tid_of(event) == tid; });
+}
+
+void Target::adopt_child(Tid tid) {
+    threads_[tid] = TracedThread{
+        .state = TracedThread::State::stopped, .stop_signal = 0, .is_child_process = true};
+}
+
+bool Target::stop_and_defer(Tid tid) {
+    const auto it = threads_.find(tid);
+    if (it == threads_.end()) {
+        return false;
+    }
+    if (it->second.state == TracedThread::State::stopped) {
+        return true;
+    }
+    interrupt(tid);
+    const auto event = wait_for(tid, 0);
+    if (event) {
+        defer(*event);
+    }
+    return is_stopped(tid);
+}
+
+Result<Tid> Target::borrow_thread() {
+    std::vector<std::pair<int, Tid>> candidates; // by how much they mind
+    for (const auto& [tid, thread] : threads_) {
+        if (thread.is_child_process) {
+            continue;
+        }
+        if (thread.state == TracedThread::State::stopped) {
+            candidates.emplace_back(-1, tid);
+            continue;
+        }
+        const auto kernel = try_read_kernel_state(pid_, tid);
+        if (!kernel || kernel->state == 'Z' || kernel->state == 'X') {
+            continue;
+        }
+        const int minds = kernel->state == 'D'                        ? 3 // cannot be stopped now
+                          : !kernel->system_call                      ? 0
+                          : restarts_after_stop(*kernel->system_call) ? 1
+                                                                      : 2;
+        candidates.emplace_back(minds, tid);
+    }
+    std::sort(candidates.begin(), candidates.end());
+    for (const auto& [minds, tid] : candidates) {
+        if (stop_and_defer(tid)) {
+            return tid;
+        }
+    }
+    return Error(fmt::format("process {} has ended", pid_.value()));
+}
+
+} // namespace memleax

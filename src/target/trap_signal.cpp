@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/trap_signal.hpp"
+
+#include <csignal>
+
+#include <fmt/format.h>
+#include <sys/syscall.h>
+
+#include "memleax/log.hpp"
+#include "memleax/process_info.hpp"
+
+namespace memleax {
+
+namespace {
+
+constexpr std::uint64_t kTrapBit = 1ULL << (SIGTRAP - 1);
+/// Below this much under the stack pointer nothing of the thread's is kept (x86_64 psABI 3.2.2, the
+/// red zone; arm64 has none).
+constexpr std::int64_t kRedZone = 128;
+
+} // namespace
+
+Result<void> TrapSignal::remember(Tid worker) {
+    blocking_.clear();
+    disposition_.reset();
+    ignored_ = false;
+    for (const auto& [tid, thread] : target_.threads()) {
+        const auto info = try_read_process_info(tid);
+        if (info && (info->blocked_signals & kTrapBit) != 0) {
+            blocking_.insert(tid);
+        }
+    }
+    const auto info = try_read_process_info(worker);
+    if (!info || ((info->caught_signals | info->ignored_signals) & kTrapBit) == 0) {
+        return {};
+    }
+    ignored_ = (info->ignored_signals & kTrapBit) != 0;
+    Disposition now{};
+    auto got = exchange(worker, nullptr, &now);
+    if (!got) {
+        return got;
+    }
+    disposition_ = now;
+    return {};
+}
+
+void TrapSignal::on_birth(Tid parent, Tid child) {
+    if (blocking_.contains(parent)) {
+        blocking_.insert(child);
+    }
+}
+
+void TrapSignal::put_back(Tid tid) {
+    if (!ignored_ && !blocking_.contains(tid)) {
+        return;
+    }
+    if (blocking_.contains(tid)) {
+        target_.block_signal(tid, SIGTRAP);
+    }
+    if (disposition_) {
+        const auto put = exchange(tid, &*disposition_, nullptr);
+        if (!put) {
+            log_debug("SIGTRAP's disposition: {}", put.error().message());
+        }
+    }
+}
+
+Result<void> TrapSignal::exchange(Tid worker, const Disposition* set, Disposition* get) {
+    arch::Registers regs{};
+    if (!target_.get_registers(worker, &regs)) {
+        return Error(fmt::format("thread {} has ended", worker.value()), ESRCH);
+    }
+    // Borrows a few bytes under the thread's stack, and gives them back as they were.
+    const RemoteAddr buffer((arch::sp(regs) - kRedZone - 64).value() & ~15ULL);
+    RemoteMemory& memory = target_.memory();
+    Disposition before{};
+    if (memory.try_read(buffer, before) != before.size()) {
+        return Error("the stack cannot be read", EFAULT);
+    }
+    const auto as_bytes = [](const Disposition& d) {
+        return std::span(reinterpret_cast<const std::uint8_t*>(d.data()), d.size());
+    };
+    if (set != nullptr) {
+        auto written = memory.write(buffer, as_bytes(*set));
+        if (!written) {
+            return written;
+        }
+    }
+    constexpr std::uint64_t kMaskBytes = 8;
+    auto result = target_.system_call(worker, SYS_rt_sigaction,
+                                      {SIGTRAP, set != nullptr ? buffer.value() : 0,
+                                       get != nullptr ? buffer.value() : 0, kMaskBytes});
+    if (result && *result == 0 && get != nullptr) {
+        memory.try_read(buffer, *get);
+    }
+    auto restored = memory.write(buffer, as_bytes(before));
+    if (!result) {
+        return std::move(result).error();
+    }
+    if (*result != 0) {
+        return Error("rt_sigaction in the target", static_cast<int>(-*result));
+    }
+    return restored;
+}
+
+} // namespace memleax

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The one place that waits, and that knows what a status means (ptrace(2)).
+#include <cerrno>
+#include <csignal>
+
+#include <linux/kcmp.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "memleax/log.hpp"
+#include "memleax/process_info.hpp"
+#include "memleax/target.hpp"
+
+namespace memleax {
+
+namespace {
+
+bool same_memory(Tid a, Tid b) {
+    const long order = syscall(SYS_kcmp, a.value(), b.value(), KCMP_VM, 0, 0);
+    if (order < 0) {
+        // Without CONFIG_KCMP: taken for a copy. Then breakpoints are taken out of a memory that is
+        // shared: allocations are missed, nothing breaks.
+        log_warning(
+            "cannot tell whether child {} shares the target's memory (kcmp is not available)",
+            b.value());
+    }
+    return order == 0;
+}
+
+Tid event_message(Tid tid) {
+    unsigned long message = 0;
+    ptrace(PTRACE_GETEVENTMSG, tid.value(), nullptr, &message);
+    return Tid(static_cast<int>(message));
+}
+
+} // namespace
+
+std::optional<StopEvent> Target::next_event(Wait wait) {
+    if (!deferred_.empty()) {
+        const StopEvent event = deferred_.front();
+        deferred_.pop_front();
+        return event;
+    }
+    return wait_for(Tid(-1), wait == Wait::poll ? WNOHANG : 0);
+}
+
+std::optional<StopEvent> Target::wait_for(Tid which, int flags) {
+    for (;;) {
+        int status = 0;
+        // __WNOTHREAD: children of our other threads (a pager, say) are theirs to wait for.
+        const pid_t got = waitpid(which.value(), &status, __WALL | __WNOTHREAD | flags);
+        if (got <= 0) {
+            if (got < 0 && errno == EINTR && which.value() > 0) {
+                continue; // a wait for one thread is short, and its caller relies on the answer
+            }
+            return std::nullopt;
+        }
+        if (auto event = decode(Tid(got), status)) {
+            return event;
+        }
+    }
+}
+
+std::optional<StopEvent> Target::decode(Tid tid, int status) {
+    if (WIFEXITED(status) || WIFSIGNALED(status)) {
+        const bool known = threads_.erase(tid) != 0;
+        expected_children_.erase(tid);
+        early_children_.erase(tid);
+        std::erase_if(deferred_, [tid](const StopEvent& event) { return tid_of(event) == tid; });
+        if (!known && tid != pid_) {
+            return std::nullopt; // a child that was let go of, or that died before it reported
+        }
+        return ThreadGone{tid, status};
+    }
+    const int signal = WSTOPSIG(status);
+    const int event = status >> 16;
+
+    auto it = threads_.find(tid);
+    if (it == threads_.end()) {
+        if (expected_children_.erase(tid) == 0) {
+            early_children_.insert(tid);
+        }
+        if (tid != pid_ && !is_thread_of(pid_, tid)) {
+            return ChildStop{tid, same_memory(pid_, tid)};
+        }
+        it = threads_.emplace(tid, TracedThread{}).first;
+    }
+    it->second.state = TracedThread::State::stopped;
+    it->second.stop_signal = 0;
+
+    switch (event) {
+    case 0:
+        it->second.stop_signal = signal;
+        if (signal == SIGTRAP) {
+            return TrapStop{tid};
+        }
+        return SignalStop{tid, signal};
+    case PTRACE_EVENT_STOP:
+        if (signal == SIGTRAP) {
+            return QuietStop{tid};
+        }
+        return GroupStop{tid, signal};
+    case PTRACE_EVENT_CLONE:
+    case PTRACE_EVENT_FORK:
+    case PTRACE_EVENT_VFORK: {
+        const Tid child = event_message(tid);
+        if (early_children_.erase(child) == 0) {
+            expected_children_.insert(child);
+        }
+        return BirthStop{tid, child};
+    }
+    case PTRACE_EVENT_EXEC: {
+        const Tid former = event_message(tid);
+        if (tid == pid_) {
+            // The other threads went without a word, and their ids may be used anew.
+            TracedThread self = it->second;
+            absl::erase_if(threads_,
+                           [](const auto& entry) { return !entry.second.is_child_process; });
+            threads_.emplace(tid, self);
+            std::erase_if(deferred_,
+                          [this](const StopEvent& e) { return !threads_.contains(tid_of(e)); });
+        }
+        return ExecStop{tid, former};
+    }
+    default:
+        return QuietStop{tid};
+    }
+}
+
+} // namespace memleax

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The checks that come before the first ptrace call, and the reasons of its refusal.
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include <elf.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "arch.hpp"
+#include "memleax/process_info.hpp"
+#include "proc_file.hpp"
+
+namespace memleax {
+
+namespace {
+
+Result<void> check_architecture(Tid pid) {
+    const std::string path = fmt::format("/proc/{}/exe", pid.value());
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        const int errnum = errno;
+        if (errnum == EACCES || errnum == EPERM) {
+            return explain_seize_failure(pid, EPERM);
+        }
+        return Error(fmt::format("cannot open the program of process {} ({})", pid.value(), path),
+                     errnum);
+    }
+    Elf64_Ehdr header{};
+    const ssize_t got = pread(fd, &header, sizeof header, 0);
+    close(fd);
+    if (got < static_cast<ssize_t>(sizeof(Elf32_Ehdr)) ||
+        std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
+        return Error(
+            fmt::format("cannot watch process {}: its program {} is not a readable ELF file",
+                        pid.value(), executable_path(pid)));
+    }
+    // e_machine has the same place in both classes.
+    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != arch::kElfMachine) {
+        return Error(fmt::format(
+            "cannot watch process {}: {} is a {}-bit program for another architecture (ELF machine "
+            "{}); this memleax watches 64-bit {} programs",
+            pid.value(), executable_path(pid), header.e_ident[EI_CLASS] == ELFCLASS32 ? 32 : 64,
+            header.e_machine, arch::kName));
+    }
+    return {};
+}
+
+} // namespace
+
+Result<ProcessInfo> check_watchable(Tid pid) {
+    const auto info = try_read_process_info(pid);
+    if (!info) {
+        return Error(fmt::format("no such process: {}", pid.value()));
+    }
+    if (info->tgid.value() == getpid()) {
+        return Error(fmt::format("cannot watch process {}: that is memleax itself", pid.value()));
+    }
+    if (info->kernel_thread) {
+        return Error(fmt::format("cannot watch process {} ({}): it is a kernel thread", pid.value(),
+                                 info->comm));
+    }
+    if (info->tgid != pid) {
+        return Error(fmt::format("cannot watch {}: it is a thread of process {}; give that number",
+                                 pid.value(), info->tgid.value()));
+    }
+    if (info->state == 'Z' || info->state == 'X') {
+        return Error(
+            fmt::format("cannot watch process {} ({}): it has ended already and is a zombie",
+                        pid.value(), info->comm));
+    }
+    if (info->tracer.value() != 0) {
+        const auto tracer = try_read_process_info(info->tracer);
+        return Error(fmt::format("cannot watch process {} ({}): it is traced by process {} ({})",
+                                 pid.value(), info->comm, info->tracer.value(),
+                                 tracer ? tracer->comm : "?"));
+    }
+    auto architecture = check_architecture(pid);
+    if (!architecture) {
+        return std::move(architecture).error();
+    }
+    return *info;
+}
+
+std::string yama_advice(int ptrace_scope) {
+    switch (ptrace_scope) {
+    case 1:
+        return "Yama allows ptrace of one's own children only (kernel.yama.ptrace_scope = 1): run "
+               "memleax as root, or start the program with `memleax -- COMMAND`";
+    case 2:
+        return "Yama allows ptrace to administrators only (kernel.yama.ptrace_scope = 2): run "
+               "memleax "
+               "as root or with CAP_SYS_PTRACE";
+    case 3:
+        return "Yama forbids all ptrace (kernel.yama.ptrace_scope = 3) until the next reboot";
+    default:
+        return {};
+    }
+}
+
+Error explain_seize_failure(Tid pid, int errnum) {
+    const auto info = try_read_process_info(pid);
+    if (!info || errnum == ESRCH) {
+        return Error(fmt::format("no such process: {}", pid.value()));
+    }
+    Error error(fmt::format("cannot watch process {} ({})", pid.value(), info->comm), errnum);
+    if (errnum != EPERM && errnum != EACCES) {
+        return error;
+    }
+    if (info->uid != geteuid() && geteuid() != 0) {
+        return std::move(error).with_advice(fmt::format(
+            "it belongs to user id {}: run memleax as that user or as root", info->uid));
+    }
+    const auto scope = try_read_proc_file("/proc/sys/kernel/yama/ptrace_scope");
+    const std::string yama = scope ? yama_advice(std::atoi(scope->c_str())) : std::string();
+    if (!yama.empty() && (geteuid() != 0 || scope->front() == '3')) {
+        return std::move(error).with_advice(yama);
+    }
+    if (geteuid() == 0) {
+        return std::move(error).with_advice(
+            "the process, or a container's policy, forbids ptrace: grant CAP_SYS_PTRACE (docker "
+            "run "
+            "--cap-add SYS_PTRACE) and a seccomp profile that allows ptrace");
+    }
+    return std::move(error).with_advice(
+        "the process has privileges that yours lacks, or is not dumpable (prctl(2), "
+        "PR_SET_DUMPABLE): run memleax as root");
+}
+
+} // namespace memleax
