@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "memleax/error.hpp"
@@ -66,6 +67,11 @@ class ElfImage {
     [[nodiscard]] const std::string& interpreter() const { return interpreter_; }
     /// Bytes of the NT_GNU_BUILD_ID note as lower-case hex; empty if none.
     [[nodiscard]] std::string build_id() const;
+    /// Has somebody written to the file since it was opened? Then what was read from it before and
+    /// what is read now do not belong together.
+    [[nodiscard]] bool changed_on_disk() const;
+    /// from_memory() only: the copy, for those who need a libelf handle of their own.
+    [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
 
     /// Calls `each` for every defined function symbol of the table. Linear in the table's size.
     void for_each_function(SymbolTable table, const std::function<void(const ElfSymbol&)>& each) const;
@@ -73,6 +79,7 @@ class ElfImage {
     /// The libelf handle, for src/elf/ only. libelf and libdw handles are not thread-safe: one image
     /// belongs to one thread. The descriptor stays open as long as the image.
     [[nodiscard]] Elf* handle() const { return elf_; }
+    /// -1 if the image is from memory.
     [[nodiscard]] int descriptor() const { return fd_; }
 
   private:
@@ -82,6 +89,8 @@ class ElfImage {
     std::string name_;
     std::vector<std::byte> bytes_; ///< from_memory only
     int fd_ = -1;
+    std::uint64_t file_size_ = 0;
+    std::pair<std::int64_t, std::int64_t> modified_; ///< seconds, nanoseconds
     Elf* elf_ = nullptr;
     std::uint16_t machine_ = 0;
     bool is_64bit_ = false;

@@ -42,7 +42,7 @@ using Generation = std::uint32_t;
 struct Module {
     std::string path;          ///< as the target names it ("[vdso]" for the vDSO)
     std::string name;          ///< last component of the path
-    AddrRange range;           ///< from its first to its last mapping
+    AddrRange range;           ///< all of its load, with .bss
     std::vector<AddrRange> executable; ///< its executable mappings, ascending
     std::uint64_t load_bias = 0;       ///< runtime address - ElfAddr
     std::uint64_t device = 0;
@@ -88,16 +88,20 @@ class ModuleMap {
     [[nodiscard]] const std::vector<Mapping>& mappings() const { return mappings_; }
     /// Every module ever seen, in order of appearance.
     [[nodiscard]] const std::vector<std::shared_ptr<Module>>& all() const { return all_; }
-    /// The program's own module; null before the first refresh.
+    /// The program's own module (what /proc/PID/exe refers to: the dynamic linker, if that was run
+    /// by hand); null before the first refresh.
     [[nodiscard]] const Module* main() const { return main_.get(); }
     [[nodiscard]] Generation generation() const { return generation_; }
 
   private:
     struct CodeRange {
         AddrRange range;
-        Module* module = nullptr; ///< null: anonymous
+        const Module* module = nullptr; ///< null: anonymous
     };
-    [[nodiscard]] std::shared_ptr<Module> make_module(std::vector<Mapping> mappings);
+    struct Found;
+    [[nodiscard]] Found find_modules(const std::vector<Mapping>& mappings) const;
+    ModuleChanges publish(Found& found, const std::vector<Mapping>& mappings);
+    [[nodiscard]] const CodeRange* code_range(CodeAddr pc) const;
 
     Tid pid_;
     MemoryReader& memory_;

@@ -23,6 +23,7 @@ struct ProcessInfo {
     std::uint64_t blocked_signals = 0; ///< bit n-1 for signal n
     std::uint64_t ignored_signals = 0;
     std::uint64_t caught_signals = 0;
+    int seccomp_mode = 0; ///< 0: none, 1: strict, 2: filter (seccomp(2))
 };
 
 /// Nothing if there is no such process or thread (any more).

@@ -31,8 +31,41 @@ struct TracedThread {
         listening ///< in a group-stop, kept there by PTRACE_LISTEN
     };
     State state = State::running;
+    /// Stopped in the middle of clone, fork or exec (true), whose result the kernel has not yet put
+    /// into the registers: they must not be replaced before that call is over.
+    bool in_system_call = false;
+    bool in_vfork = false; ///< and it will not be over before the child has its own memory
     int stop_signal = 0; ///< of a signal-delivery-stop: what it is about to get; 0 otherwise
     bool is_child_process = false; ///< a vfork-like child, which shares the target's memory
+};
+
+/// Whether to poll for a short while before sleeping in waitpid. Where a sleeping CPU is slow to wake
+/// (virtual machines) the next stop of a busy thread comes sooner than we would be awake again.
+class SpinPolicy {
+  public:
+    static constexpr int kPolls = 100; ///< 30 to 60 microseconds
+
+    [[nodiscard]] bool worthwhile() {
+        if (pause_ == 0) {
+            return true;
+        }
+        --pause_;
+        return false;
+    }
+    void succeeded() { failures_ = 0; }
+    /// After a few polls in vain the stops are far apart: sleep for a number of them.
+    void failed() {
+        if (++failures_ >= kFailures) {
+            failures_ = 0;
+            pause_ = kPause;
+        }
+    }
+
+  private:
+    static constexpr int kFailures = 4;
+    static constexpr int kPause = 32;
+    int failures_ = 0;
+    int pause_ = 0;
 };
 
 /// Attached to all threads of one process, by PTRACE_SEIZE (never PTRACE_ATTACH: it sends SIGSTOP).
@@ -132,6 +165,7 @@ class Target {
     std::set<Tid> expected_children_;
     std::set<Tid> early_children_; ///< reported themselves before their parent's BirthStop
     std::optional<CodeAddr> syscall_instruction_;
+    SpinPolicy spin_;
 };
 
 } // namespace memleax

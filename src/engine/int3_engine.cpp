@@ -106,7 +106,7 @@ Result<void> Int3Engine::patch_modules(const std::vector<std::shared_ptr<const M
         }
         (*inserted)->entry = calls_.add_entry(entry);
         ++entry_points_;
-        log_debug("watching {} at {:#x}", entry.function->name, entry.address.value());
+        log_debug("breakpoint at {} ({:#x})", entry.function->name, entry.address.value());
     }
     return {};
 }
@@ -116,7 +116,7 @@ EngineEnd Int3Engine::run(const std::atomic<bool>& stop) {
         if (const auto event = target_.next_event(Target::Wait::block)) {
             dispatch(*event);
         }
-        if (target_gone_) {
+        if (target_gone_ || target_.threads().empty()) {
             return EngineEnd::target_gone;
         }
     }
@@ -138,6 +138,8 @@ Breakpoint* Int3Engine::our_breakpoint(Tid tid, arch::Registers* regs) {
         !target_.is_breakpoint_trap(tid)) {
         return nullptr;
     }
+    // As the thread stood before it executed the breakpoint.
+    arch::set_pc(*regs, breakpoint->address);
     return breakpoint;
 }
 
@@ -246,7 +248,8 @@ void Int3Engine::on_stop(const ExecStop& stop) {
     }
     if (announced_) {
         sink_.on_memory_gone(monotonic_now());
-        log_info("process {} executes another program, and is watched on", target_.pid().value());
+        log_info("process {} executes another program, which is watched from now on",
+                 target_.pid().value());
     }
     auto refreshed = reopened ? refresh_modules(stop.tid) : std::move(reopened);
     if (!refreshed) {

@@ -12,7 +12,9 @@
 #include <unistd.h>
 
 #include "memleax/modules.hpp"
+#include "memleax/process_info.hpp"
 #include "memleax/target.hpp"
+#include "ptrace_options.hpp"
 
 namespace memleax {
 
@@ -43,6 +45,34 @@ class SignalsHeldBack {
     Tid tid_;
     std::uint64_t mask_ = 0; ///< the kernel's sigset_t
     bool held_ = false;
+};
+
+/// Lifts a thread's seccomp filter for as long as it lives: the filter may forbid our calls, or
+/// kill the process for them (PTRACE_O_SUSPEND_SECCOMP, Linux 4.3; needs CAP_SYS_ADMIN).
+class SeccompSuspended {
+  public:
+    static constexpr long kSuspend = 1L
+                                     << 21; // <linux/ptrace.h>, which clashes with <sys/ptrace.h>
+
+    explicit SeccompSuspended(Tid tid) : tid_(tid) {
+        const auto info = try_read_process_info(tid);
+        needed_ = info && info->seccomp_mode != 0;
+        ok_ = !needed_ ||
+              ptrace(PTRACE_SETOPTIONS, tid.value(), nullptr, kPtraceOptions | kSuspend) == 0;
+    }
+    ~SeccompSuspended() {
+        if (needed_ && ok_) {
+            ptrace(PTRACE_SETOPTIONS, tid_.value(), nullptr, kPtraceOptions);
+        }
+    }
+    SeccompSuspended(const SeccompSuspended&) = delete;
+    SeccompSuspended& operator=(const SeccompSuspended&) = delete;
+    [[nodiscard]] bool ok() const { return ok_; }
+
+  private:
+    Tid tid_;
+    bool needed_ = false;
+    bool ok_ = true;
 };
 
 /// Bytes of executable mappings that are looked at in search of a system call instruction; the vDSO
@@ -150,6 +180,23 @@ Result<long> Target::system_call(Tid tid, long number,
         }
         syscall_instruction_ = *found;
     }
+    const SeccompSuspended unfiltered(tid);
+    if (!unfiltered.ok()) {
+        return Error(fmt::format("thread {} has a seccomp filter, which memleax may not suspend",
+                                 tid.value()),
+                     EPERM)
+            .with_advice("run memleax with CAP_SYS_ADMIN");
+    }
+    if (TracedThread& thread = threads_[tid]; thread.in_system_call) {
+        // A step out of an event stop ends right behind the system call that it is part of, with that
+        // call's result in the registers.
+        MEMLEAX_ASSERT(!thread.in_vfork);
+        auto settled = step(tid);
+        if (!settled) {
+            return std::move(settled).error();
+        }
+        threads_[tid].in_system_call = false;
+    }
     arch::Registers saved{};
     if (!get_registers(tid, &saved)) {
         return ended(tid);
@@ -173,6 +220,10 @@ Result<long> Target::system_call(Tid tid, long number,
     }
     if (!get_registers(tid, &regs)) {
         return ended(tid);
+    }
+    if (arch::pc(regs) == *syscall_instruction_) {
+        set_registers(tid, saved);
+        return Error(fmt::format("thread {} did not perform a system call", tid.value()), EAGAIN);
     }
     result = arch::system_call_result(regs);
     // With them comes back the call that the thread was interrupted in, which the kernel restarts

@@ -229,11 +229,13 @@ bool Target::stop_and_defer(Tid tid) {
 Result<Tid> Target::borrow_thread() {
     std::vector<std::pair<int, Tid>> candidates; // by how much they mind
     for (const auto& [tid, thread] : threads_) {
-        if (thread.is_child_process) {
+        if (thread.state == TracedThread::State::stopped) {
+            if (!thread.in_vfork) {
+                candidates.emplace_back(thread.is_child_process ? 3 : -1, tid);
+            }
             continue;
         }
-        if (thread.state == TracedThread::State::stopped) {
-            candidates.emplace_back(-1, tid);
+        if (thread.is_child_process) {
             continue;
         }
         const auto kernel = try_read_kernel_state(pid_, tid);

@@ -4,6 +4,7 @@
 #include <csignal>
 
 #include <linux/kcmp.h>
+#include <sched.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -42,6 +43,16 @@ std::optional<StopEvent> Target::next_event(Wait wait) {
         const StopEvent event = deferred_.front();
         deferred_.pop_front();
         return event;
+    }
+    if (wait == Wait::block && spin_.worthwhile()) {
+        for (int i = 0; i < SpinPolicy::kPolls; ++i) {
+            if (auto event = wait_for(Tid(-1), WNOHANG)) {
+                spin_.succeeded();
+                return event;
+            }
+            sched_yield(); // the target may need this very CPU
+        }
+        spin_.failed();
     }
     return wait_for(Tid(-1), wait == Wait::poll ? WNOHANG : 0);
 }
@@ -89,6 +100,8 @@ std::optional<StopEvent> Target::decode(Tid tid, int status) {
     }
     it->second.state = TracedThread::State::stopped;
     it->second.stop_signal = 0;
+    it->second.in_system_call = event != 0 && event != PTRACE_EVENT_STOP;
+    it->second.in_vfork = event == PTRACE_EVENT_VFORK;
 
     switch (event) {
     case 0:

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/watcher.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <stdexcept>
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "memleax/allocator_api.hpp"
+#include "memleax/int3_engine.hpp"
+#include "memleax/log.hpp"
+#include "memleax/process_info.hpp"
+#include "memleax/target.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// The reason why a process that has no allocator we know has none.
+Error no_allocator(Tid pid, const ModuleMap& modules) {
+    std::string reason = "none of its modules defines malloc";
+    for (const auto& module : modules.all()) {
+        if (!module->image) {
+            reason += fmt::format("; {}: {}", module->name, module->problem);
+        }
+    }
+    return Error(fmt::format("no allocator found in process {} ({}): {}", pid.value(),
+                             executable_path(pid), reason));
+}
+
+bool has_allocator(const ModuleMap& modules) {
+    return std::any_of(modules.all().begin(), modules.all().end(), [&](const auto& module) {
+        return !find_allocator_entries(*module, module.get() == modules.main()).empty();
+    });
+}
+
+/// Is everything that will ever be mapped there already, as no dynamic linker is at work?
+bool is_static(const ModuleMap& modules) {
+    return modules.main() != nullptr && modules.main()->image &&
+           modules.main()->image->interpreter().empty();
+}
+
+} // namespace
+
+Watcher::Watcher(WatchRequest request, EventSink& sink)
+    : request_(std::move(request)), sink_(sink), changes_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    struct sigaction wake {};
+    wake.sa_handler = [](int) {};
+    sigaction(kWakeSignal, &wake, nullptr); // no SA_RESTART: a blocking waitpid ends with EINTR
+}
+
+Watcher::~Watcher() {
+    stop();
+    if (changes_ >= 0) {
+        close(changes_);
+    }
+}
+
+void Watcher::start() {
+    thread_ = std::thread([this] { run(); });
+}
+
+void Watcher::stop() {
+    stop_.store(true);
+    if (!thread_.joinable()) {
+        return;
+    }
+    // The signal may come just before the thread begins to wait, and be lost: so again, until it
+    // has been understood.
+    while (!done_.load()) {
+        pthread_kill(thread_.native_handle(), kWakeSignal);
+        constexpr useconds_t kRetryUs = 1000;
+        usleep(kRetryUs);
+    }
+    thread_.join();
+}
+
+void Watcher::run() {
+    sigset_t wake;
+    sigemptyset(&wake);
+    sigaddset(&wake, kWakeSignal);
+    pthread_sigmask(SIG_UNBLOCK, &wake, nullptr);
+    Result<void> result;
+    try {
+        result = watch();
+    } catch (const std::exception& broken) {
+        // A bug of ours. The destructors have restored the target on the way here.
+        result = Error(fmt::format("internal error: {}", broken.what()));
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        if (!result) {
+            error_ = std::move(result).error();
+        }
+    }
+    done_.store(true);
+    change_state(result ? State::ended : State::failed);
+}
+
+Result<void> Watcher::watch() {
+    std::unique_ptr<Target> target;
+    Tid pid = request_.pid;
+    if (!request_.command.empty()) {
+        auto launched = Target::launch(request_.command, request_.command_mask);
+        if (!launched) {
+            return std::move(launched).error();
+        }
+        target = *std::move(launched);
+        pid = target->pid();
+    } else if (auto watchable = check_watchable(pid); !watchable) {
+        return std::move(watchable).error();
+    }
+
+    auto memory = RemoteMemory::open(pid);
+    if (!memory) {
+        return explain_seize_failure(pid, memory.error().errnum());
+    }
+    {
+        const auto info = try_read_process_info(pid);
+        const std::lock_guard lock(mutex_);
+        target_.pid = pid;
+        target_.executable = executable_path(pid);
+        target_.comm = info ? info->comm : std::string("?");
+    }
+    // Symbols are read while nothing is seized yet: a thread that is born meanwhile does not wait.
+    ModuleMap modules(pid, *memory);
+    auto changes = modules.refresh();
+    if (!changes) {
+        return std::move(changes).error();
+    }
+    if (!has_allocator(modules) && (!target || is_static(modules))) {
+        Error error = no_allocator(pid, modules);
+        if (target) {
+            kill(pid.value(), SIGKILL); // ours, and it has not executed one instruction
+        }
+        return error;
+    }
+    if (!target) {
+        auto seized = Target::seize(pid);
+        if (!seized) {
+            return std::move(seized).error();
+        }
+        target = *std::move(seized);
+    }
+    const auto engine = make_int3_engine(*target, modules, sink_, *this,
+                                         {.backtrace_limit = request_.backtrace_limit});
+    {
+        const std::lock_guard lock(mutex_);
+        target_.engine = engine->name();
+    }
+    auto armed = engine->arm();
+    if (!armed) {
+        return std::move(armed).error().while_doing(
+            fmt::format("cannot watch process {}", pid.value()));
+    }
+    const EngineEnd end = engine->run(stop_);
+    engine->leave();
+    const std::lock_guard lock(mutex_);
+    end_ = end;
+    return {};
+}
+
+void Watcher::on_watching(std::size_t threads) {
+    {
+        const std::lock_guard lock(mutex_);
+        target_.threads = threads;
+    }
+    change_state(State::watching);
+}
+
+void Watcher::on_modules(const ModuleMap& modules) {
+    Modules copies;
+    for (const auto& module : modules.all()) {
+        auto copy = std::make_shared<const Module>(*module);
+        if (module.get() == modules.main()) {
+            copies.main = copy;
+        }
+        copies.all.push_back(std::move(copy));
+    }
+    generation_.store(modules.generation(), std::memory_order_relaxed);
+    const std::lock_guard lock(mutex_);
+    modules_ = std::move(copies);
+}
+
+void Watcher::change_state(State state) {
+    {
+        const std::lock_guard lock(mutex_);
+        state_ = state;
+    }
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto ignored = write(changes_, &one, sizeof one);
+}
+
+void Watcher::acknowledge_changes() {
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto ignored = read(changes_, &count, sizeof count);
+}
+
+Watcher::State Watcher::state() const {
+    const std::lock_guard lock(mutex_);
+    return state_;
+}
+
+Error Watcher::error() const {
+    const std::lock_guard lock(mutex_);
+    return *error_;
+}
+
+WatchedTarget Watcher::target() const {
+    const std::lock_guard lock(mutex_);
+    return target_;
+}
+
+EngineEnd Watcher::end() const {
+    const std::lock_guard lock(mutex_);
+    return end_;
+}
+
+std::optional<Watcher::Modules> Watcher::take_modules() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(modules_, std::nullopt);
+}
+
+} // namespace memleax
