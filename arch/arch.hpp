@@ -75,7 +75,7 @@ registers_from_signal_frame(std::span<const std::byte> frame);
 
 /// What to read around a pc for the next function: bytes before it and from it on.
 inline constexpr std::size_t kCodeBefore = 8;
-inline constexpr std::size_t kCodeAt = 16;
+inline constexpr std::size_t kCodeAt = 48;
 /// At an instruction that no unwind table covers: CFA - sp if the instruction itself tells it
 /// (a function's first ones, before it has its frame pointer; its return; linkage stubs), with the
 /// caller's frame pointer still in its register. Nothing: a frame pointer, if any, is in place.

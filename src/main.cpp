@@ -1,4 +1,26 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-int main() {
-    return 2;
+#include <cstdio>
+#include <exception>
+#include <variant>
+
+#include "memleax/log.hpp"
+#include "memleax/options.hpp"
+#include "memleax/session.hpp"
+
+int main(int argc, char** argv) {
+    using namespace memleax;
+    try {
+        auto parsed = parse_options(argc, argv);
+        if (const auto* exit = std::get_if<EarlyExit>(&parsed)) {
+            std::fputs(exit->text.c_str(), exit->status == 0 ? stdout : stderr);
+            return exit->status;
+        }
+        const auto& options = std::get<Options>(parsed);
+        set_log_level(options.log_level);
+        const sigset_t inherited = block_session_signals();
+        return run_session(options, inherited);
+    } catch (const std::exception& broken) {
+        log_error("internal error: {}", broken.what());
+        return 1;
+    }
 }

@@ -1,13 +1,168 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Where the caller is when no unwind table says it: told from the instruction that comes next.
+// Where the caller is when no unwind table says it: told from the instructions that come next.
+//
+// How far the CFA is from sp depends on the pc alone, so any path from here to the function's end
+// tells it: follow the next few instructions, add up what they push and pop, and see which comes
+// first:
+//
+//      ret                 the return address is on top of the stack by then: CFA = sp + 8
+//      push %rbp           a function's beginning; the same
+//      mov %rsp,%rbp       rbp was pushed already, and has the caller's value still: CFA = sp + 16
+//      leave, pop %rbp     the frame pointer is in place: nothing to tell here
 #include <cstring>
 #include <initializer_list>
+
+#include <capstone/capstone.h>
 
 #include "arch.hpp"
 
 namespace memleax::arch {
 
 namespace {
+
+constexpr unsigned kMaxInstructions = 24;
+
+/// Capstone's handle and its one instruction, made when first needed.
+class Decoder {
+  public:
+    Decoder() {
+        if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle_) == CS_ERR_OK) {
+            cs_option(handle_, CS_OPT_DETAIL, CS_OPT_ON);
+            instruction_ = cs_malloc(handle_);
+        }
+    }
+    ~Decoder() {
+        if (instruction_ != nullptr) {
+            cs_free(instruction_, 1);
+        }
+        if (handle_ != 0) {
+            cs_close(&handle_);
+        }
+    }
+    Decoder(const Decoder&) = delete;
+    Decoder& operator=(const Decoder&) = delete;
+
+    /// The instruction at this offset of `code`, whose first byte has address 0; null if there is
+    /// none. Good until the next call.
+    const cs_insn* at(std::span<const std::byte> code, std::uint64_t offset) {
+        const auto* bytes = reinterpret_cast<const std::uint8_t*>(code.data()) + offset;
+        std::size_t size = code.size() - offset;
+        std::uint64_t address = offset;
+        const bool decoded = instruction_ != nullptr &&
+                             cs_disasm_iter(handle_, &bytes, &size, &address, instruction_);
+        return decoded ? instruction_ : nullptr;
+    }
+    [[nodiscard]] bool is_jump(const cs_insn& instruction) const {
+        return cs_insn_group(handle_, &instruction, CS_GRP_JUMP);
+    }
+
+  private:
+    csh handle_ = 0;
+    cs_insn* instruction_ = nullptr;
+};
+
+bool is_register(const cs_x86_op& operand, x86_reg which) {
+    return operand.type == X86_OP_REG && operand.reg == which;
+}
+
+/// Does it do anything to rsp that is not followed here?
+bool writes_sp(const cs_x86& x86) {
+    for (unsigned i = 0; i < x86.op_count; ++i) {
+        const cs_x86_op& operand = x86.operands[i];
+        if ((operand.access & CS_AC_WRITE) != 0 &&
+            (is_register(operand, X86_REG_RSP) || is_register(operand, X86_REG_ESP))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// Follows the code from one pc on.
+class Follower {
+  public:
+    Follower(Decoder& decoder, std::span<const std::byte> code) : decoder_(decoder), code_(code) {}
+
+    /// CFA - sp at the pc, if the way to where it can be told is short. Calls end it: sp moves and
+    /// comes back, but the callee may never return, and what follows may be another function.
+    std::optional<std::int32_t> cfa_from(std::uint64_t offset, std::int32_t popped) {
+        while (offset < code_.size() && budget_-- > 0) {
+            const cs_insn* instruction = decoder_.at(code_, offset);
+            if (instruction == nullptr) {
+                return std::nullopt;
+            }
+            offset += instruction->size;
+            const cs_x86& x86 = instruction->detail->x86;
+            const cs_x86_op& first = x86.operands[0];
+            switch (instruction->id) {
+            case X86_INS_RET:
+                return popped + 8;
+            case X86_INS_PUSH:
+                if (is_register(first, X86_REG_RBP)) {
+                    return popped + 8;
+                }
+                popped -= 8;
+                break;
+            case X86_INS_POP:
+                if (is_register(first, X86_REG_RBP) || is_register(first, X86_REG_RSP)) {
+                    return std::nullopt;
+                }
+                popped += 8;
+                break;
+            case X86_INS_MOV:
+                if (is_register(first, X86_REG_RBP) && is_register(x86.operands[1], X86_REG_RSP)) {
+                    return popped + 16;
+                }
+                if (writes_sp(x86)) {
+                    return std::nullopt;
+                }
+                break;
+            case X86_INS_ADD:
+            case X86_INS_SUB:
+                if (is_register(first, X86_REG_RSP)) {
+                    const std::int64_t n = x86.operands[1].imm;
+                    if (x86.operands[1].type != X86_OP_IMM || n < -kMaxFrame || n > kMaxFrame) {
+                        return std::nullopt;
+                    }
+                    popped += static_cast<std::int32_t>(instruction->id == X86_INS_ADD ? n : -n);
+                }
+                break;
+            case X86_INS_LEAVE:
+            case X86_INS_CALL:
+            case X86_INS_JMP:
+            case X86_INS_INT3:
+            case X86_INS_HLT:
+            case X86_INS_UD2:
+                return std::nullopt;
+            default:
+                if (writes_sp(x86)) {
+                    return std::nullopt;
+                }
+                if (decoder_.is_jump(*instruction) && first.type == X86_OP_IMM) {
+                    const auto target = static_cast<std::uint64_t>(first.imm);
+                    if (const auto found = cfa_from(offset, popped)) {
+                        return found;
+                    }
+                    if (target < offset) {
+                        return std::nullopt; // a loop, or out of what was read
+                    }
+                    offset = target;
+                }
+            }
+        }
+        return std::nullopt;
+    }
+
+  private:
+    static constexpr std::int64_t kMaxFrame = 1 << 20;
+    Decoder& decoder_;
+    std::span<const std::byte> code_;
+    unsigned budget_ = kMaxInstructions; ///< for all branches together
+};
+
+std::optional<std::int32_t> cfa_by_following(std::span<const std::byte> code) {
+    thread_local Decoder decoder;
+    return Follower(decoder, code).cfa_from(0, 0);
+}
 
 /// The bytes from pc on, and those before it.
 class CodeWindow {
@@ -23,9 +178,8 @@ class CodeWindow {
     /// Do these bytes begin `distance` bytes before pc?
     [[nodiscard]] bool before_is(std::initializer_list<std::uint8_t> bytes,
                                  std::size_t distance) const {
-        return before_.size() >= distance &&
-               std::memcmp(before_.data() + before_.size() - distance, bytes.begin(),
-                           bytes.size()) == 0;
+        return before_.size() >= distance && std::memcmp(before_.data() + before_.size() - distance,
+                                                         bytes.begin(), bytes.size()) == 0;
     }
 
   private:
@@ -37,10 +191,8 @@ class CodeWindow {
 /// them with and without endbr64 and the bnd prefix). They push at most a relocation index and the
 /// link map's address.
 std::optional<std::int32_t> cfa_in_plt(const CodeWindow& code, std::size_t skip) {
-    const bool jumps_through_memory = code.next_is({0xff, 0x25}, skip) || // jmp *x(%rip)
-                                      code.next_is({0xf2, 0xff, 0x25}, skip);
-    if (jumps_through_memory) {
-        // PLT0 has pushed two words by then: push x(%rip); jmp *y(%rip)
+    if (code.next_is({0xff, 0x25}, skip) || code.next_is({0xf2, 0xff, 0x25}, skip)) {
+        // jmp *x(%rip); in PLT0 two words were pushed by then, the second by push y(%rip)
         return skip == 0 && code.before_is({0xff, 0x35}, 6) ? 24 : 8;
     }
     if (code.next_is({0xff, 0x35}, skip) && // PLT0: push x(%rip); jmp *y(%rip)
@@ -63,24 +215,15 @@ std::optional<std::int32_t> cfa_in_plt(const CodeWindow& code, std::size_t skip)
 std::optional<std::int32_t> cfa_offset_without_tables(std::span<const std::byte> before,
                                                       std::span<const std::byte> at) {
     const CodeWindow code(before, at);
-    if (code.next_is({0xc3}) || code.next_is({0xf3, 0xc3}) || code.next_is({0xf2, 0xc3}) ||
-        code.next_is({0xc2})) {
-        return 8; // ret, rep ret, bnd ret, ret $n
-    }
-    const std::size_t skip = code.next_is({0xf3, 0x0f, 0x1e, 0xfa}) ? 4 : 0; // endbr64
-    if (code.next_is({0x55}, skip)) {
-        return 8; // push %rbp
-    }
-    const bool moves_sp_to_fp =
-        code.next_is({0x48, 0x89, 0xe5}) || code.next_is({0x48, 0x8b, 0xec});
-    if (moves_sp_to_fp && code.before_is({0x55}, 1)) {
-        return 16; // push %rbp was done, and fp is the caller's still
-    }
-    if (const auto offset = cfa_in_plt(code, skip)) {
+    const std::size_t endbr64 = code.next_is({0xf3, 0x0f, 0x1e, 0xfa}) ? 4 : 0;
+    if (const auto offset = cfa_in_plt(code, endbr64)) {
         return offset;
     }
-    if (skip != 0) {
-        return 8; // endbr64 begins a function (or a jump table's case, which is rare)
+    if (const auto offset = cfa_by_following(at.subspan(endbr64))) {
+        return offset;
+    }
+    if (endbr64 != 0) {
+        return 8; // begins a function (or follows a call of setjmp, which is rare)
     }
     return std::nullopt;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Registers by meaning: System V ABI, AMD64 supplement, sections 3.2 (calls) and A.2 (system calls).
+// Registers by meaning: System V ABI, AMD64 supplement, sections 3.2 (calls) and A.2 (system
+// calls).
 #include "arch.hpp"
 
 namespace memleax::arch {
@@ -31,10 +32,9 @@ std::uint64_t return_value(const Registers& regs) {
 }
 
 std::uint64_t dwarf_register(const Registers& regs, unsigned number) {
-    const std::uint64_t in_dwarf_order[] = {regs.rax, regs.rdx, regs.rcx, regs.rbx, regs.rsi,
-                                            regs.rdi, regs.rbp, regs.rsp, regs.r8,  regs.r9,
-                                            regs.r10, regs.r11, regs.r12, regs.r13, regs.r14,
-                                            regs.r15, regs.rip};
+    const std::uint64_t in_dwarf_order[] = {
+        regs.rax, regs.rdx, regs.rcx, regs.rbx, regs.rsi, regs.rdi, regs.rbp, regs.rsp, regs.r8,
+        regs.r9,  regs.r10, regs.r11, regs.r12, regs.r13, regs.r14, regs.r15, regs.rip};
     static_assert(std::size(in_dwarf_order) == kDwarfRegisterCount);
     return number < kDwarfRegisterCount ? in_dwarf_order[number] : 0;
 }
@@ -59,8 +59,8 @@ bool in_system_call(const Registers& regs) {
 void prepare_system_call(Registers& regs, CodeAddr instruction, long number,
                          std::span<const std::uint64_t> arguments) {
     MEMLEAX_ASSERT(arguments.size() <= 6);
-    decltype(&regs.rdi) const places[] = {&regs.rdi, &regs.rsi, &regs.rdx,
-                                          &regs.r10, &regs.r8,  &regs.r9};
+    decltype(&regs.rdi)
+        const places[] = {&regs.rdi, &regs.rsi, &regs.rdx, &regs.r10, &regs.r8, &regs.r9};
     for (std::size_t i = 0; i < arguments.size(); ++i) {
         *places[i] = arguments[i];
     }

@@ -6,7 +6,6 @@
 //      sp ->  uc_flags, uc_link          16 bytes
 //             uc_stack                   24
 //      +40    r8 r9 .. r15 rdi rsi rbp rbx rdx rax rcx rsp rip eflags cs:gs:fs err ...
-#include <algorithm>
 #include <cstring>
 
 #include "arch.hpp"
@@ -35,7 +34,27 @@ std::optional<Registers> registers_from_signal_frame(std::span<const std::byte> 
         return std::nullopt;
     }
     static constexpr std::size_t kGregsOffset = 40;
-    enum { R8, R9, R10, R11, R12, R13, R14, R15, DI, SI, BP, BX, DX, AX, CX, SP, IP, FLAGS, CSGSFS };
+    enum {
+        R8,
+        R9,
+        R10,
+        R11,
+        R12,
+        R13,
+        R14,
+        R15,
+        DI,
+        SI,
+        BP,
+        BX,
+        DX,
+        AX,
+        CX,
+        SP,
+        IP,
+        FLAGS,
+        CSGSFS
+    };
     std::uint64_t gregs[CSGSFS + 1];
     std::memcpy(gregs, frame.data() + kGregsOffset, sizeof(gregs));
 

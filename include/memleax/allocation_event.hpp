@@ -63,6 +63,8 @@ class EventSink {
     /// The code in this range is gone (dlclose) and may be followed by other code: a stack through
     /// it that is seen from now on is a different stack.
     virtual void on_code_gone(AddrRange range) = 0;
+    /// Stacks that are new from now on are to be read with the module list of this generation.
+    virtual void on_generation(std::uint32_t /*generation*/) {}
     /// The address space is gone (exec), and every block with it: none of them leaked.
     virtual void on_memory_gone(MonotonicNs /*time*/) {}
 };

@@ -15,6 +15,8 @@ enum class LogLevel { error, warning, info, debug };
 /// Lines above this level are dropped. Default: info.
 void set_log_level(LogLevel level);
 [[nodiscard]] bool log_enabled(LogLevel level);
+/// A line that is not a diagnostic and is written at every level: what scripts wait for.
+void announce(std::string_view text);
 /// Writes one line with a single write(2).
 void log_line(LogLevel level, std::string_view text);
 

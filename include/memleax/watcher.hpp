@@ -68,10 +68,6 @@ class Watcher final : EngineObserver {
         std::shared_ptr<const Module> main;
     };
     [[nodiscard]] std::optional<Modules> take_modules();
-    [[nodiscard]] Generation generation() const {
-        return generation_.load(std::memory_order_relaxed);
-    }
-
     /// Leaves the target, if that has not happened, and waits until it is as it was.
     void stop();
 
@@ -88,7 +84,6 @@ class Watcher final : EngineObserver {
     std::thread thread_;
     std::atomic<bool> stop_{false};
     std::atomic<bool> done_{false};
-    std::atomic<Generation> generation_{0};
 
     mutable std::mutex mutex_; ///< guards what follows
     State state_ = State::starting;

@@ -18,17 +18,28 @@ bool log_enabled(LogLevel level) {
     return level <= threshold.load(std::memory_order_relaxed);
 }
 
-void log_line(LogLevel level, std::string_view text) {
-    if (!log_enabled(level)) {
-        return;
-    }
-    static constexpr std::string_view prefixes[] = {
-        "memleax: error: ", "memleax: warning: ", "memleax: ", "memleax: debug: "};
-    std::string line(prefixes[static_cast<int>(level)]);
+namespace {
+
+void write_line(std::string_view prefix, std::string_view text) {
+    std::string line(prefix);
     line += text;
     line += '\n';
     // A closed stderr (the terminal went away) must not keep us from restoring the target.
     [[maybe_unused]] const auto ignored = write(STDERR_FILENO, line.data(), line.size());
+}
+
+} // namespace
+
+void announce(std::string_view text) {
+    write_line("memleax: ", text);
+}
+
+void log_line(LogLevel level, std::string_view text) {
+    static constexpr std::string_view prefixes[] = {"memleax: error: ", "memleax: warning: ",
+                                                    "memleax: ", "memleax: debug: "};
+    if (log_enabled(level)) {
+        write_line(prefixes[static_cast<int>(level)], text);
+    }
 }
 
 } // namespace memleax

@@ -38,6 +38,7 @@ Result<void> Int3Engine::arm() {
             known.push_back(module);
         }
     }
+    sink_.on_generation(modules_.generation());
     observer_.on_modules(modules_);
     auto patched = trap_signal_.remember(*worker);
     if (patched) {
@@ -68,12 +69,21 @@ Result<void> Int3Engine::refresh_modules(Tid worker) {
     if (changes->added.empty() && changes->removed.empty()) {
         return {};
     }
+    // A module whose pages were only protected differently is both gone and new; its code, with our
+    // breakpoints in it, is where it was.
+    std::erase_if(changes->removed, [&](const auto& gone) {
+        return std::erase_if(changes->added, [&](const auto& added) {
+                   return added->device == gone->device && added->inode == gone->inode &&
+                          added->load_bias == gone->load_bias;
+               }) != 0;
+    });
     for (const auto& module : changes->removed) {
         breakpoints_.forget(module->range);
         calls_.forget_entries(module->range);
         sink_.on_code_gone(module->range);
     }
     calls_.modules_changed();
+    sink_.on_generation(modules_.generation());
     observer_.on_modules(modules_);
     return patch_modules(changes->added, worker);
 }

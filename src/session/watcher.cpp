@@ -180,7 +180,6 @@ void Watcher::on_modules(const ModuleMap& modules) {
         }
         copies.all.push_back(std::move(copy));
     }
-    generation_.store(modules.generation(), std::memory_order_relaxed);
     const std::lock_guard lock(mutex_);
     modules_ = std::move(copies);
 }

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The account of a session: live blocks, and what each call stack has allocated, freed, let expire.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+
+#include "memleax/allocation_event.hpp"
+#include "memleax/block_count.hpp"
+#include "memleax/freed_blocks.hpp"
+#include "memleax/live_blocks.hpp"
+#include "memleax/stack_table.hpp"
+#include "memleax/types.hpp"
+
+namespace memleax {
+
+/// What happened at one call stack.
+struct CallStackAccount {
+    std::uint32_t id = 0;    ///< the number that people see: 1, 2, ... by first expiry; 0: none yet
+    BlockCount alloc;        ///< began here
+    BlockCount free;         ///< of those, ended
+    BlockCount expired;      ///< of those, lived longer than the expire threshold
+    BlockCount free_expired; ///< of those, ended after that
+    std::int64_t lifetime_min = 0; ///< ns, of the ended ones
+    std::int64_t lifetime_max = 0;
+    double lifetime_sum = 0;
+
+    [[nodiscard]] BlockCount live() const { return alloc - free; }
+    /// Expired and still there.
+    [[nodiscard]] BlockCount may_leak() const { return expired - free_expired; }
+};
+
+/// Calls, by what they did.
+struct EventCounts {
+    std::uint64_t alloc = 0;        ///< began a block where there was none
+    std::uint64_t free = 0;         ///< ended a block that we knew (realloc to size 0 included)
+    std::uint64_t realloc = 0;      ///< replaced a block
+    std::uint64_t failed_alloc = 0; ///< returned null, or an error
+    std::uint64_t unknown_free = 0; ///< of a block from before the attach, or that we do not know
+    std::uint64_t double_free = 0;  ///< of a block that was live, was freed, and was not given out again
+};
+
+/// Something to tell the user while the session runs.
+struct Notice {
+    enum class Kind {
+        expired,               ///< `count` blocks so far at this stack; `size` of the last
+        expired_freed,         ///< `age` ns
+        too_many_expired_free, ///< this stack is not mentioned any more
+        double_free,           ///< of `address`, allocated at `stack`, freed again at `free_stack`
+        block_limit,           ///< memory_block_max reached at this stack: the session is to end
+        stack_limit            ///< call_stack_max reached: likewise
+    };
+    Kind kind{};
+    StackId stack = kNoStack;
+    StackId free_stack = kNoStack;
+    std::uint32_t id = 0; ///< of the stack, as people see it
+    std::uint64_t size = 0;
+    std::uint64_t count = 0;
+    std::int64_t age = 0;
+    RemoteAddr address{};
+};
+
+/// Takes events from one thread; no locks inside.
+class Tracker final : public EventSink {
+  public:
+    struct Options {
+        std::int64_t expire_ns = 10'000'000'000;
+        std::uint64_t memory_block_max = 1000; ///< expired blocks at one stack; 0: no limit
+        std::uint64_t call_stack_max = 1000;   ///< stacks with expired blocks; 0: no limit
+        bool notices = true;                   ///< false: only the limits are noticed
+    };
+    explicit Tracker(const Options& options);
+
+    StackId intern(std::span<const FrameAddress> frames, StackEnd end) override;
+    void on_event(const AllocationEvent& event) override;
+    bool wants_free_stack(RemoteAddr address) override;
+    void on_code_gone(AddrRange range) override { stacks_.on_code_gone(range); }
+    void on_memory_gone(MonotonicNs time) override;
+    void on_generation(std::uint32_t generation) override { stacks_.set_generation(generation); }
+
+    /// Moves blocks that are old enough at `now` to the expired ones, `budget` at most, and returns
+    /// whether there may be more. Costs only what expires.
+    bool expire(MonotonicNs now, std::size_t budget);
+    /// When the next block will expire if it is not freed before.
+    [[nodiscard]] std::optional<MonotonicNs> next_expiry() const;
+    /// What has come up since the last call. Not more than some thousands are kept; of "expired"
+    /// notices beyond that only the last of each stack's is not told.
+    std::vector<Notice> take_notices();
+
+    [[nodiscard]] StackTable& stacks() { return stacks_; }
+    [[nodiscard]] const StackTable& stacks() const { return stacks_; }
+    [[nodiscard]] const LiveBlocks& blocks() const { return blocks_; }
+    [[nodiscard]] const EventCounts& events() const { return events_; }
+    /// Allocations at an address that was still live: their block's free was not seen.
+    [[nodiscard]] std::uint64_t missed_frees() const { return missed_frees_; }
+    [[nodiscard]] const CallStackAccount& account(StackId id) const;
+    /// Gives the stack its number, if it has none.
+    std::uint32_t number(StackId id);
+
+  private:
+    CallStackAccount& account_of(StackId id);
+    void begin_block(const AllocationEvent& event);
+    void end_block(BlockId id, MonotonicNs time);
+    void free_block(const AllocationEvent& event);
+    void count_unknown(RemoteAddr address, StackId free_stack);
+    void expire_block(BlockId id);
+    std::optional<BlockId> take_held(Tid tid);
+    void put_back(BlockId id, MonotonicNs time);
+    void notify(const Notice& notice);
+
+    Options options_;
+    StackTable stacks_;
+    LiveBlocks blocks_;
+    FreedBlocks freed_;
+    std::vector<CallStackAccount> accounts_; ///< by StackId
+    absl::flat_hash_map<Tid, BlockId> held_; ///< old blocks of reallocs under way
+    EventCounts events_;
+    std::uint64_t missed_frees_ = 0;
+    std::vector<Notice> notices_;
+    std::uint32_t next_number_ = 1;
+    std::uint64_t stacks_expired_ = 0;
+};
+
+} // namespace memleax

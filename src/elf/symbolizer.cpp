@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/symbolizer.hpp"
+
+#include <algorithm>
+
+#include <absl/container/flat_hash_map.h>
+
+#include "debug_image.hpp"
+#include "inlined_frames.hpp"
+
+namespace memleax {
+
+struct Symbolizer::Impl {
+    /// A module as we know it: snapshots of it come and go.
+    struct Known {
+        std::shared_ptr<const Module> module;
+        bool program = false;
+    };
+    using Key = std::pair<FrameAddress, const Known*>; ///< null: in no module
+    using Frames = std::unique_ptr<std::vector<SourceFrame>>;
+
+    Options options;
+    std::vector<std::unique_ptr<Known>> modules; ///< only grows
+    absl::flat_hash_map<const ElfImage*, std::unique_ptr<DebugImage>> images;
+    absl::flat_hash_map<Key, Frames> cache;
+
+    const Known* find(CodeAddr pc, Generation generation) const;
+    DebugImage* debug_image(const Known& known);
+    std::vector<SourceFrame> look_up(FrameAddress frame, const Known* known);
+};
+
+namespace {
+
+bool is_same(const Module& a, const Module& b) {
+    return a.loaded == b.loaded && a.load_bias == b.load_bias && a.device == b.device &&
+           a.inode == b.inode && a.executable == b.executable;
+}
+
+bool has_code_at(const Module& module, CodeAddr pc) {
+    return std::any_of(module.executable.begin(), module.executable.end(),
+                       [pc](AddrRange range) { return range.contains(pc.value()); });
+}
+
+} // namespace
+
+/// A stack may have been recorded after a library was loaded, and before we looked: then the pc is
+/// in what was first seen there later.
+const Symbolizer::Impl::Known* Symbolizer::Impl::find(CodeAddr pc, Generation generation) const {
+    const Known* later = nullptr;
+    for (const auto& known : modules) {
+        const Module& module = *known->module;
+        if (!has_code_at(module, pc)) {
+            continue;
+        }
+        if (module.loaded > generation) {
+            if (later == nullptr || module.loaded < later->module->loaded) {
+                later = known.get();
+            }
+        } else if (!module.unloaded || generation < *module.unloaded) {
+            return known.get();
+        }
+    }
+    return later;
+}
+
+DebugImage* Symbolizer::Impl::debug_image(const Known& known) {
+    const auto& image = known.module->image;
+    if (image == nullptr) {
+        return nullptr;
+    }
+    const auto [entry, is_new] = images.try_emplace(image.get());
+    if (is_new) {
+        entry->second = DebugImage::open(image, known.module->path,
+                                         known.program ? options.main_debug_file : "");
+    }
+    return entry->second.get();
+}
+
+std::vector<SourceFrame> Symbolizer::Impl::look_up(FrameAddress frame, const Known* known) {
+    DwarfFrames found;
+    found.frames.resize(1);
+    DebugImage* image = known != nullptr ? debug_image(*known) : nullptr;
+    if (image != nullptr) {
+        const ElfAddr address = known->module->to_elf(frame.lookup_pc());
+        const ElfAddr pc = known->module->to_elf(frame.pc());
+        std::int64_t dwarf_bias = 0;
+        if (const auto unit = image->find_unit(address)) {
+            found = find_dwarf_frames(unit->unit, *unit->functions, unit->address);
+            dwarf_bias = static_cast<std::int64_t>(address.value() - unit->address);
+        }
+        SourceFrame& outermost = found.frames.back();
+        if (const auto symbol = image->symbols().find(address)) {
+            outermost.function = demangle(std::string(symbol->name));
+            outermost.offset = pc.value() - symbol->start.value();
+        } else if (found.function_start) {
+            outermost.offset =
+                pc.value() - (*found.function_start + static_cast<std::uint64_t>(dwarf_bias));
+        }
+    }
+    for (SourceFrame& each : found.frames) {
+        each.pc = frame.pc();
+        each.module = known != nullptr ? known->module->name : "";
+    }
+    return std::move(found.frames);
+}
+
+Symbolizer::Symbolizer(Options options) : impl_(std::make_unique<Impl>()) {
+    impl_->options = std::move(options);
+}
+
+Symbolizer::~Symbolizer() = default;
+
+void Symbolizer::set_modules(std::vector<std::shared_ptr<const Module>> modules,
+                             const Module* main) {
+    for (std::size_t i = 0; i < modules.size(); ++i) {
+        auto& module = modules[i];
+        const bool program = module.get() == main || (main != nullptr && is_same(*module, *main));
+        const auto is_known = [&](const auto& each) { return is_same(*each->module, *module); };
+        // The list only grows, so what is known mostly stands where it stood.
+        auto known = impl_->modules.begin() +
+                     static_cast<std::ptrdiff_t>(std::min(i, impl_->modules.size()));
+        if (known == impl_->modules.end() || !is_known(*known)) {
+            known = std::find_if(impl_->modules.begin(), impl_->modules.end(), is_known);
+        }
+        if (known == impl_->modules.end()) {
+            impl_->modules.push_back(
+                std::make_unique<Impl::Known>(Impl::Known{std::move(module), program}));
+        } else { // it may have been unloaded since
+            (*known)->module = std::move(module);
+        }
+    }
+}
+
+const std::vector<SourceFrame>& Symbolizer::resolve(FrameAddress frame, Generation generation) {
+    const Impl::Known* known = impl_->find(frame.lookup_pc(), generation);
+    Impl::Frames& cached = impl_->cache[Impl::Key(frame, known)];
+    if (cached == nullptr) {
+        cached = std::make_unique<std::vector<SourceFrame>>(impl_->look_up(frame, known));
+    }
+    return *cached;
+}
+
+} // namespace memleax

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/freed_blocks.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+#include <sys/mman.h>
+
+#include "memleax/address_hash.hpp"
+
+namespace memleax {
+
+FreedBlocks::FreedBlocks(std::size_t capacity)
+    // At least two sets: shifting a hash by all its 64 bits is not defined.
+    : set_bits_(static_cast<unsigned>(
+          std::bit_width(std::max<std::size_t>((capacity + kSlots - 1) / kSlots, 2) - 1))) {
+    // mmap, not new: zeroed, aligned, and a set that is never used takes no memory.
+    const std::size_t bytes = sizeof(Set) << set_bits_;
+    void* memory =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        throw std::bad_alloc();
+    }
+    sets_ = std::unique_ptr<Set[], Unmap>(static_cast<Set*>(memory), Unmap{bytes});
+}
+
+void FreedBlocks::Unmap::operator()(Set* sets) const {
+    munmap(sets, bytes);
+}
+
+void FreedBlocks::remember(RemoteAddr address, StackId stack) {
+    Set& set = set_of(address);
+    // Everything before its old place, or all but the oldest, makes room at the front.
+    const std::size_t last = std::min(position(set, address), kSlots - 1);
+    for (std::size_t i = last; i > 0; --i) {
+        set.addresses[i] = set.addresses[i - 1];
+        set.stacks[i] = set.stacks[i - 1];
+    }
+    set.addresses[0] = address.value();
+    set.stacks[0] = stack.value();
+}
+
+void FreedBlocks::forget(RemoteAddr address) {
+    Set& set = set_of(address);
+    const std::size_t place = position(set, address);
+    if (place == kSlots) {
+        return;
+    }
+    for (std::size_t i = place; i + 1 < kSlots; ++i) {
+        set.addresses[i] = set.addresses[i + 1];
+        set.stacks[i] = set.stacks[i + 1];
+    }
+    set.addresses[kSlots - 1] = 0;
+}
+
+std::optional<StackId> FreedBlocks::find(RemoteAddr address) const {
+    const Set& set = set_of(address);
+    const std::size_t place = position(set, address);
+    return place == kSlots ? std::nullopt : std::optional(StackId(set.stacks[place]));
+}
+
+FreedBlocks::Set& FreedBlocks::set_of(RemoteAddr address) const {
+    return sets_[hash_address(address) >> (64 - set_bits_)];
+}
+
+std::size_t FreedBlocks::position(const Set& set, RemoteAddr address) {
+    return static_cast<std::size_t>(
+        std::find(set.addresses.begin(), set.addresses.end(), address.value()) -
+        set.addresses.begin());
+}
+
+} // namespace memleax

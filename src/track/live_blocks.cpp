@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/live_blocks.hpp"
+
+#include <algorithm>
+
+#include "memleax/error.hpp"
+
+namespace memleax {
+
+LiveBlocks::LiveBlocks() {
+    shards_.reserve(std::size_t{1} << kShardBits);
+    for (std::size_t i = 0; i < std::size_t{1} << kShardBits; ++i) {
+        shards_.emplace_back(0, Hash{this}, Equal{this});
+    }
+}
+
+std::pair<BlockId, bool> LiveBlocks::insert(const Block& block) {
+    bool inserted = false;
+    const std::uint32_t index =
+        *shard(block.address)
+             .lazy_emplace(block.address, [&](const Index::constructor& construct) {
+                 const std::uint32_t fresh = new_record();
+                 Record& r = record(fresh);
+                 r.address = block.address.value();
+                 r.size = std::min(block.size, (std::uint64_t{1} << 60U) - 1);
+                 r.alive = 1;
+                 r.expired = 0;
+                 r.taken = 0;
+                 r.time = block.time.value();
+                 r.stack = block.stack.value();
+                 r.tid = block.tid.value();
+                 construct(fresh);
+                 inserted = true;
+             });
+    if (inserted) {
+        enqueue_from_youngest(index);
+        ++size_;
+        bytes_ += record(index).size;
+    }
+    return {BlockId(index), inserted};
+}
+
+std::optional<BlockId> LiveBlocks::find(RemoteAddr address) const {
+    const Index& index = shards_[hash_address(address) >> (64 - kShardBits)];
+    const auto found = index.find(address);
+    return found == index.end() ? std::nullopt : std::optional(BlockId(*found));
+}
+
+std::optional<BlockId> LiveBlocks::take(RemoteAddr address) {
+    Index& index = shard(address);
+    const auto found = index.find(address);
+    if (found == index.end()) {
+        return std::nullopt;
+    }
+    const std::uint32_t taken = *found;
+    index.erase(found);
+    record(taken).taken = 1;
+    return BlockId(taken);
+}
+
+void LiveBlocks::release(BlockId id) {
+    Record& r = checked(id);
+    MEMLEAX_ASSERT(r.taken);
+    if (r.queued) {
+        unlink(id.value());
+    }
+    --size_;
+    bytes_ -= r.size;
+    r.alive = 0;
+    r.next = free_record_;
+    free_record_ = id.value();
+}
+
+bool LiveBlocks::put_back(BlockId id) {
+    Record& r = checked(id);
+    MEMLEAX_ASSERT(r.taken);
+    if (!shard(RemoteAddr(r.address)).insert(id.value()).second) {
+        return false;
+    }
+    r.taken = 0;
+    if (!r.queued && !r.expired) { // its time came while it was out
+        enqueue_from_oldest(id.value());
+    }
+    return true;
+}
+
+Block LiveBlocks::operator[](BlockId id) const {
+    const Record& r = checked(id);
+    return {RemoteAddr(r.address), r.size,     MonotonicNs(r.time),
+            StackId(r.stack),      Tid(r.tid), r.expired != 0};
+}
+
+std::optional<BlockId> LiveBlocks::next_to_expire(MonotonicNs latest) {
+    while (oldest_ != kNone && record(oldest_).time <= latest.value()) {
+        if (!record(oldest_).taken) {
+            return BlockId(oldest_);
+        }
+        unlink(oldest_);
+    }
+    return std::nullopt;
+}
+
+std::optional<MonotonicNs> LiveBlocks::oldest_young() const {
+    return oldest_ == kNone ? std::nullopt : std::optional(MonotonicNs(record(oldest_).time));
+}
+
+void LiveBlocks::mark_expired(BlockId id) {
+    Record& r = checked(id);
+    if (r.queued) {
+        unlink(id.value());
+    }
+    r.expired = 1;
+}
+
+LiveBlocks::Record& LiveBlocks::checked(BlockId id) const {
+    MEMLEAX_ASSERT(id.value() < used_);
+    Record& r = record(id.value());
+    MEMLEAX_ASSERT(r.alive);
+    return r;
+}
+
+std::uint32_t LiveBlocks::new_record() {
+    if (free_record_ != kNone) { // the last one that became free: it is still in the cache
+        const std::uint32_t index = free_record_;
+        free_record_ = record(index).next;
+        return index;
+    }
+    MEMLEAX_ASSERT(used_ != kNone);
+    if (used_ >> kChunkBits == chunks_.size()) {
+        // Not make_unique, which would touch every page of the chunk.
+        chunks_.emplace_back(new Record[std::size_t{1} << kChunkBits]);
+    }
+    return used_++;
+}
+
+void LiveBlocks::enqueue_from_youngest(std::uint32_t index) {
+    const std::int64_t time = record(index).time;
+    std::uint32_t next = kNone;
+    std::uint32_t before = youngest_;
+    while (before != kNone && record(before).time > time) {
+        next = before;
+        before = record(before).prev;
+    }
+    link_before(index, next);
+}
+
+void LiveBlocks::enqueue_from_oldest(std::uint32_t index) {
+    const std::int64_t time = record(index).time;
+    std::uint32_t next = oldest_;
+    while (next != kNone && record(next).time < time) {
+        next = record(next).next;
+    }
+    link_before(index, next);
+}
+
+void LiveBlocks::link_before(std::uint32_t index, std::uint32_t next) {
+    Record& r = record(index);
+    r.queued = 1;
+    r.next = next;
+    r.prev = next == kNone ? youngest_ : record(next).prev;
+    (r.prev == kNone ? oldest_ : record(r.prev).next) = index;
+    (next == kNone ? youngest_ : record(next).prev) = index;
+}
+
+void LiveBlocks::unlink(std::uint32_t index) {
+    Record& r = record(index);
+    (r.prev == kNone ? oldest_ : record(r.prev).next) = r.next;
+    (r.next == kNone ? youngest_ : record(r.next).prev) = r.prev;
+    r.queued = 0;
+}
+
+} // namespace memleax

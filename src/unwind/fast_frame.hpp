@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// A frame as the fast walk keeps it: sp and fp, moved outwards by Rules.
+#pragma once
+
+#include <cstdint>
+
+#include "arch.hpp"
+#include "memleax/types.hpp"
+#include "rule.hpp"
+#include "stack_window.hpp"
+#include "step.hpp"
+
+namespace memleax {
+
+class FastFrame {
+  public:
+    FastFrame(const arch::Registers& regs, StackWindow& stack) : stack_(stack) { *this = regs; }
+    FastFrame& operator=(const arch::Registers& regs) {
+        set(arch::sp(regs).value(), arch::dwarf_register(regs, arch::kDwarfFramePointer));
+        return *this;
+    }
+    [[nodiscard]] std::uint64_t sp() const { return sp_; }
+    [[nodiscard]] std::uint64_t fp() const { return fp_; }
+    void set_sp(std::uint64_t sp) { sp_ = sp; }
+    void set(std::uint64_t sp, std::uint64_t fp) {
+        sp_ = sp;
+        fp_ = fp;
+    }
+
+    /// To the caller, by the equations in rule.hpp.
+    Step regular(FrameAddress /*frame*/, const Rule& rule) {
+        std::uint64_t cfa =
+            (rule.cfa_base == Rule::CfaBase::sp ? sp_ : fp_) + word(rule.cfa_offset);
+        if (rule.cfa_base == Rule::CfaBase::at_fp) {
+            const auto saved = stack_.stack_word(RemoteAddr(cfa));
+            if (!saved) {
+                return Step::stop(StackEnd::bad_memory);
+            }
+            cfa = *saved;
+        }
+        if (cfa <= sp_) {
+            return Step::stop(StackEnd::not_increasing);
+        }
+        const auto ra = stack_.stack_word(RemoteAddr(cfa + word(rule.ra_offset)));
+        if (!ra) {
+            return Step::stop(StackEnd::bad_memory);
+        }
+        if (rule.fp_place != Rule::FpPlace::unchanged) {
+            const std::uint64_t base = rule.fp_place == Rule::FpPlace::at_cfa ? cfa : fp_;
+            const auto saved = stack_.stack_word(RemoteAddr(base + word(rule.fp_offset)));
+            if (!saved) {
+                return Step::stop(StackEnd::bad_memory);
+            }
+            fp_ = *saved;
+        }
+        sp_ = cfa;
+        return Step::to(Step::Kind::called, *ra);
+    }
+    Step slow(FrameAddress /*frame*/) { return {Step::Kind::needs_rows, {}, 0}; }
+
+  private:
+    static constexpr std::uint64_t word(std::int32_t offset) {
+        return static_cast<std::uint64_t>(std::int64_t{offset});
+    }
+    StackWindow& stack_;
+    std::uint64_t sp_ = 0;
+    std::uint64_t fp_ = 0;
+};
+
+} // namespace memleax

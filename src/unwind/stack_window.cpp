@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "stack_window.hpp"
+
+#include <algorithm>
+
+namespace memleax {
+
+void StackWindow::start(RemoteAddr sp) {
+    begin_ = sp.value();
+    size_ = 0;
+    words_end_ = 0;
+    deepest_ = 0;
+    at_end_ = false;
+    moved_ = false;
+    fill(usual_);
+}
+
+void StackWindow::finish() {
+    if (moved_) {
+        return;
+    }
+    const std::size_t needed = std::clamp<std::size_t>((deepest_ + 8 + 127) & ~std::uint64_t{127},
+                                                       kMinSize, kMaxFirstSize);
+    // Up at once, since another read costs more than some bytes too many; down by and by.
+    usual_ = needed >= usual_ ? needed : std::max(needed, usual_ - usual_ / 64);
+}
+
+void StackWindow::fill(std::size_t size) {
+    if (at_end_ || size <= size_) {
+        return;
+    }
+    if (buffer_.size() < size) {
+        buffer_.resize(size);
+    }
+    ++reads_;
+    const std::size_t wanted = size - size_;
+    const std::size_t got =
+        memory_.try_read(RemoteAddr(begin_ + size_), std::span(buffer_.data() + size_, wanted));
+    size_ += std::min(got, wanted);
+    at_end_ = got < wanted;
+    words_end_ = size_ >= sizeof(std::uint64_t) ? size_ - (sizeof(std::uint64_t) - 1) : 0;
+}
+
+bool StackWindow::cover(RemoteAddr at, std::size_t size) {
+    std::uint64_t offset = at.value() - begin_;
+    if (offset > kMaxSize - size) { // below the window, too: then the difference wraps
+        start(at);
+        moved_ = true;
+        offset = 0;
+    }
+    const std::size_t end = offset + size;
+    if (end > size_) {
+        fill(std::min(std::max(end + kMinSize, 2 * size_), kMaxSize));
+    }
+    return end <= size_;
+}
+
+std::optional<std::uint64_t> StackWindow::stack_word_outside(RemoteAddr at) {
+    if (!cover(at, sizeof(std::uint64_t))) {
+        return std::nullopt;
+    }
+    const std::uint64_t offset = at.value() - begin_;
+    deepest_ = std::max(deepest_, offset);
+    return load(offset);
+}
+
+bool StackWindow::stack_bytes(RemoteAddr from, std::span<std::byte> out) {
+    if (!cover(from, out.size())) {
+        return false;
+    }
+    const std::uint64_t offset = from.value() - begin_;
+    deepest_ = std::max(deepest_, offset + out.size());
+    std::memcpy(out.data(), buffer_.data() + offset, out.size());
+    return true;
+}
+
+std::optional<std::uint64_t> StackWindow::word(RemoteAddr at) {
+    const std::uint64_t offset = at.value() - begin_;
+    if (offset < words_end_) {
+        return load(offset);
+    }
+    ++reads_;
+    return memory_.try_read_object<std::uint64_t>(at);
+}
+
+} // namespace memleax

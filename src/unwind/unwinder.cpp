@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/unwinder.hpp"
+
+#include "module_rules.hpp"
+#include "walker.hpp"
+
+namespace memleax {
+
+struct Unwinder::Impl {
+    ModuleRules rules;
+    Walker walker;
+    Statistics statistics; ///< of the last time that somebody asked
+
+    Impl(const ModuleMap& modules, MemoryReader& memory)
+        : rules(modules, memory), walker(rules, memory) {}
+};
+
+Unwinder::Unwinder(const ModuleMap& modules, MemoryReader& memory)
+    : impl_(std::make_unique<Impl>(modules, memory)) {}
+
+Unwinder::~Unwinder() = default;
+
+void Unwinder::unwind(const arch::Registers& regs, unsigned limit, Backtrace* out) {
+    impl_->walker.walk(regs, Walker::From::any_instruction, limit, out);
+}
+
+void Unwinder::unwind_at_entry(const arch::Registers& regs, unsigned limit, Backtrace* out) {
+    impl_->walker.walk(regs, Walker::From::function_entry, limit, out);
+}
+
+void Unwinder::modules_changed() {
+    impl_->walker.forget();
+    impl_->rules.modules_changed();
+}
+
+const Unwinder::Statistics& Unwinder::statistics() const {
+    impl_->statistics = impl_->walker.statistics();
+    return impl_->statistics;
+}
+
+} // namespace memleax
