@@ -25,7 +25,8 @@ enum class EventKind : std::uint8_t {
     realloc_failed ///< `tid`'s realloc failed or was abandoned: old_address is live as before
 };
 
-/// One event, with its own time, so that an engine may deliver late (but in order for each address).
+/// One event, with its own time, so that an engine may deliver late (but in order for each
+/// address).
 struct AllocationEvent {
     EventKind kind{};
     Tid tid;

@@ -14,8 +14,8 @@ namespace memleax {
 /// Turns a stack into what people read. May be slow; is called once for each stack reported.
 using StackResolver = std::function<std::vector<SourceFrame>(StackId)>;
 
-/// Fills `report` with counts and with every call stack that has live or expired blocks, most leaked
-/// bytes last. Ages are those at `now`. Stacks without a number get one.
+/// Fills `report` with counts and with every call stack that has live or expired blocks, most
+/// leaked bytes last. Ages are those at `now`. Stacks without a number get one.
 void fill_report(Tracker& tracker, MonotonicNs now, const StackResolver& resolve, Report* report);
 
 } // namespace memleax

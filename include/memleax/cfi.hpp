@@ -26,11 +26,11 @@ using DwarfExpression = std::vector<DwarfOp>;
 /// How the caller's value of one register is found.
 struct RegisterRule {
     enum class Kind : std::uint8_t {
-        undefined,  ///< not recoverable; for the return address: this is the outermost frame
-        same_value, ///< the callee did not touch it
-        offset,     ///< saved in memory at CFA + offset
-        val_offset, ///< is CFA + offset
-        expression, ///< saved in memory at the expression's result (CFA pushed first)
+        undefined,     ///< not recoverable; for the return address: this is the outermost frame
+        same_value,    ///< the callee did not touch it
+        offset,        ///< saved in memory at CFA + offset
+        val_offset,    ///< is CFA + offset
+        expression,    ///< saved in memory at the expression's result (CFA pushed first)
         val_expression ///< is the expression's result (CFA pushed first)
     };
     Kind kind = Kind::undefined;

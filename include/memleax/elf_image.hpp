@@ -74,10 +74,11 @@ class ElfImage {
     [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
 
     /// Calls `each` for every defined function symbol of the table. Linear in the table's size.
-    void for_each_function(SymbolTable table, const std::function<void(const ElfSymbol&)>& each) const;
+    void for_each_function(SymbolTable table,
+                           const std::function<void(const ElfSymbol&)>& each) const;
 
-    /// The libelf handle, for src/elf/ only. libelf and libdw handles are not thread-safe: one image
-    /// belongs to one thread. The descriptor stays open as long as the image.
+    /// The libelf handle, for src/elf/ only. libelf and libdw handles are not thread-safe: one
+    /// image belongs to one thread. The descriptor stays open as long as the image.
     [[nodiscard]] Elf* handle() const { return elf_; }
     /// -1 if the image is from memory.
     [[nodiscard]] int descriptor() const { return fd_; }

@@ -41,7 +41,11 @@ class FreedBlocks {
     };
     static_assert(sizeof(Set) == 64);
     struct Unmap {
-        std::size_t bytes = 0;
+        // Constructors, as a default member initializer counts only when the outer class is
+        // complete.
+        Unmap() : bytes(0) {}
+        explicit Unmap(std::size_t size) : bytes(size) {}
+        std::size_t bytes;
         void operator()(Set* sets) const;
     };
 

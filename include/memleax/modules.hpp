@@ -25,7 +25,8 @@ struct Mapping {
     FileOffset offset;
     std::uint64_t device = 0; ///< makedev(major, minor)
     std::uint64_t inode = 0;
-    std::string path;     ///< as the target names it, with "\012" turned back into newline; "" if anonymous
+    std::string
+        path; ///< as the target names it, with "\012" turned back into newline; "" if anonymous
     bool deleted = false; ///< the kernel appended " (deleted)", which is not part of `path`
 };
 
@@ -35,21 +36,22 @@ std::vector<Mapping> parse_maps(std::string_view text);
 /// Reads and parses /proc/PID/maps.
 Result<std::vector<Mapping>> read_maps(Tid pid);
 
-/// Counts changes of a process's module list; a (pc, generation) pair names one piece of code for ever.
+/// Counts changes of a process's module list; a (pc, generation) pair names one piece of code for
+/// ever.
 using Generation = std::uint32_t;
 
 /// A file mapped into the target with at least one executable mapping.
 struct Module {
-    std::string path;          ///< as the target names it ("[vdso]" for the vDSO)
-    std::string name;          ///< last component of the path
-    AddrRange range;           ///< all of its load, with .bss
+    std::string path;                  ///< as the target names it ("[vdso]" for the vDSO)
+    std::string name;                  ///< last component of the path
+    AddrRange range;                   ///< all of its load, with .bss
     std::vector<AddrRange> executable; ///< its executable mappings, ascending
     std::uint64_t load_bias = 0;       ///< runtime address - ElfAddr
     std::uint64_t device = 0;
     std::uint64_t inode = 0;
-    std::shared_ptr<ElfImage> image; ///< null if the file could not be had
-    std::string problem;             ///< why image is null, for the user
-    Generation loaded = 0;           ///< first generation in which it was seen
+    std::shared_ptr<ElfImage> image;    ///< null if the file could not be had
+    std::string problem;                ///< why image is null, for the user
+    Generation loaded = 0;              ///< first generation in which it was seen
     std::optional<Generation> unloaded; ///< first generation in which it was gone
 
     [[nodiscard]] ElfAddr to_elf(CodeAddr pc) const { return ElfAddr(pc.value() - load_bias); }

@@ -17,9 +17,9 @@ struct SourceFrame {
     std::string module;   ///< last component of the module's path; "" if the pc is in none
     std::string function; ///< demangled; "" if unknown
     std::optional<std::uint64_t> offset; ///< pc - start of the function; absent for inlined frames
-    std::string file;     ///< as the compiler recorded it; "" if unknown
-    unsigned line = 0;    ///< 0 if unknown
-    bool inlined = false; ///< this function was inlined into the next frame
+    std::string file;                    ///< as the compiler recorded it; "" if unknown
+    unsigned line = 0;                   ///< 0 if unknown
+    bool inlined = false;                ///< this function was inlined into the next frame
 };
 
 } // namespace memleax

@@ -30,8 +30,8 @@ class StackTable {
     /// The module list's generation; recorded with each stack that is new from now on.
     void set_generation(std::uint32_t generation) { generation_ = generation; }
 
-    /// The code in this range was unloaded. The stacks through it stay readable, but equal addresses
-    /// mean other code from now on, and get a new id. One pass over all stacks.
+    /// The code in this range was unloaded. The stacks through it stay readable, but equal
+    /// addresses mean other code from now on, and get a new id. One pass over all stacks.
     void on_code_gone(AddrRange range);
 
     /// Valid, and at the same place, as long as the table lives.
@@ -74,7 +74,7 @@ class StackTable {
 
     std::vector<Entry> entries_;
     std::vector<std::unique_ptr<FrameAddress[]>> chunks_; ///< the arena
-    std::size_t chunk_left_ = 0;                          ///< unused frames at the last chunk's end
+    std::span<FrameAddress> room_; ///< the unused end of the last chunk
     absl::flat_hash_set<std::uint32_t, Hash, Equal> index_;
     std::uint32_t generation_ = 0;
 };

@@ -18,12 +18,13 @@ namespace memleax {
 /// "_ZN3FooC1Ev" to "Foo::Foo()": C++, Rust (legacy and v0) and D by libiberty. Other names pass.
 std::string demangle(const std::string& name);
 
-/// Opens debug information lazily and keeps it; results are cached by (module, address). Has its own
-/// libdw sessions, so it may run in another thread than the ModuleMap and the unwinder.
+/// Opens debug information lazily and keeps it; results are cached by (module, address). Has its
+/// own libdw sessions, so it may run in another thread than the ModuleMap and the unwinder.
 class Symbolizer {
   public:
     struct Options {
-        std::string main_debug_file; ///< -d FILE: debug information of the program itself; "" if none
+        std::string
+            main_debug_file; ///< -d FILE: debug information of the program itself; "" if none
     };
     explicit Symbolizer(Options options);
     ~Symbolizer();
@@ -33,8 +34,8 @@ class Symbolizer {
     /// Is this file usable as debug information at all? Called before the attach, for -d.
     static Result<void> check_debug_file(const std::string& path);
 
-    /// Makes the modules known, with their history; call again when there are new ones. `main` is the
-    /// program's own.
+    /// Makes the modules known, with their history; call again when there are new ones. `main` is
+    /// the program's own.
     void set_modules(std::vector<std::shared_ptr<const Module>> modules, const Module* main);
 
     /// At least one frame, at most a few dozen (inlined calls). `generation` is the module list's

@@ -35,12 +35,13 @@ struct TracedThread {
     /// into the registers: they must not be replaced before that call is over.
     bool in_system_call = false;
     bool in_vfork = false; ///< and it will not be over before the child has its own memory
-    int stop_signal = 0; ///< of a signal-delivery-stop: what it is about to get; 0 otherwise
+    int stop_signal = 0;   ///< of a signal-delivery-stop: what it is about to get; 0 otherwise
     bool is_child_process = false; ///< a vfork-like child, which shares the target's memory
 };
 
-/// Whether to poll for a short while before sleeping in waitpid. Where a sleeping CPU is slow to wake
-/// (virtual machines) the next stop of a busy thread comes sooner than we would be awake again.
+/// Whether to poll for a short while before sleeping in waitpid. Where a sleeping CPU is slow to
+/// wake (virtual machines) the next stop of a busy thread comes sooner than we would be awake
+/// again.
 class SpinPolicy {
   public:
     static constexpr int kPolls = 100; ///< 30 to 60 microseconds

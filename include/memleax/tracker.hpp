@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// The account of a session: live blocks, and what each call stack has allocated, freed, let expire.
+/// The account of a session: live blocks, and what each call stack has allocated, freed, let
+/// expire.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +41,8 @@ struct EventCounts {
     std::uint64_t realloc = 0;      ///< replaced a block
     std::uint64_t failed_alloc = 0; ///< returned null, or an error
     std::uint64_t unknown_free = 0; ///< of a block from before the attach, or that we do not know
-    std::uint64_t double_free = 0;  ///< of a block that was live, was freed, and was not given out again
+    std::uint64_t double_free =
+        0; ///< of a block that was live, was freed, and was not given out again
 };
 
 /// Something to tell the user while the session runs.

@@ -30,9 +30,9 @@ class Unwinder {
     Unwinder(const Unwinder&) = delete;
     Unwinder& operator=(const Unwinder&) = delete;
 
-    /// Walks from these registers, at any instruction, up to `limit` frames. Fails never; `out->end`
-    /// tells why it ended. Reads the stack with one MemoryReader::try_read where the walk stays
-    /// within what earlier walks needed.
+    /// Walks from these registers, at any instruction, up to `limit` frames. Fails never;
+    /// `out->end` tells why it ended. Reads the stack with one MemoryReader::try_read where the
+    /// walk stays within what earlier walks needed.
     void unwind(const arch::Registers& regs, unsigned limit, Backtrace* out);
 
     /// The same, where the thread stands at the first instruction of a function: the caller is
@@ -45,8 +45,8 @@ class Unwinder {
     struct Statistics {
         std::uint64_t walks = 0;
         std::uint64_t frames = 0;
-        std::uint64_t rule_misses = 0;   ///< frames whose rule had to be made from a table
-        std::uint64_t slow_walks = 0;    ///< walks that needed all registers or an expression
+        std::uint64_t rule_misses = 0; ///< frames whose rule had to be made from a table
+        std::uint64_t slow_walks = 0;  ///< walks that needed all registers or an expression
         std::uint64_t stack_reads = 0;
     };
     [[nodiscard]] const Statistics& statistics() const;

@@ -33,6 +33,7 @@ struct WatchedTarget {
     std::string executable;
     std::string comm;
     std::string engine;
+    std::string arch;
     std::size_t threads = 0;
 };
 
@@ -61,8 +62,8 @@ class Watcher final : EngineObserver {
     /// With State::ended.
     [[nodiscard]] EngineEnd end() const;
 
-    /// Copies of the modules so far, and which of them is the program; nothing if there was no change
-    /// since the last call.
+    /// Copies of the modules so far, and which of them is the program; nothing if there was no
+    /// change since the last call.
     struct Modules {
         std::vector<std::shared_ptr<const Module>> all;
         std::shared_ptr<const Module> main;

@@ -63,12 +63,13 @@ void fill_report(Tracker& tracker, MonotonicNs now, const StackResolver& resolve
         report->totals.expired.bytes += account.may_leak().bytes;
         report->callstacks.push_back(std::move(stack));
     }
-    std::sort(report->callstacks.begin(), report->callstacks.end(), [](const auto& a, const auto& b) {
-        const BlockCount leak_a = a.expired - a.free_expired;
-        const BlockCount leak_b = b.expired - b.free_expired;
-        return std::tuple(leak_a.bytes, leak_a.blocks, a.live.bytes, b.id) <
-               std::tuple(leak_b.bytes, leak_b.blocks, b.live.bytes, a.id);
-    });
+    std::sort(report->callstacks.begin(), report->callstacks.end(),
+              [](const auto& a, const auto& b) {
+                  const BlockCount leak_a = a.expired - a.free_expired;
+                  const BlockCount leak_b = b.expired - b.free_expired;
+                  return std::tuple(leak_a.bytes, leak_a.blocks, a.live.bytes, b.id) <
+                         std::tuple(leak_b.bytes, leak_b.blocks, b.live.bytes, a.id);
+              });
 }
 
 } // namespace memleax

@@ -35,8 +35,8 @@ void announce(std::string_view text) {
 }
 
 void log_line(LogLevel level, std::string_view text) {
-    static constexpr std::string_view prefixes[] = {"memleax: error: ", "memleax: warning: ",
-                                                    "memleax: ", "memleax: debug: "};
+    static constexpr std::string_view prefixes[] = {
+        "memleax: error: ", "memleax: warning: ", "memleax: ", "memleax: debug: "};
     if (log_enabled(level)) {
         write_line(prefixes[static_cast<int>(level)], text);
     }

@@ -42,7 +42,8 @@ class Session {
                     .memory_block_max = options.memory_block_max,
                     .call_stack_max = options.call_stack_max,
                     .notices = live_lines_}),
-          symbolizer_({.main_debug_file = options.debug_info}), watcher_(std::move(request), tracker_) {}
+          symbolizer_({.main_debug_file = options.debug_info}),
+          watcher_(std::move(request), tracker_) {}
 
     int run();
 
@@ -134,8 +135,9 @@ void Session::on_change() {
                                     static_cast<std::int64_t>(*options_.time_s * kNsPerSecond));
         }
         const WatchedTarget target = watcher_.target();
-        announce(fmt::format("watching {} ({}, {} thread{}, engine {})", target.pid.value(), target.comm,
-                             target.threads, target.threads == 1 ? "" : "s", target.engine));
+        announce(fmt::format("watching {} ({}, {} thread{}, engine {})", target.pid.value(),
+                             target.comm, target.threads, target.threads == 1 ? "" : "s",
+                             target.engine));
     }
     if (state == Watcher::State::failed) {
         end("error");
@@ -235,18 +237,21 @@ int Session::report() {
     const WatchedTarget target = watcher_.target();
     Report report;
     report.version = MEMLEAX_VERSION;
-    report.target = {target.pid.value(), target.executable, arch::kName, target.threads};
+    report.target = {target.pid.value(), target.executable, target.arch, target.threads};
     report.session.engine = target.engine;
-    report.session.duration_s = watching_since_ ? seconds(now.value() - watching_since_->value()) : 0;
+    report.session.duration_s =
+        watching_since_ ? seconds(now.value() - watching_since_->value()) : 0;
     report.session.expire_s = options_.expire_s;
     report.session.end_reason = end_reason_;
     // The tracer thread has ended: nobody else is at the tracker any more.
     Tracker& tracker = tracker_.alone();
-    fill_report(tracker, now, [this](StackId id) { return resolve(id); }, &report);
+    fill_report(
+        tracker, now, [this](StackId id) { return resolve(id); }, &report);
     if (tracker.missed_frees() != 0) {
         log_debug("{} blocks were freed without our seeing it", tracker.missed_frees());
     }
-    output_.write(options_.format == Options::Format::json ? json_report(report) : text_report(report));
+    output_.write(options_.format == Options::Format::json ? json_report(report)
+                                                           : text_report(report));
     if (output_.error() != 0) {
         log_error("{}", Error("cannot write the report", output_.error()).message());
         return 1;

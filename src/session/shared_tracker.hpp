@@ -9,8 +9,8 @@
 
 namespace memleax {
 
-/// Every event takes the lock for some 100 ns. Whoever holds it otherwise holds up the target, so the
-/// main thread takes it for small pieces of work only.
+/// Every event takes the lock for some 100 ns. Whoever holds it otherwise holds up the target, so
+/// the main thread takes it for small pieces of work only.
 class SharedTracker final : public EventSink {
   public:
     explicit SharedTracker(const Tracker::Options& options) : tracker_(options) {}

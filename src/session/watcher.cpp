@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "arch.hpp"
 #include "memleax/allocator_api.hpp"
 #include "memleax/int3_engine.hpp"
 #include "memleax/log.hpp"
@@ -150,6 +151,7 @@ Result<void> Watcher::watch() {
     {
         const std::lock_guard lock(mutex_);
         target_.engine = engine->name();
+        target_.arch = arch::kName;
     }
     auto armed = engine->arm();
     if (!armed) {

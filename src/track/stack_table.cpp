@@ -71,16 +71,14 @@ const StackTable::Entry& StackTable::entry(StackId id) const {
 }
 
 const FrameAddress* StackTable::store(std::span<const FrameAddress> frames) {
-    if (frames.size() > chunk_left_) {
+    if (frames.size() > room_.size()) {
         const std::size_t size = std::max(kChunkFrames, frames.size());
         chunks_.push_back(std::make_unique<FrameAddress[]>(size));
-        chunk_left_ = size;
+        room_ = {chunks_.back().get(), size};
     }
-    // Only the last chunk has room; a stack longer than kChunkFrames has a chunk to itself.
-    const std::size_t size = std::max(kChunkFrames, chunk_left_);
-    FrameAddress* place = chunks_.back().get() + (size - chunk_left_);
+    FrameAddress* place = room_.data();
     std::copy(frames.begin(), frames.end(), place);
-    chunk_left_ -= frames.size();
+    room_ = room_.subspan(frames.size());
     return place;
 }
 

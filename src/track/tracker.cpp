@@ -160,7 +160,8 @@ void Tracker::end_block(BlockId id, MonotonicNs time) {
                 .age = age});
     }
     if (times == kShownExpiredFrees) {
-        notify({.kind = Notice::Kind::too_many_expired_free, .stack = block.stack, .id = account.id});
+        notify(
+            {.kind = Notice::Kind::too_many_expired_free, .stack = block.stack, .id = account.id});
     }
 }
 

@@ -48,9 +48,9 @@ class StackWindow final : public WordReader {
     [[nodiscard]] std::size_t usual_size() const { return usual_; }
 
     static constexpr std::size_t kMinSize = 512;
-    static constexpr std::size_t kMaxFirstSize = 16 * 1024;
+    static constexpr std::size_t kMaxFirstSize = std::size_t{16} * 1024;
     /// A frame that is further away than this moves the window to it.
-    static constexpr std::size_t kMaxSize = 256 * 1024;
+    static constexpr std::size_t kMaxSize = std::size_t{256} * 1024;
 
   private:
     [[nodiscard]] std::uint64_t load(std::uint64_t offset) const {

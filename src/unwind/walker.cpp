@@ -13,7 +13,7 @@ namespace {
 /// No thread has more handlers than signals active, save one that is out to keep us busy.
 constexpr unsigned kMaxSignalFrames = 64;
 /// How far a frame without tables may reach from sp: the search is a guess, so it is kept near.
-constexpr std::uint64_t kFramePointerReach = 1024 * 1024;
+constexpr std::uint64_t kFramePointerReach = std::uint64_t{1024} * 1024;
 
 /// Is this where a frame pointer would point? `sp` is the frame's own.
 bool plausible_fp(std::uint64_t fp, std::uint64_t sp) {

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The lines that are printed while a session runs; each ends with a newline.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "memleax/allocation_event.hpp"
+#include "memleax/source_frame.hpp"
+#include "memleax/types.hpp"
+
+namespace memleax {
+
+std::string expired_first(std::uint64_t id, std::uint64_t size,
+                          const std::vector<SourceFrame>& frames, StackEnd end);
+std::string expired_again(std::uint64_t id, std::uint64_t size, std::uint64_t times);
+std::string freed_after_expiry(std::uint64_t id, double seconds);
+std::string too_many_expired_free(std::uint64_t id);
+/// `freeing` may be empty, if the stack of the second free is not known.
+std::string double_free(RemoteAddr address, const std::vector<SourceFrame>& freeing,
+                        const std::vector<SourceFrame>& allocating);
+std::string block_limit_reached(std::uint64_t id, std::uint64_t blocks);
+std::string stack_limit_reached(std::uint64_t stacks);
+
+/// Whole seconds as an integer, others with the decimals that matter: "10", "2.5", "0.034".
+std::string seconds_text(double seconds);
+
+} // namespace memleax

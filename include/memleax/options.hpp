@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The command line, understood.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "memleax/log.hpp"
+
+namespace memleax {
+
+struct Options {
+    enum class Format { text, json };
+
+    std::optional<int> pid;           ///< watch this process, or
+    std::vector<std::string> command; ///< start this program and watch it
+    double expire_s = 10;
+    std::optional<double> time_s; ///< leave after that long; counted from "watching"
+    unsigned backtrace_limit = 50;
+    std::uint64_t memory_block_max = 1000; ///< 0: no limit
+    std::uint64_t call_stack_max = 1000;   ///< 0: no limit
+    std::string debug_info;
+    std::string output; ///< "": stdout
+    Format format = Format::text;
+    bool quiet = false;
+    int error_exitcode = 0;
+    LogLevel log_level = LogLevel::info;
+};
+
+/// Nothing to watch: --help, --version, or a wrong command line.
+struct EarlyExit {
+    int status = 0;   ///< 0, or 2 for wrong usage
+    std::string text; ///< for stdout if status is 0, else for stderr
+};
+
+/// Options and PID may come in any order; what follows `--` is the command, as it is.
+std::variant<Options, EarlyExit> parse_options(int argc, const char* const* argv);
+
+} // namespace memleax

@@ -1,0 +1,42 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Installs what memleax is built from and tested with, on Debian 12. As root, or through sudo. Quick,
+# and without network, when all is there.
+set -euo pipefail
+
+packages=(
+    # to build
+    g++ cmake ninja-build pkg-config
+    libdw-dev libelf-dev libunwind-dev libcapstone-dev libiberty-dev libreadline-dev libcli11-dev
+    libfmt-dev libabsl-dev nlohmann-json3-dev zlib1g-dev scdoc
+    # to test and to measure
+    libgtest-dev libgmock-dev libbenchmark-dev musl-tools procps
+    redis-server redis-tools memcached nginx-light wrk python3
+    # to check the source
+    clang-14 clang-format-14 clang-tidy-14
+)
+
+missing=()
+for package in "${packages[@]}"; do
+    status=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null || true)
+    [ "$status" = installed ] || missing+=("$package")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+    exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+        echo "scripts/setup.sh: to be installed, as root: ${missing[*]}" >&2
+        exit 1
+    fi
+    as_root=(sudo)
+fi
+# env, because sudo does not pass variables on.
+apt_get=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get
+    -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
+
+echo "scripts/setup.sh: installing ${missing[*]}"
+"${apt_get[@]}" update -qq
+"${apt_get[@]}" install -y -qq --no-install-recommends "${missing[@]}"

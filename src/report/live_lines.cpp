@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/live_lines.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "memleax/report.hpp"
+
+namespace memleax {
+
+namespace {
+constexpr unsigned kIndent = 4;
+} // namespace
+
+std::string seconds_text(double seconds) {
+    if (seconds == std::floor(seconds) || seconds >= 100) {
+        return fmt::format("{:.0f}", seconds);
+    }
+    // Three digits that matter, without zeros behind them.
+    std::string text = fmt::format("{:.{}f}", seconds, seconds >= 10 ? 1 : seconds >= 1 ? 2 : 3);
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.ends_with('.')) {
+        text.pop_back();
+    }
+    return text;
+}
+
+std::string expired_first(std::uint64_t id, std::uint64_t size,
+                          const std::vector<SourceFrame>& frames, StackEnd end) {
+    return fmt::format("CallStack[{}]: memory expires with {} bytes, backtrace:\n", id, size) +
+           backtrace_text(frames, end, kIndent);
+}
+
+std::string expired_again(std::uint64_t id, std::uint64_t size, std::uint64_t times) {
+    return fmt::format("CallStack[{}]: memory expires with {} bytes, {} times again\n", id, size,
+                       times);
+}
+
+std::string freed_after_expiry(std::uint64_t id, double seconds) {
+    return fmt::format("CallStack[{}]: expired-memory frees after {} seconds\n", id,
+                       seconds_text(seconds));
+}
+
+std::string too_many_expired_free(std::uint64_t id) {
+    return fmt::format(
+        "Warning: too many expired-free at CallStack[{}]. will not show this CallStack "
+        "later\n",
+        id);
+}
+
+std::string double_free(RemoteAddr address, const std::vector<SourceFrame>& freeing,
+                        const std::vector<SourceFrame>& allocating) {
+    std::string text =
+        fmt::format("Warning: the block at {:#x} is freed a second time", address.value());
+    if (!freeing.empty()) {
+        text += ", here:\n" + backtrace_text(freeing, StackEnd::outermost, kIndent);
+    } else {
+        text += "\n";
+    }
+    return text + "  it was allocated here:\n" +
+           backtrace_text(allocating, StackEnd::outermost, kIndent);
+}
+
+std::string block_limit_reached(std::uint64_t id, std::uint64_t blocks) {
+    return fmt::format(
+        "\n== {} memory blocks have expired at CallStack[{}] (see --memory-block-max).\n", blocks,
+        id);
+}
+
+std::string stack_limit_reached(std::uint64_t stacks) {
+    return fmt::format(
+        "\n== {} CallStacks have expired memory (see --call-stack-max).\n"
+        "-- Maybe the expire threshold is too small: set a larger one by --expire.\n",
+        stacks);
+}
+
+} // namespace memleax

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/elf_image.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include <elf.h>
+#include <gtest/gtest.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "elf_support.hpp"
+
+// A function of this program that is in its .symtab, found by its name.
+extern "C" __attribute__((noinline, used)) int elf_image_test_function() {
+    return 42;
+}
+
+namespace memleax {
+namespace {
+
+std::vector<std::byte> read_bytes(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(in)), {});
+    std::vector<std::byte> bytes(text.size());
+    std::memcpy(bytes.data(), text.data(), text.size());
+    return bytes;
+}
+
+TEST(ElfImage, OwnProgram) {
+    const auto opened = ElfImage::open("/proc/self/exe");
+    ASSERT_TRUE(opened) << opened.error().message();
+    const ElfImage& image = **opened;
+    EXPECT_EQ(image.is_64bit(), sizeof(void*) == 8);
+    EXPECT_TRUE(image.is_dynamic());
+    EXPECT_TRUE(std::filesystem::exists(image.interpreter())) << image.interpreter();
+    EXPECT_GE(image.descriptor(), 0);
+    EXPECT_FALSE(image.changed_on_disk());
+
+    const auto base = getauxval(AT_PHDR) - sizeof(Elf64_Ehdr); // the headers are mapped first
+    const std::uint64_t bias = image.position_independent() ? base : 0;
+    const ElfAddr wanted(reinterpret_cast<std::uint64_t>(&elf_image_test_function) - bias);
+    int found = 0;
+    image.for_each_function(SymbolTable::full, [&](const ElfSymbol& symbol) {
+        if (symbol.name == "elf_image_test_function") {
+            ++found;
+            EXPECT_EQ(symbol.address, wanted);
+            EXPECT_GT(symbol.size, 0U);
+            EXPECT_FALSE(symbol.indirect);
+        }
+    });
+    EXPECT_EQ(found, 1);
+    const auto code = std::count_if(
+        image.segments().begin(), image.segments().end(), [&](const ElfSegment& segment) {
+            return segment.executable && wanted >= segment.address &&
+                   wanted.value() < segment.address.value() + segment.memory_size;
+        });
+    EXPECT_EQ(code, 1);
+}
+
+TEST(ElfImage, LibC) {
+    const auto image = ElfImage::open(test::library_path("libc.so.6"));
+    ASSERT_TRUE(image) << image.error().message();
+    EXPECT_TRUE((*image)->position_independent());
+    std::set<std::string_view> names;
+    bool indirect_memcpy = false;
+    (*image)->for_each_function(SymbolTable::dynamic, [&](const ElfSymbol& symbol) {
+        names.insert(symbol.name);
+        indirect_memcpy |= symbol.name == "memcpy" && symbol.indirect;
+    });
+    for (const char* name : {"malloc", "calloc", "realloc", "free", "posix_memalign"}) {
+        EXPECT_TRUE(names.contains(name)) << name;
+    }
+    EXPECT_TRUE(std::none_of(names.begin(), names.end(), [](std::string_view name) {
+        return name.find('@') != std::string_view::npos;
+    }));
+    EXPECT_TRUE(indirect_memcpy);
+    const std::string id = (*image)->build_id();
+    EXPECT_EQ(id.size(), 40U) << id;
+    EXPECT_EQ(id.find_first_not_of("0123456789abcdef"), std::string::npos);
+}
+
+TEST(ElfImage, FromMemoryIsTheSame) {
+    const std::string path = test::library_path("libz.so.1");
+    const auto file = ElfImage::open(path);
+    const auto copy = ElfImage::from_memory(read_bytes(path), "copy");
+    ASSERT_TRUE(file && copy);
+    EXPECT_EQ((*copy)->build_id(), (*file)->build_id());
+    EXPECT_EQ((*copy)->segments().size(), (*file)->segments().size());
+    EXPECT_EQ((*copy)->descriptor(), -1);
+    EXPECT_FALSE((*copy)->changed_on_disk());
+    EXPECT_FALSE((*copy)->bytes().empty());
+}
+
+TEST(ElfImage, WhatIsNoElf) {
+    const test::TemporaryFolder folder;
+    test::write_file(folder.file("text"), "#!/bin/sh\necho hello\n");
+    test::write_file(folder.file("empty"), "");
+    for (const char* name : {"text", "empty"}) {
+        const auto image = ElfImage::open(folder.file(name));
+        ASSERT_FALSE(image);
+        EXPECT_EQ(image.error().message(), folder.file(name) + ": not an ELF file");
+    }
+    const auto missing = ElfImage::open(folder.file("missing"));
+    ASSERT_FALSE(missing);
+    EXPECT_EQ(missing.error().errnum(), ENOENT);
+    EXPECT_NE(missing.error().message().find(folder.file("missing")), std::string::npos);
+    const auto directory = ElfImage::open("/");
+    ASSERT_FALSE(directory);
+    EXPECT_EQ(directory.error().message(), "/: not a regular file");
+    const auto device = ElfImage::open("/dev/zero");
+    ASSERT_FALSE(device);
+    EXPECT_EQ(device.error().message(), "/dev/zero: not a regular file");
+    EXPECT_FALSE(ElfImage::from_memory({}, "nothing"));
+}
+
+void look_at_everything(const Result<std::shared_ptr<ElfImage>>& image) {
+    if (image) {
+        std::size_t characters = 0;
+        const auto count = [&](const ElfSymbol& symbol) { characters += symbol.name.size(); };
+        (*image)->for_each_function(SymbolTable::dynamic, count);
+        (*image)->for_each_function(SymbolTable::full, count);
+        characters += (*image)->build_id().size();
+    }
+}
+
+TEST(ElfImage, TruncatedAtEveryLength) {
+    const test::TemporaryFolder folder;
+    const std::string path = folder.file("libcut.so");
+    test::copy_file(test::library_path("libz.so.1"), path);
+    std::uint64_t needed = 0; // up to the end of what is loaded
+    {
+        const auto whole = ElfImage::open(path);
+        ASSERT_TRUE(whole);
+        for (const ElfSegment& segment : (*whole)->segments()) {
+            needed = std::max(needed, segment.offset.value() + segment.file_size);
+        }
+    }
+    for (std::uint64_t size = needed - 1; size > 0; size = size > 4096 ? size - 977 : size - 1) {
+        std::filesystem::resize_file(path, size);
+        const auto image = ElfImage::open(path);
+        ASSERT_FALSE(image) << size;
+        EXPECT_EQ(image.error().message().find(path), 0U) << image.error().message();
+    }
+}
+
+TEST(ElfImage, SectionsCutOff) {
+    const test::TemporaryFolder folder;
+    const std::string path = folder.file("libcut.so");
+    test::copy_file(test::library_path("libz.so.1"), path);
+    const auto size = std::filesystem::file_size(path);
+    const auto image = ElfImage::open(path);
+    ASSERT_TRUE(image);
+    std::filesystem::resize_file(path, size / 2); // under our eyes
+    EXPECT_TRUE((*image)->changed_on_disk());
+    look_at_everything(image);
+}
+
+/// Bytes changed here and there, always in the same way. The sanitizers are the judges.
+TEST(ElfImage, Malformed) {
+    const auto original = read_bytes(test::library_path("libz.so.1"));
+    std::uint32_t random = 1;
+    const auto next = [&] { return random = random * 1664525 + 1013904223; };
+    for (int round = 0; round < 300; ++round) {
+        auto bytes = original;
+        const std::size_t headers = 64 + 16 * std::size_t{56};
+        for (int i = 0; i < 8; ++i) {
+            // In the headers at the beginning, in the section headers at the end, anywhere.
+            const std::size_t area = next() >> 8U;
+            std::size_t at = area % headers;
+            if (i % 3 == 1) {
+                at = bytes.size() - 1 - area % 2048;
+            } else if (i % 3 == 2) {
+                at = area % bytes.size();
+            }
+            bytes[at] = std::byte(next() >> 24U);
+        }
+        look_at_everything(ElfImage::from_memory(std::move(bytes), "malformed"));
+    }
+}
+
+} // namespace
+} // namespace memleax

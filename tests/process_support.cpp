@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "process_support.hpp"
+
+#include <csignal>
+#include <sstream>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+namespace memleax::testing {
+
+void PrintTo(const Leak& leak, std::ostream* out) {
+    *out << leak.blocks << " blocks, " << leak.bytes << " bytes";
+}
+
+std::string fixture_path(const std::string& name) {
+    return std::string(MEMLEAX_FIXTURES) + "/" + name;
+}
+
+FixtureAnswer read_answer(ChildProcess& process) {
+    FixtureAnswer answer;
+    while (auto line = process.read_line()) {
+        if (*line == "done") {
+            return answer;
+        }
+        std::istringstream words(*line);
+        std::string kind;
+        std::string name;
+        words >> kind >> name;
+        if (kind == "truth") {
+            Leak& leak = answer.truth[name];
+            words >> leak.blocks >> leak.bytes;
+        } else if (kind == "count") {
+            words >> answer.counts[name];
+        } else if (kind == "fail") {
+            answer.failures.push_back(*line);
+        } else {
+            answer.other.push_back(*line);
+        }
+    }
+    throw std::runtime_error("the fixture ended before it was done\n" + process.output() +
+                             process.errors());
+}
+
+Fixture::Fixture(const std::string& name, const std::vector<std::string>& arguments,
+                 const Environment& environment)
+    : process_(
+          [&] {
+              std::vector<std::string> command{fixture_path(name)};
+              command.insert(command.end(), arguments.begin(), arguments.end());
+              return command;
+          }(),
+          environment) {
+    const auto line = process_.read_line();
+    if (line != "ready") {
+        throw std::runtime_error(fmt::format("{}: '{}' came for 'ready'\n{}", name,
+                                             line.value_or("(the end)"), process_.errors()));
+    }
+}
+
+FixtureAnswer Fixture::ask(const std::string& command) {
+    process_.send(command);
+    return read_answer(process_);
+}
+
+int Fixture::quit() {
+    process_.send("quit");
+    return process_.wait_for_end();
+}
+
+Memleax::Memleax(const std::vector<std::string>& arguments, const Environment& environment)
+    : process_(
+          [&] {
+              std::vector<std::string> command{MEMLEAX_PROGRAM};
+              command.insert(command.end(), arguments.begin(), arguments.end());
+              return command;
+          }(),
+          environment) {}
+
+std::string Memleax::wait_until_watching() {
+    if (auto line = process_.find_error_line("watching")) {
+        return *line;
+    }
+    throw std::runtime_error("memleax ended before it watched:\n" + process_.errors());
+}
+
+void Memleax::interrupt() {
+    process_.signal(SIGINT);
+}
+
+Memleax::Result Memleax::finish() {
+    const int status = process_.wait_for_end();
+    return {status, process_.output(), process_.errors()};
+}
+
+Memleax::Result Memleax::interrupt_and_finish() {
+    interrupt();
+    return finish();
+}
+
+nlohmann::json Memleax::Result::json() const {
+    return nlohmann::json::parse(output);
+}
+
+} // namespace memleax::testing

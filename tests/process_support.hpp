@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// Fixtures, and the memleax program, as processes that tests talk to (child_process_support.hpp).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "child_process_support.hpp"
+
+namespace memleax::testing {
+
+struct Leak {
+    std::int64_t blocks = 0;
+    std::int64_t bytes = 0;
+    bool operator==(const Leak&) const = default;
+};
+void PrintTo(const Leak& leak, std::ostream* out);
+/// By the name of the function that allocated, without parameters.
+using Leaks = std::map<std::string, Leak>;
+
+/// What a fixture answered to a command (fixtures/fixture.h).
+struct FixtureAnswer {
+    Leaks truth;
+    std::map<std::string, std::int64_t> counts;
+    std::vector<std::string> failures;
+    std::vector<std::string> other; ///< lines of no known kind
+};
+
+/// The path of a program in fixtures/.
+std::string fixture_path(const std::string& name);
+
+/// Reads the lines up to "done".
+FixtureAnswer read_answer(ChildProcess& process);
+
+/// A program of fixtures/, started, and "ready".
+class Fixture {
+  public:
+    explicit Fixture(const std::string& name, const std::vector<std::string>& arguments = {},
+                     const Environment& environment = {});
+
+    pid_t pid() const { return process_.pid(); }
+    ChildProcess& process() { return process_; }
+    FixtureAnswer ask(const std::string& command);
+    FixtureAnswer go() { return ask("go"); }
+    /// Quits; the wait status, 0 for a fixture that ended well.
+    int quit();
+
+  private:
+    ChildProcess process_;
+};
+
+/// A run of the memleax program.
+class Memleax {
+  public:
+    explicit Memleax(const std::vector<std::string>& arguments,
+                     const Environment& environment = {});
+
+    ChildProcess& process() { return process_; }
+    /// The one line that says that every breakpoint is in place. Throws, with all of stderr, if
+    /// memleax ends before it comes.
+    std::string wait_until_watching();
+    void interrupt();
+
+    struct Result {
+        int status = 0; ///< wait status
+        std::string output;
+        std::string errors;
+        nlohmann::json json() const; ///< of all the output; throws if that is not one document
+    };
+    Result finish();
+    Result interrupt_and_finish();
+
+  private:
+    ChildProcess process_;
+};
+
+} // namespace memleax::testing
