@@ -111,7 +111,6 @@ struct Tally {
     unsigned moved = 0;
     unsigned refused = 0;
     std::map<std::string, unsigned> reasons;
-    std::map<std::string, std::string> example;
 };
 
 void try_to_move(const Code& code, std::uint64_t address, Tally* tally) {

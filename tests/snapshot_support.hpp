@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /// What must be the same in a target before memleax came and after it went.
 ///
-/// Read from outside, by /proc, while the target waits for its test: executable bytes, the list of
-/// mappings, the tracer, and each thread's signal masks. What the target changes itself while it
-/// works (heap, stacks, files that it maps or unmaps) is none of that.
+/// Read from outside, by /proc, while the target waits for its test: the list of mappings, the
+/// bytes of those that can be executed, the tracer, and each thread's signal masks.
 #pragma once
 
 #include <cstdint>
@@ -15,30 +14,36 @@
 
 namespace memleax::testing {
 
-struct Mapping {
-    std::string permissions;
-    std::string file; ///< with its offset and inode; empty for anonymous memory
-    std::uint64_t begin = 0;
-    std::uint64_t end = 0;
-    bool is_executable() const { return permissions.find('x') != std::string::npos; }
-};
-
 struct TargetSnapshot {
-    /// Lines of /proc/PID/maps as they are, but those of anonymous memory that cannot be executed:
-    /// malloc makes and unmakes them. A slot arena that is left behind is executable.
-    std::map<std::uint64_t, std::string> mappings;
-    /// The bytes of each executable mapping, by its line in maps.
-    std::map<std::string, std::string> code;
-    std::string tracer;
-    /// By tid: "SigBlk ... SigIgn ... SigCgt ... State", as /proc/PID/task/TID/status has them.
-    std::map<pid_t, std::string> threads;
+    struct Mapping {
+        std::string line;  ///< of /proc/PID/maps, as it is
+        std::string file;  ///< or [name]; empty for anonymous memory
+        std::string bytes; ///< only if it can be executed
+        bool executable = false;
+        bool is_of_file() const { return !file.empty() && file.front() == '/'; }
+        bool operator==(const Mapping&) const = default;
+    };
+    struct Thread {
+        std::string signals; ///< SigBlk, SigIgn, SigCgt
+        int tracer = 0;
+        bool stopped = false; ///< in state t or T
+        bool operator==(const Thread&) const = default;
+    };
+    std::map<std::uint64_t, Mapping> mappings; ///< by address
+    std::map<pid_t, Thread> threads;
 };
 
 /// Throws std::runtime_error when the process cannot be read.
 TargetSnapshot take_snapshot(pid_t pid);
 
-/// What memleax is to be blamed for, a line each; nothing if it left the target as it was. Mappings
-/// of files, and threads, that are in one of the two only are the target's own doing.
-std::vector<std::string> differences(const TargetSnapshot& before, const TargetSnapshot& after);
+/// Who may have changed the target between two snapshots.
+enum class Meanwhile {
+    idle,  ///< it did nothing: everything must be as it was
+    worked ///< it allocated, made threads, loaded modules: these differences are its own
+};
+
+/// What memleax is to be blamed for, a line each; nothing if it left the target as it was.
+std::vector<std::string> differences(const TargetSnapshot& before, const TargetSnapshot& after,
+                                     Meanwhile meanwhile);
 
 } // namespace memleax::testing

@@ -63,9 +63,9 @@ class Reference {
 /// - gcc_epilogue: in a function with a realigned stack, GCC 12 forgets to say that `pop %rbp` has
 ///   restored rbp: the table is wrong for `lea -8(%r10),%rsp; ret`. Both must say the same.
 /// - no_table: libunwind 1.6.2 guesses by rbp in code without tables, also where rbp is no frame
-///   pointer (crtstuff, _init, PLT entries); and where it guesses right (no_tables.c), it goes on
-///   from a wrong CFA, so that the next frame with a table is lost. It must be right up to the
-///   first frame without a table. We must be right throughout.
+///   pointer (crtstuff, _init, PLT entries); and where it guesses right (no_tables.c), it goes on,
+///   as it seems, from a wrong CFA, so that the next frame with a table is lost. It must be right
+///   up to the first frame without a table. We must be right throughout.
 /// - debug_frame: libunwind loses frames that only .debug_frame covers (it seems not to read it).
 struct Tally {
     using Places = std::map<std::string, unsigned>;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/options.hpp"
 
-#include <charconv>
-#include <cmath>
 #include <cstring>
-#include <map>
+#include <limits>
+#include <memory>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+
+#include "option_values.hpp"
 
 namespace memleax {
 
@@ -16,129 +17,144 @@ namespace {
 constexpr int kUsageError = 2;
 constexpr unsigned kMaxBacktrace = 256;
 constexpr int kMaxExitCode = 255;
-/// Longer than any session; keeps nanoseconds within 64 bits.
-constexpr double kMaxSeconds = 1e9;
 
-EarlyExit usage_error(const std::string& what) {
-    return {kUsageError, fmt::format("memleax: {} (try 'memleax --help')\n", what)};
-}
+const Names<Options::Format> kFormats{{"text", Options::Format::text},
+                                      {"json", Options::Format::json}};
+const Names<LogLevel> kLevels{{"error", LogLevel::error},
+                              {"warning", LogLevel::warning},
+                              {"info", LogLevel::info},
+                              {"debug", LogLevel::debug}};
 
-/// Seconds as people write them: "10", "0.5".
-CLI::Validator seconds_above_zero() {
-    return {[](std::string& text) -> std::string {
-                double value = 0;
-                const auto [end, error] =
-                    std::from_chars(text.data(), text.data() + text.size(), value);
-                if (error != std::errc() || end != text.data() + text.size() || !(value > 0) ||
-                    value > kMaxSeconds) {
-                    return fmt::format("'{}' is not a number of seconds above 0", text);
-                }
-                return {};
-            },
-            "SECONDS"};
-}
-
-/// Digits: strtoull, which CLI11 calls, takes "-1" for the largest number.
-CLI::Validator whole_number() {
-    return {[](std::string& text) -> std::string {
-                const bool digits = !text.empty() && text.size() < 19 &&
-                                    text.find_first_not_of("0123456789") == std::string::npos;
-                return digits ? "" : fmt::format("'{}' is not a whole number", text);
-            },
-            ""};
-}
-
-/// A process id, or what is wrong with the text.
-std::variant<int, std::string> parse_pid(const std::string& text) {
-    int pid = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pid);
-    if (error == std::errc::result_out_of_range) {
-        return fmt::format("'{}' is too large for a process id", text);
+/// What the user typed comes back in the message, and it must stay one line on a terminal.
+EarlyExit usage_exit(const std::string& what) {
+    std::string line;
+    for (const char c : what) {
+        const auto byte = static_cast<unsigned char>(c);
+        line += byte < 0x20 || byte == 0x7f ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
     }
-    if (error != std::errc() || end != text.data() + text.size() || pid <= 0) {
-        return fmt::format("'{}' is not a process id (a number above 0)", text);
-    }
-    return pid;
+    return {kUsageError, fmt::format("memleax: {} (try 'memleax --help')\n", line)};
 }
 
-const std::map<std::string, Options::Format> kFormats{{"text", Options::Format::text},
-                                                      {"json", Options::Format::json}};
-const std::map<std::string, LogLevel> kLevels{{"error", LogLevel::error},
-                                              {"warning", LogLevel::warning},
-                                              {"info", LogLevel::info},
-                                              {"debug", LogLevel::debug}};
-
-template <class T> CLI::Validator one_of(const std::map<std::string, T>& names) {
-    return {[&names](std::string& text) -> std::string {
-                if (names.contains(text)) {
-                    return {};
-                }
-                std::string all;
-                for (const auto& [name, value] : names) {
-                    all += (all.empty() ? "" : ", ") + name;
-                }
-                return fmt::format("'{}' is none of {}", text, all);
-            },
-            ""};
-}
-
-/// The declaration of all options; `format` and `log` are filled as words.
-struct Parser {
-    CLI::App app{"Tells where a running process leaks memory.", "memleax"};
-    std::vector<std::string> words;
-    std::string format = "text";
-    std::string log = "info";
-    double time_s = 0;
-    bool version = false;
-
-    explicit Parser(Options& options) {
-        app.add_option("PID", words, "the process to watch")->type_name("");
-        app.add_option("-e,--expire", options.expire_s,
-                       "a block that lives longer is taken for leaked (default 10)")
-            ->check(seconds_above_zero());
-        app.add_option("-t,--time", time_s, "watch that long, report, leave")
-            ->check(seconds_above_zero());
-        app.add_option("-l,--backtrace-limit", options.backtrace_limit,
-                       "frames of a backtrace, 1 to 256 (default 50)")
-            ->check(CLI::Range(1U, kMaxBacktrace))
-            ->type_name("N");
-        app.add_option("-m,--memory-block-max", options.memory_block_max,
-                       "stop at so many expired blocks at one call stack (default 1000; 0: never)")
-            ->check(whole_number())
-            ->type_name("N");
-        app.add_option("-c,--call-stack-max", options.call_stack_max,
-                       "stop at so many call stacks with expired blocks (default 1000; 0: never)")
-            ->check(whole_number())
-            ->type_name("N");
-        app.add_option("-d,--debug-info", options.debug_info, "the program's debug information")
-            ->type_name("FILE");
-        app.add_option("-o,--output", options.output, "write the report there (default: stdout)")
-            ->type_name("FILE");
-        app.add_option("-F,--format", format, "text or json")
-            ->check(one_of(kFormats))
-            ->type_name("FORMAT");
-        app.add_flag("-q,--quiet", options.quiet, "final report only");
-        app.add_option("--error-exitcode", options.error_exitcode,
-                       "exit with N if expired blocks are live at the end")
-            ->check(CLI::Range(1, kMaxExitCode))
-            ->type_name("N");
-        app.add_option("--log", log, "error, warning, info or debug (default info)")
-            ->check(one_of(kLevels))
-            ->type_name("LEVEL");
-        app.add_flag("-v,--version", version, "print the version");
+class HelpFormat : public CLI::Formatter {
+    std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
+        return "\nUsage: memleax [OPTION]... PID\n"
+               "       memleax [OPTION]... -- COMMAND [ARG]...\n";
     }
 };
 
-/// CLI11's own usage line knows nothing of commands.
-std::string help_text(const CLI::App& app) {
-    std::string text = app.help();
-    const std::size_t begin = text.find("Usage:");
-    if (begin != std::string::npos) {
-        text.replace(begin, text.find('\n', begin) - begin,
-                     "Usage: memleax [OPTION]... PID\n"
-                     "       memleax [OPTION]... -- COMMAND [ARG]...");
+/// The declaration of all options. The last of an option that is given twice counts, so that an
+/// alias can be overruled.
+class Parser {
+  public:
+    explicit Parser(Options& options);
+    /// Throws UsageError or CLI::Error.
+    void parse(std::vector<std::string> last_first);
+    [[nodiscard]] std::string help() const { return app_.help(); }
+    [[nodiscard]] const std::vector<std::string>& positionals() const { return positionals_; }
+    [[nodiscard]] bool version() const { return version_; }
+
+  private:
+    /// `take(name, text)` stores the value, or throws UsageError.
+    template <class Take>
+    void add(const std::string& names, const char* value_name, const char* help, Take take) {
+        const std::string name = names.substr(names.find("--"));
+        app_.add_option_function<std::string>(
+                names, [take, name](const std::string& text) { take(name, text); }, help)
+            ->type_name(value_name)
+            ->take_last();
     }
-    return text;
+
+    CLI::App app_{"Tells where a running process leaks memory.", "memleax"};
+    std::vector<std::string> positionals_;
+    bool version_ = false;
+};
+
+Parser::Parser(Options& options) {
+    const auto seconds_into = [](auto& target) {
+        return [&target](const std::string& name, const std::string& text) {
+            target = parse_seconds(name, text);
+        };
+    };
+    const auto whole_into = [](auto& target, auto min, auto max) {
+        return [&target, min, max](const std::string& name, const std::string& text) {
+            target = parse_whole(name, text, min, max);
+        };
+    };
+    const auto name_into = [](auto& target, const auto& names) {
+        return [&target, &names](const std::string& name, const std::string& text) {
+            target = parse_name(name, text, names);
+        };
+    };
+    const auto file_into = [](std::string& target) {
+        return [&target](const std::string& name, const std::string& text) {
+            target = parse_file(name, text);
+        };
+    };
+    constexpr std::uint64_t kMax64 = std::numeric_limits<std::uint64_t>::max();
+
+    app_.formatter(std::make_shared<HelpFormat>());
+    app_.get_formatter()->column_width(31);
+    app_.footer("Ctrl-C ends the watching and prints the report. More in memleax(1).");
+    app_.set_help_flag("-h,--help", "print this help");
+    app_.allow_extras(); // unknown options; named in our own words
+    app_.add_option("PID", positionals_)->group("");
+    add("-e,--expire", "SECONDS", "age at which a block expires (default 10)",
+        seconds_into(options.expire_s));
+    add("-t,--time", "SECONDS", "watch that long, report, leave", seconds_into(options.time_s));
+    add("-l,--backtrace-limit", "N", "frames of a backtrace, 1 to 256 (default 50)",
+        whole_into(options.backtrace_limit, 1U, kMaxBacktrace));
+    add("-m,--memory-block-max", "N",
+        "stop at N expired blocks at a call stack\n(default 1000; 0: never)",
+        whole_into(options.memory_block_max, std::uint64_t{0}, kMax64));
+    add("-c,--call-stack-max", "N",
+        "stop at N call stacks with expired blocks\n(default 1000; 0: never)",
+        whole_into(options.call_stack_max, std::uint64_t{0}, kMax64));
+    add("-d,--debug-info", "FILE", "debug information of the program",
+        file_into(options.debug_info));
+    add("-o,--output", "FILE", "write the report there, not to stdout", file_into(options.output));
+    add("-F,--format", "FORMAT", "text (default) or json", name_into(options.format, kFormats));
+    add("--error-exitcode", "N", "exit with N, 1 to 255, if blocks have expired\nand are not freed",
+        whole_into(options.error_exitcode, 1, kMaxExitCode));
+    add("--log", "LEVEL", "error, warning, info (default) or debug",
+        name_into(options.log_level, kLevels));
+    app_.add_flag("-q,--quiet", options.quiet, "final report only")->disable_flag_override();
+    app_.add_flag("-v,--version", version_, "print the version")->disable_flag_override();
+}
+
+void Parser::parse(std::vector<std::string> last_first) {
+    try {
+        app_.parse(std::move(last_first));
+    } catch (const CLI::ArgumentMismatch& error) {
+        // "--expire: 1 required SECONDS missing" or "quiet was given a disallowed flag override"
+        const std::string text = error.what();
+        const std::string name = text.substr(0, text.find_first_of(": "));
+        throw UsageError(text.find(':') != std::string::npos
+                             ? fmt::format("{} needs a value", name)
+                             : fmt::format("--{} takes no value", name));
+    }
+    if (const auto unknown = app_.remaining(); !unknown.empty()) {
+        throw UsageError(fmt::format("unknown option '{}'", unknown[0]));
+    }
+}
+
+/// The PID, or the command, and not both.
+void take_target(const std::vector<std::string>& positionals, bool has_command, Options& options) {
+    if (has_command && options.command.empty()) {
+        throw UsageError("there is no COMMAND after '--'");
+    }
+    if (has_command && !positionals.empty()) {
+        throw UsageError(fmt::format("'{}' and a COMMAND: give one of them", positionals[0]));
+    }
+    if (has_command) {
+        return;
+    }
+    if (positionals.empty()) {
+        throw UsageError("no PID and no COMMAND is given");
+    }
+    if (positionals.size() > 1) {
+        throw UsageError(fmt::format("'{}': only one PID can be watched", positionals[1]));
+    }
+    options.pid = parse_pid(positionals[0]);
 }
 
 } // namespace
@@ -152,49 +168,26 @@ std::variant<Options, EarlyExit> parse_options(int argc, const char* const* argv
     while (own < argc && std::strcmp(argv[own], "--") != 0) {
         ++own;
     }
-    const bool has_command = own < argc;
     for (int i = own + 1; i < argc; ++i) {
         options.command.emplace_back(argv[i]);
     }
-    std::vector<std::string> words; // CLI11 wants them last first
+    std::vector<std::string> last_first; // as CLI11 wants them
     for (int i = own - 1; i > 0; --i) {
-        words.emplace_back(argv[i]);
+        last_first.emplace_back(argv[i]);
     }
 
     try {
-        parser.app.parse(words);
-    } catch (const CLI::CallForHelp&) {
-        return EarlyExit{0, help_text(parser.app)};
-    } catch (const CLI::ParseError& error) {
-        return usage_error(error.what());
-    }
-    if (parser.version) {
-        return EarlyExit{0, fmt::format("memleax {}\n", MEMLEAX_VERSION)};
-    }
-    options.format = kFormats.at(parser.format);
-    options.log_level = kLevels.at(parser.log);
-    if (parser.time_s > 0) {
-        options.time_s = parser.time_s;
-    }
-
-    if (has_command && options.command.empty()) {
-        return usage_error("there is no COMMAND after '--'");
-    }
-    if (has_command && !parser.words.empty()) {
-        return usage_error(fmt::format("'{}' and a COMMAND: give one of them", parser.words[0]));
-    }
-    if (!has_command && parser.words.empty()) {
-        return usage_error("no PID and no COMMAND is given");
-    }
-    if (parser.words.size() > 1) {
-        return usage_error(fmt::format("'{}': only one PID can be watched", parser.words[1]));
-    }
-    if (!parser.words.empty()) {
-        auto pid = parse_pid(parser.words[0]);
-        if (const auto* wrong = std::get_if<std::string>(&pid)) {
-            return usage_error(*wrong);
+        parser.parse(std::move(last_first));
+        if (parser.version()) {
+            return EarlyExit{0, fmt::format("memleax {}\n", MEMLEAX_VERSION)};
         }
-        options.pid = std::get<int>(pid);
+        take_target(parser.positionals(), own < argc, options);
+    } catch (const CLI::CallForHelp&) {
+        return EarlyExit{0, parser.help()};
+    } catch (const CLI::Error& error) {
+        return usage_exit(error.what());
+    } catch (const UsageError& error) {
+        return usage_exit(error.what());
     }
     return options;
 }

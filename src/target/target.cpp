@@ -131,6 +131,10 @@ bool Target::is_stopped(Tid tid) const {
 }
 
 bool Target::get_registers(Tid tid, arch::Registers* regs) const {
+    if constexpr (arch::kGetRegistersRequest >= 0) {
+        return ptrace(static_cast<__ptrace_request>(arch::kGetRegistersRequest), tid.value(), nullptr,
+                      regs) == 0;
+    }
     iovec io{regs, sizeof *regs};
     return ptrace(PTRACE_GETREGSET, tid.value(), NT_PRSTATUS, &io) == 0 &&
            io.iov_len == sizeof *regs;

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "option_values.hpp"
+
+namespace memleax {
+
+namespace {
+/// Longer than any session; keeps nanoseconds within 64 bits.
+constexpr double kMaxSeconds = 1e9;
+} // namespace
+
+double parse_seconds(const std::string& option, const std::string& text) {
+    double value = 0;
+    const std::errc error = parse_number(text, value);
+    if (error == std::errc() && value > kMaxSeconds) {
+        throw UsageError(fmt::format("{}: {} seconds are too long", option, text));
+    }
+    if (error != std::errc() || !(value > 0)) { // not "value <= 0", which a NaN passes
+        throw UsageError(fmt::format("{}: '{}' is not a number of seconds above 0", option, text));
+    }
+    return value;
+}
+
+int parse_pid(const std::string& text) {
+    int pid = 0;
+    const std::errc error = parse_number(text, pid);
+    if (error == std::errc::result_out_of_range) {
+        throw UsageError(fmt::format("'{}' is too large for a process id", text));
+    }
+    if (error != std::errc() || pid <= 0) {
+        throw UsageError(fmt::format("'{}' is not a process id (a number above 0)", text));
+    }
+    return pid;
+}
+
+const std::string& parse_file(const std::string& option, const std::string& text) {
+    if (text.empty()) { // an unset variable of a script, hardly what is meant
+        throw UsageError(fmt::format("{}: the file's name is empty", option));
+    }
+    return text;
+}
+
+} // namespace memleax

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "leaks_support.hpp"
+
+#include <array>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace memleax::testing {
+
+namespace {
+
+bool is_library(const std::string& module) {
+    static constexpr std::array kLibraries{"libc.so", "libc-", "libstdc++.so", "libgcc_s.so",
+                                           "ld-linux"};
+    const std::string name = module.substr(module.rfind('/') + 1);
+    for (const char* library : kLibraries) {
+        if (name.starts_with(library)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool is_allocator(const std::string& function) {
+    static constexpr std::array kAllocators{"malloc", "calloc",   "realloc",        "reallocarray",
+                                            "free",   "memalign", "posix_memalign", "aligned_alloc",
+                                            "valloc", "pvalloc"};
+    for (const char* name : kAllocators) {
+        if (function == name) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool is_standard_template(const std::string& function) {
+    return function.find("std::") != std::string::npos ||
+           function.find("__gnu_cxx::") != std::string::npos;
+}
+
+std::string without_parameters(const std::string& function) {
+    return function.substr(0, function.find('('));
+}
+
+} // namespace
+
+std::string allocating_function(const nlohmann::json& call_stack) {
+    for (const auto& frame : call_stack.at("frames")) {
+        const std::string function = without_parameters(frame.value("function", "(no name)("));
+        const std::string module = frame.value("module", "");
+        if (function.starts_with("_dl_") && module.find("ld-linux") != std::string::npos) {
+            return kDynamicLinker;
+        }
+        if (!is_library(module) && !is_allocator(function) && !is_standard_template(function)) {
+            return function;
+        }
+    }
+    return "(nowhere) " + call_stack.at("frames").dump();
+}
+
+Leaks live_leaks(const nlohmann::json& report) {
+    Leaks result;
+    for (const auto& stack : report.at("callstacks")) {
+        const Leak live{stack.at("live_blocks"), stack.at("live_bytes")};
+        if (live != Leak{}) {
+            Leak& sum = result[allocating_function(stack)];
+            sum.blocks += live.blocks;
+            sum.bytes += live.bytes;
+        }
+    }
+    return result;
+}
+
+void expect_truth(const nlohmann::json& report, const FixtureAnswer& answer, const Leaks& allowed) {
+    EXPECT_THAT(answer.failures, ::testing::IsEmpty());
+    Leaks live = live_leaks(report);
+    Leak total;
+    for (const auto& [function, leak] : live) {
+        total.blocks += leak.blocks;
+        total.bytes += leak.bytes;
+    }
+    const auto& totals = report.at("totals");
+    EXPECT_EQ((Leak{totals.at("live_blocks"), totals.at("live_bytes")}), total);
+    for (const auto& [function, leak] : allowed) {
+        EXPECT_EQ(live[function], leak) << function;
+        live.erase(function);
+    }
+    EXPECT_EQ(live, answer.truth);
+
+    for (const auto& stack : report.at("callstacks")) {
+        EXPECT_EQ(stack.at("alloc_blocks"), stack.at("free_blocks").get<std::int64_t>() +
+                                                stack.at("live_blocks").get<std::int64_t>())
+            << stack;
+    }
+    const auto& events = report.at("session").at("events");
+    EXPECT_EQ(events.at("double_free"), 0);
+    const auto failed = answer.counts.find("failed_alloc");
+    EXPECT_EQ(events.at("failed_alloc"), failed == answer.counts.end() ? 0 : failed->second);
+    const auto unknown = answer.counts.find("unknown_free");
+    if (unknown != answer.counts.end()) {
+        EXPECT_EQ(events.at("unknown_free"), unknown->second);
+    }
+}
+
+} // namespace memleax::testing

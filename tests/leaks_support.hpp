@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// A JSON report in the terms of a fixture's truth: live blocks by the function that allocated.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "process_support.hpp"
+
+namespace memleax::testing {
+
+/// The function that a call stack is booked on: its first frame that is not the C or C++ library's,
+/// nor the dynamic linker's, nor an allocator (a fixture may bring one), nor an instance of a
+/// template of the standard library. Without parameters.
+std::string allocating_function(const nlohmann::json& call_stack);
+
+/// For blocks that dlopen itself keeps as long as the module is there.
+inline const std::string kDynamicLinker = "(dynamic linker)";
+
+/// Live blocks of all call stacks. Those without any are left out.
+Leaks live_leaks(const nlohmann::json& report);
+
+/// What memleax counts while `answer` was given must be what it says: live blocks of each function,
+/// and of no other, and the numbers that add up to them. Adds gtest failures.
+void expect_truth(const nlohmann::json& report, const FixtureAnswer& answer,
+                  const Leaks& allowed = {});
+
+} // namespace memleax::testing
