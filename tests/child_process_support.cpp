@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -214,12 +215,21 @@ int ChildProcess::wait_for_end() {
     const auto deadline = std::chrono::steady_clock::now() + kDeadline;
     while (pump(deadline)) {
     }
-    // It may have closed its outputs and live on; a fixture or memleax that does is broken, and is
-    // ended by ctest's time limit.
+    wait_for_exit(); // it may have closed its outputs before
+    return status_;
+}
+
+bool ChildProcess::wait_for_exit() {
+    const ScopedFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+    pollfd end{pidfd.get(), POLLIN, 0}; // readable once it has ended
+    const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(kDeadline);
+    if (!reaped_ && ::poll(&end, 1, static_cast<int>(limit.count())) != 1) {
+        throw std::runtime_error("it does not end\n" + state());
+    }
     if (!reaped_ && ::waitpid(pid_, &status_, 0) == pid_) {
         reaped_ = true;
     }
-    return status_;
+    return reaped_ && status_ == 0;
 }
 
 std::string ChildProcess::state() const {

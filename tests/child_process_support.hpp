@@ -63,6 +63,9 @@ class ChildProcess {
     /// Reads on until both outputs end, and reaps. The wait status, as waitpid gives it.
     int wait_for_end();
 
+    /// Reaps, while the outputs may stay open in a child of its own; true if it exited with 0.
+    bool wait_for_exit();
+
     const std::string& output() const { return streams_[0].text; } ///< all that has been read
     const std::string& errors() const { return streams_[1].text; }
 

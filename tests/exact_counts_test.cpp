@@ -17,7 +17,6 @@ using ::testing::IsEmpty;
 
 struct Case {
     std::string fixture;
-    std::vector<std::string> arguments{};
     std::string preload{};     ///< a library of fixtures/
     bool keeps_plugin = false; ///< dlopen's own blocks are live at the end
     std::string name() const {
@@ -59,7 +58,7 @@ class ExactCounts : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(ExactCounts, EachFunctionsLeaksAndNothingElse) {
-    Fixture fixture(GetParam().fixture, GetParam().arguments, environment());
+    Fixture fixture(GetParam().fixture, {}, environment());
     watch_round(fixture);
     EXPECT_EQ(fixture.quit(), 0) << fixture.process().errors();
 }
@@ -75,7 +74,7 @@ std::vector<Case> cases() {
             }
         }
         for (const char* preload : {"interposer", "interposer_tail"}) {
-            result.push_back({fmt::format("{}-O2-nofp-pie", name), {}, preload});
+            result.push_back({fmt::format("{}-O2-nofp-pie", name), preload});
         }
     }
     for (const char* name : {"realloc_chains", "cross_thread_free", "failed_alloc", "failed_new",

@@ -17,7 +17,7 @@ namespace memleax {
 /// sets, each a cache line with room for the five that were freed last in it. Every event touches
 /// this table, and this way it costs one cache line and never an allocation. With the default of
 /// 2^18 sets it has room for 1.3 million addresses and grows to 16 MiB, as sets come into use; of
-/// the last half a million frees of different addresses it still knows 97 of 100. What it has
+/// the last half a million frees of different addresses it still knows 99 of 100. What it has
 /// forgotten counts as unknown, so that forgetting never makes a false double free.
 class FreedBlocks {
   public:

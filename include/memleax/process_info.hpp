@@ -20,6 +20,7 @@ struct ProcessInfo {
     Tid tracer; ///< 0: nobody
     unsigned uid = 0;
     bool kernel_thread = false;
+    std::uint64_t pending_signals = 0; ///< for this thread alone
     std::uint64_t blocked_signals = 0; ///< bit n-1 for signal n
     std::uint64_t ignored_signals = 0;
     std::uint64_t caught_signals = 0;

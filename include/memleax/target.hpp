@@ -117,6 +117,11 @@ class Target {
     /// Changes only the pc; `regs` are the thread's registers as just read, and are kept up to
     /// date.
     bool set_pc(Tid tid, arch::Registers* regs, CodeAddr pc);
+    /// Has the thread executed a breakpoint instruction whose SIGTRAP it has not taken yet? An interrupt
+    /// or a group-stop that comes at the same time is reported first (kernel/signal.c, get_signal), with
+    /// the pc behind the breakpoint already. Resumed, the thread stops again before any other
+    /// instruction, with the TrapStop.
+    [[nodiscard]] bool has_pending_trap(Tid tid) const;
     /// Was this SIGTRAP raised by a breakpoint instruction (and not by kill, a step, ...)?
     [[nodiscard]] bool is_breakpoint_trap(Tid tid) const;
     /// Adds a signal to the thread's mask.
@@ -145,7 +150,8 @@ class Target {
     // Of a running thread:
     /// Asks for a QuietStop.
     void interrupt(Tid tid);
-    /// Stops this thread, if it is not stopped, and puts what stopped it aside for next_event().
+    /// Stops this thread, if it is not stopped, and puts what stopped it aside for next_event(). It then
+    /// has no pending trap.
     /// False if it is gone.
     bool stop_and_defer(Tid tid);
     /// Stops one thread, of all the one that minds least: one that computes, else one in a system

@@ -32,7 +32,7 @@ int parse_pid(const std::string& text) {
     return pid;
 }
 
-const std::string& parse_file(const std::string& option, const std::string& text) {
+std::string parse_file(const std::string& option, const std::string& text) {
     if (text.empty()) { // an unset variable of a script, hardly what is meant
         throw UsageError(fmt::format("{}: the file's name is empty", option));
     }

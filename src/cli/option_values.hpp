@@ -30,7 +30,7 @@ template <class T> std::errc parse_number(const std::string& text, T& value) {
 double parse_seconds(const std::string& option, const std::string& text);
 int parse_pid(const std::string& text);
 /// The name of a file: anything but "".
-const std::string& parse_file(const std::string& option, const std::string& text);
+std::string parse_file(const std::string& option, const std::string& text);
 
 template <std::integral T>
 T parse_whole(const std::string& option, const std::string& text, T min, T max) {

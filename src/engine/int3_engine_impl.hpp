@@ -61,6 +61,7 @@ class Int3Engine final : public Engine {
     void restore_code();
     void collect_threads();
     [[nodiscard]] bool may_sleep_on(Tid tid) const;
+    void await(std::set<Tid>* awaited);
     void collect(const StopEvent& event, std::set<Tid>* awaited);
     void unmap_slots();
 

@@ -85,21 +85,25 @@ void Int3Engine::collect_threads() {
     for (const Tid tid : awaited) {
         target_.interrupt(tid);
     }
+    await(&awaited);
+}
+
+void Int3Engine::await(std::set<Tid>* awaited) {
     int idle = 0;
     while (!target_gone_) {
         if (const auto event = target_.next_event(Target::Wait::poll)) {
-            collect(*event, &awaited);
+            collect(*event, awaited);
             idle = 0;
             continue;
         }
-        if (awaited.empty() && target_.expected_children().empty()) {
+        if (awaited->empty() && target_.expected_children().empty()) {
             return;
         }
         // Not a blocking wait: a thread that has gone to sleep uninterruptibly (vfork, a dead file
         // server) would keep us for ever, and need not be waited for.
         poll(nullptr, 0, kPauseMs);
         if (++idle % kPatience == 0) {
-            std::erase_if(awaited, [this](Tid tid) {
+            std::erase_if(*awaited, [this](Tid tid) {
                 const auto kernel = try_read_kernel_state(target_.pid(), tid);
                 return !kernel || kernel->state == 'Z' || kernel->state == 'X' ||
                        (kernel->state == 'D' && may_sleep_on(tid));
@@ -141,6 +145,13 @@ void Int3Engine::collect(const StopEvent& event, std::set<Tid>* awaited) {
             }
         }
     }
+    const bool quiet =
+        std::holds_alternative<QuietStop>(event) || std::holds_alternative<GroupStop>(event);
+    if (quiet && target_.has_pending_trap(tid)) {
+        awaited->insert(tid);
+        target_.resume(tid);
+        return;
+    }
     move_out_of_slot(tid);
 }
 
@@ -149,10 +160,9 @@ void Int3Engine::unmap_slots() {
         return;
     }
     auto worker = target_.borrow_thread();
-    while (const auto event = target_.next_event(Target::Wait::poll)) {
-        std::set<Tid> nobody;
-        collect(*event, &nobody); // of the one that was borrowed
-    }
+    // Of the one that was borrowed, and of sleepers that have woken up since.
+    std::set<Tid> awaited;
+    await(&awaited);
     if (!worker) {
         return; // the process has ended
     }

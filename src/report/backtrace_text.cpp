@@ -2,19 +2,31 @@
 #include <fmt/format.h>
 
 #include "memleax/report.hpp"
+#include "printable.hpp"
 
 namespace memleax {
 
 namespace {
 
-/// "function()": C++ names bring their parameters along, others get parentheses.
+/// Whether a name brings its parameters along, as demangled C++ does.
+bool has_parameters(std::string_view function) {
+    constexpr std::string_view kAnonymous = "(anonymous namespace)";
+    for (auto at = function.find('('); at != std::string_view::npos; at = function.find('(', at)) {
+        if (!function.substr(at).starts_with(kAnonymous)) {
+            return true;
+        }
+        at += kAnonymous.size();
+    }
+    return false;
+}
+
 std::string called(const std::string& function) {
-    return function.find('(') == std::string::npos ? function + "()" : function;
+    return printable(has_parameters(function) ? function : function + "()");
 }
 
 std::string frame_text(const SourceFrame& frame) {
-    std::string line =
-        fmt::format("0x{:016x}  {}", frame.pc.value(), frame.module.empty() ? "?" : frame.module);
+    std::string line = fmt::format("0x{:016x}  {}", frame.pc.value(),
+                                   frame.module.empty() ? "?" : printable(frame.module));
     if (!frame.function.empty()) {
         line += "  " + called(frame.function);
         if (frame.inlined) {
@@ -26,7 +38,10 @@ std::string frame_text(const SourceFrame& frame) {
         line += "  ?()";
     }
     if (!frame.file.empty()) {
-        line += fmt::format("  {}:{}", frame.file, frame.line);
+        line += "  " + printable(frame.file);
+        if (frame.line != 0) {
+            line += fmt::format(":{}", frame.line);
+        }
     }
     return line;
 }

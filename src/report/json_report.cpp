@@ -29,6 +29,8 @@ Json frame_json(const SourceFrame& frame) {
     }
     if (!frame.file.empty()) {
         json["file"] = frame.file;
+    }
+    if (frame.line != 0) {
         json["line"] = frame.line;
     }
     if (frame.inlined) {

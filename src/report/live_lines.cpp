@@ -63,16 +63,17 @@ std::string double_free(RemoteAddr address, const std::vector<SourceFrame>& free
 }
 
 std::string block_limit_reached(std::uint64_t id, std::uint64_t blocks) {
-    return fmt::format(
-        "\n== {} memory blocks have expired at CallStack[{}] (see --memory-block-max).\n", blocks,
-        id);
+    return fmt::format("\n== {} memory block{} expired at CallStack[{}]: the limit is reached "
+                       "(--memory-block-max).\n",
+                       blocks, blocks == 1 ? "" : "s", id);
 }
 
 std::string stack_limit_reached(std::uint64_t stacks) {
     return fmt::format(
-        "\n== {} CallStacks have expired memory (see --call-stack-max).\n"
-        "-- Maybe the expire threshold is too small: set a larger one by --expire.\n",
-        stacks);
+        "\n== {} CallStack{} with expired memory: the limit is reached "
+        "(--call-stack-max).\n"
+        "-- If these are no leaks, blocks live longer here: try a larger --expire.\n",
+        stacks, stacks == 1 ? "" : "s");
 }
 
 } // namespace memleax

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "memleax/live_lines.hpp"
 #include "memleax/report.hpp"
+#include "printable.hpp"
 
 namespace memleax {
 
@@ -42,9 +41,28 @@ const char* why(const std::string& end_reason) {
     return "ended by the user";
 }
 
+/// "1 block", "2 blocks".
+std::string number_of(std::uint64_t count, const char* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string header(const Report& report) {
+    const Report::Session& session = report.session;
+    const Report::Events& events = session.events;
+    return fmt::format("\n== Watched {} ({}) for {} s; {}.\n", report.target.pid,
+                       printable(report.target.exe), seconds_text(session.duration_s),
+                       why(session.end_reason)) +
+           fmt::format("== Seen: {}, {}, {}; {} failed, {} of unknown blocks, {}.\n",
+                       number_of(events.alloc, "allocation"), number_of(events.free, "free"),
+                       number_of(events.realloc, "reallocation"), events.failed_alloc,
+                       number_of(events.unknown_free, "free"),
+                       number_of(events.double_free, "double free"));
+}
+
 } // namespace
 
 std::string text_report(const Report& report) {
+    std::string text = header(report);
     std::string stacks;
     std::size_t shown = 0;
     for (const CallStackReport& stack : report.callstacks) {
@@ -53,27 +71,16 @@ std::string text_report(const Report& report) {
             ++shown;
         }
     }
-    const Report::Session& session = report.session;
-    std::string text =
-        fmt::format("\n== Watched {} ({}) for {} seconds; {}.\n", report.target.pid,
-                    report.target.exe, seconds_text(session.duration_s), why(session.end_reason));
     if (shown == 0) {
-        text += "== No expired memory blocks.\n";
-    } else {
-        text += "== Callstack statistics: (in ascending order)\n\n" + stacks;
+        return text + "== No expired memory blocks.\n";
     }
-    const Report::Events& events = session.events;
-    text += fmt::format(
-        "== {} call stack{} may leak {} in {} block{} that lived longer than {} seconds.\n", shown,
-        shown == 1 ? "" : "s", fmt::format("{} bytes", report.totals.expired.bytes),
-        report.totals.expired.blocks, report.totals.expired.blocks == 1 ? "" : "s",
-        seconds_text(session.expire_s));
-    text +=
-        fmt::format("== Seen: {} allocations, {} frees, {} reallocations; {} failed, {} frees of "
-                    "unknown blocks, {} double frees; {} live.\n",
-                    events.alloc, events.free, events.realloc, events.failed_alloc,
-                    events.unknown_free, events.double_free, count_text(report.totals.live));
-    return text;
+    // The sum comes last, next to the prompt.
+    const BlockCount leaked = report.totals.expired;
+    return text + "== Callstack statistics: (in ascending order)\n\n" + stacks +
+           fmt::format("== {} may leak: {} in {} older than {} s; live in all: {}.\n",
+                       number_of(shown, "call stack"), number_of(leaked.bytes, "byte"),
+                       number_of(leaked.blocks, "block"), seconds_text(report.session.expire_s),
+                       count_text(report.totals.live));
 }
 
 } // namespace memleax

@@ -188,8 +188,8 @@ Result<long> Target::system_call(Tid tid, long number,
             .with_advice("run memleax with CAP_SYS_ADMIN");
     }
     if (TracedThread& thread = threads_[tid]; thread.in_system_call) {
-        // A step out of an event stop ends right behind the system call that it is part of, with that
-        // call's result in the registers.
+        // A step out of an event stop ends right behind the system call that it is part of, with
+        // that call's result in the registers.
         MEMLEAX_ASSERT(!thread.in_vfork);
         auto settled = step(tid);
         if (!settled) {

@@ -3,6 +3,7 @@
 #include "memleax/target.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 
@@ -132,8 +133,8 @@ bool Target::is_stopped(Tid tid) const {
 
 bool Target::get_registers(Tid tid, arch::Registers* regs) const {
     if constexpr (arch::kGetRegistersRequest >= 0) {
-        return ptrace(static_cast<__ptrace_request>(arch::kGetRegistersRequest), tid.value(), nullptr,
-                      regs) == 0;
+        return ptrace(static_cast<__ptrace_request>(arch::kGetRegistersRequest), tid.value(),
+                      nullptr, regs) == 0;
     }
     iovec io{regs, sizeof *regs};
     return ptrace(PTRACE_GETREGSET, tid.value(), NT_PRSTATUS, &io) == 0 &&
@@ -159,6 +160,30 @@ bool Target::is_breakpoint_trap(Tid tid) const {
     siginfo_t info{};
     return ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0 &&
            arch::is_breakpoint_signal_code(info.si_code);
+}
+
+bool Target::has_pending_trap(Tid tid) const {
+    const auto info = try_read_process_info(tid);
+    if (!info || (info->pending_signals & (1ULL << (SIGTRAP - 1))) == 0) {
+        return false;
+    }
+    constexpr int kBatch = 32;
+    std::array<siginfo_t, kBatch> queue;
+    __ptrace_peeksiginfo_args from{};
+    from.nr = kBatch;
+    for (;;) {
+        const long got = ptrace(PTRACE_PEEKSIGINFO, tid.value(), &from, queue.data());
+        if (got <= 0) {
+            return false;
+        }
+        for (long i = 0; i < got; ++i) {
+            const siginfo_t& entry = queue[static_cast<std::size_t>(i)];
+            if (entry.si_signo == SIGTRAP && arch::is_breakpoint_signal_code(entry.si_code)) {
+                return true;
+            }
+        }
+        from.off += static_cast<std::uint64_t>(got);
+    }
 }
 
 void Target::resume(Tid tid, int signal) {
@@ -223,7 +248,11 @@ bool Target::stop_and_defer(Tid tid) {
         return true;
     }
     interrupt(tid);
-    const auto event = wait_for(tid, 0);
+    auto event = wait_for(tid, 0);
+    if (event && is_stopped(tid) && has_pending_trap(tid)) {
+        resume(tid);
+        event = wait_for(tid, 0);
+    }
     if (event) {
         defer(*event);
     }

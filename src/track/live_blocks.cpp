@@ -17,21 +17,20 @@ LiveBlocks::LiveBlocks() {
 std::pair<BlockId, bool> LiveBlocks::insert(const Block& block) {
     bool inserted = false;
     const std::uint32_t index =
-        *shard(block.address)
-             .lazy_emplace(block.address, [&](const Index::constructor& construct) {
-                 const std::uint32_t fresh = new_record();
-                 Record& r = record(fresh);
-                 r.address = block.address.value();
-                 r.size = std::min(block.size, (std::uint64_t{1} << 60U) - 1);
-                 r.alive = 1;
-                 r.expired = 0;
-                 r.taken = 0;
-                 r.time = block.time.value();
-                 r.stack = block.stack.value();
-                 r.tid = block.tid.value();
-                 construct(fresh);
-                 inserted = true;
-             });
+        *shard(block.address).lazy_emplace(block.address, [&](const Index::constructor& construct) {
+            const std::uint32_t fresh = new_record();
+            Record& r = record(fresh);
+            r.address = block.address.value();
+            r.size = std::min(block.size, (std::uint64_t{1} << 60U) - 1);
+            r.alive = 1;
+            r.expired = 0;
+            r.taken = 0;
+            r.time = block.time.value();
+            r.stack = block.stack.value();
+            r.tid = block.tid.value();
+            construct(fresh);
+            inserted = true;
+        });
     if (inserted) {
         enqueue_from_youngest(index);
         ++size_;
@@ -74,7 +73,14 @@ void LiveBlocks::release(BlockId id) {
 bool LiveBlocks::put_back(BlockId id) {
     Record& r = checked(id);
     MEMLEAX_ASSERT(r.taken);
-    if (!shard(RemoteAddr(r.address)).insert(id.value()).second) {
+    // By address: insert() would compare record numbers, and let a second one in.
+    bool inserted = false;
+    shard(RemoteAddr(r.address))
+        .lazy_emplace(RemoteAddr(r.address), [&](const Index::constructor& construct) {
+            construct(id.value());
+            inserted = true;
+        });
+    if (!inserted) {
         return false;
     }
     r.taken = 0;

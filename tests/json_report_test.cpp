@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The JSON report, compared with golden text: names, order and absence of fields are the format.
+#include "memleax/report.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "report_support.hpp"
+
+namespace memleax {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(JsonReport, Whole) {
+    Report report = sample_report();
+    report.callstacks.erase(report.callstacks.begin()); // two show all forms
+    report.callstacks[1].frames[0].inlined = true;
+    report.callstacks[1].frames[0].offset.reset();
+    EXPECT_EQ(json_report(report), R"({
+  "memleax": {
+    "version": "2.0.0"
+  },
+  "target": {
+    "pid": 4711,
+    "exe": "/usr/bin/test",
+    "arch": "x86_64",
+    "threads": 5
+  },
+  "session": {
+    "engine": "int3",
+    "duration_s": 12.345,
+    "expire_s": 10.0,
+    "end_reason": "time",
+    "events": {
+      "alloc": 1001,
+      "free": 1,
+      "realloc": 2,
+      "failed_alloc": 3,
+      "unknown_free": 4,
+      "double_free": 1
+    }
+  },
+  "totals": {
+    "live_blocks": 22,
+    "live_bytes": 2125,
+    "expired_blocks": 21,
+    "expired_bytes": 2025
+  },
+  "callstacks": [
+    {
+      "id": 7,
+      "expired_blocks": 3,
+      "expired_bytes": 30,
+      "free_expired_blocks": 2,
+      "free_expired_bytes": 25,
+      "alloc_blocks": 9,
+      "alloc_bytes": 90,
+      "free_blocks": 8,
+      "free_bytes": 85,
+      "live_blocks": 1,
+      "live_bytes": 5,
+      "freed_lifetime_s": {
+        "min": 0.5,
+        "mean": 2.25,
+        "max": 11.0
+      },
+      "oldest_live_s": 12.25,
+      "frames": [],
+      "stack_end": "no unwind information"
+    },
+    {
+      "id": 3,
+      "expired_blocks": 20,
+      "expired_bytes": 2020,
+      "free_expired_blocks": 0,
+      "free_expired_bytes": 0,
+      "alloc_blocks": 20,
+      "alloc_bytes": 2020,
+      "free_blocks": 0,
+      "free_bytes": 0,
+      "live_blocks": 20,
+      "live_bytes": 2020,
+      "oldest_live_s": 20.0,
+      "frames": [
+        {
+          "pc": "0x7fd322bd8220",
+          "module": "libc.so.6",
+          "function": "malloc",
+          "inlined": true
+        },
+        {
+          "pc": "0x40084e",
+          "module": "test",
+          "function": "foo",
+          "offset": 14,
+          "file": "foo.c",
+          "line": 12
+        }
+      ]
+    }
+  ]
+}
+)");
+}
+
+TEST(JsonReport, Empty) {
+    const json parsed = json::parse(json_report(Report{}));
+    EXPECT_EQ(parsed.at("callstacks"), json::array());
+    EXPECT_EQ(parsed.at("totals").at("live_bytes"), 0);
+}
+
+TEST(JsonReport, CallStacksWithLiveBlocksOnlyAreIn) {
+    EXPECT_EQ(json::parse(json_report(sample_report())).at("callstacks").size(), 3U);
+}
+
+TEST(JsonReport, NumbersAreExact) {
+    constexpr std::uint64_t kMax = 18446744073709551615U;
+    Report report = sample_report();
+    report.callstacks[2].alloc = {kMax, kMax - 1};
+    report.session.events.unknown_free = kMax;
+    report.callstacks[2].frames[1].pc = CodeAddr(kMax);
+    const std::string text = json_report(report);
+    EXPECT_THAT(text, HasSubstr("\"alloc_blocks\": 18446744073709551615,"));
+    EXPECT_THAT(text, HasSubstr("\"alloc_bytes\": 18446744073709551614,"));
+    EXPECT_THAT(text, HasSubstr("\"unknown_free\": 18446744073709551615,"));
+    EXPECT_THAT(text, HasSubstr("\"pc\": \"0xffffffffffffffff\""));
+    EXPECT_EQ(json::parse(text).at("callstacks")[2].at("alloc_blocks").get<std::uint64_t>(), kMax);
+}
+
+TEST(JsonReport, FrameWithoutNames) {
+    Report report = sample_report();
+    report.callstacks[2].frames.assign(1, {});
+    EXPECT_EQ(json::parse(json_report(report)).at("callstacks")[2].at("frames"),
+              json::parse(R"([{"pc": "0x0"}])"));
+}
+
+TEST(JsonReport, LineOnlyIfKnown) {
+    Report report = sample_report();
+    report.callstacks[2].frames[1].line = 0;
+    EXPECT_THAT(json_report(report), HasSubstr("\"file\": \"foo.c\"\n"));
+}
+
+TEST(JsonReport, NamesNeedNotBeUtf8) {
+    Report report = sample_report();
+    report.target.exe = "/tmp/\xff\"\n\x1b";
+    report.callstacks[2].frames[1].function = "f\xc3"; // a cut sequence
+    report.callstacks[2].frames[1].module = "\xc3\xa4";
+    const std::string text = json_report(report);
+    EXPECT_THAT(text, Not(HasSubstr("\xff")));
+    const json parsed = json::parse(text);
+    EXPECT_EQ(parsed.at("target").at("exe"), "/tmp/\xef\xbf\xbd\"\n\x1b");
+    const json& frame = parsed.at("callstacks")[2].at("frames")[1];
+    EXPECT_EQ(frame.at("function"), "f\xef\xbf\xbd");
+    EXPECT_EQ(frame.at("module"), "\xc3\xa4");
+}
+
+} // namespace
+} // namespace memleax

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// `memleax -- COMMAND`: watched from before its first allocation, in the constructors of shared
+// libraries; the command has the stdin and stdout that memleax has.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "leaks_support.hpp"
+#include "snapshot_support.hpp"
+
+namespace memleax::testing {
+namespace {
+
+using ::testing::IsEmpty;
+
+class Launch : public ::testing::Test {
+  protected:
+    Launch() {
+        std::string path = ::testing::TempDir() + "memleax-launch-XXXXXX";
+        folder_ = ::mkdtemp(path.data());
+    }
+    ~Launch() override {
+        if (!HasFailure()) { // else its report is worth a look
+            std::filesystem::remove_all(folder_);
+        }
+    }
+    Memleax start(const std::vector<std::string>& command) const {
+        std::vector<std::string> arguments{"-F", "json", "-e", "1000", "-o", report_path(), "--"};
+        arguments.insert(arguments.end(), command.begin(), command.end());
+        return Memleax(arguments);
+    }
+    std::string report_path() const { return folder_ + "/report.json"; }
+    nlohmann::json report() const {
+        std::ifstream file(report_path());
+        return nlohmann::json::parse(file);
+    }
+    std::string folder_;
+};
+
+/// What glibc and libstdc++ themselves keep from the start of a program to its end.
+Leaks kept_by(const nlohmann::json& report) {
+    Leaks live = live_leaks(report);
+    return live.contains(kDynamicLinker) ? Leaks{{kDynamicLinker, live[kDynamicLinker]}} : Leaks{};
+}
+
+TEST_F(Launch, LeaksInConstructorsAreSeen) {
+    Memleax memleax = start({fixture_path("constructor_leak")});
+    memleax.wait_until_watching();
+    ASSERT_EQ(memleax.process().read_line(), "ready");
+    memleax.process().send("go");
+    const FixtureAnswer answer = read_answer(memleax.process());
+    EXPECT_EQ(answer.truth.at("constructor_block").blocks, 5);
+    EXPECT_EQ(answer.truth.at("preinit_block").blocks, 1);
+    memleax.process().send("quit");
+    const auto result = memleax.finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(report().at("session").at("end_reason"), "target-exit");
+    expect_truth(report(), answer, kept_by(report()));
+}
+
+TEST_F(Launch, EveryAllocationFunctionIsSeen) {
+    for (const char* name : {"alloc_all-O2-nofp-pie", "alloc_all-O0-fp-nopie",
+                             "alloc_all_cxx-O2-nofp-nopie", "threads16"}) {
+        SCOPED_TRACE(name);
+        Memleax memleax = start({fixture_path(name)});
+        memleax.wait_until_watching();
+        ASSERT_EQ(memleax.process().read_line(), "ready");
+        memleax.process().send("go");
+        const FixtureAnswer answer = read_answer(memleax.process());
+        memleax.process().send("quit");
+        const auto result = memleax.finish();
+        EXPECT_EQ(result.status, 0) << result.errors;
+        expect_truth(report(), answer, kept_by(report()));
+    }
+}
+
+// Left by Ctrl-C, the command goes on, untraced and unpatched.
+TEST_F(Launch, TheCommandOutlivesMemleax) {
+    Memleax memleax = start({fixture_path("threads16")});
+    const std::string watching = memleax.wait_until_watching();
+    ASSERT_EQ(memleax.process().read_line(), "ready");
+    memleax.process().send("go");
+    const FixtureAnswer watched = read_answer(memleax.process());
+    memleax.interrupt();
+    EXPECT_TRUE(memleax.process().wait_for_exit());
+    EXPECT_EQ(report().at("session").at("end_reason"), "user");
+    expect_truth(report(), watched, kept_by(report()));
+
+    const pid_t pid = report().at("target").at("pid");
+    EXPECT_THAT(watching, ::testing::HasSubstr(std::to_string(pid)));
+    for (const auto& [tid, thread] : take_snapshot(pid).threads) {
+        EXPECT_EQ(thread.tracer, 0);
+        EXPECT_FALSE(thread.stopped);
+    }
+    memleax.process().send("go");
+    EXPECT_THAT(read_answer(memleax.process()).failures, IsEmpty());
+    memleax.process().send("quit");
+    EXPECT_EQ(memleax.process().read_line(), std::nullopt); // it has closed its stdout: it ended
+}
+
+TEST_F(Launch, ArgumentsArriveAsTheyAre) {
+    Memleax memleax =
+        start({"/bin/sh", "-c", "printf '<%s>' \"$@\"; exit 3", "sh", "-e", "5 6", ""});
+    const auto result = memleax.finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(result.output, "<-e><5 6><>");
+    EXPECT_EQ(report().at("session").at("end_reason"), "target-exit");
+}
+
+TEST_F(Launch, NoSuchCommand) {
+    Memleax memleax = start({folder_ + "/none"});
+    const auto result = memleax.finish();
+    EXPECT_EQ(result.status, 1 << 8) << result.errors;
+    EXPECT_THAT(result.errors, ::testing::HasSubstr("/none"));
+    EXPECT_EQ(std::count(result.errors.begin(), result.errors.end(), '\n'), 1) << result.errors;
+}
+
+} // namespace
+} // namespace memleax::testing

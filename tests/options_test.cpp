@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The command line: every option. Wrong uses are in usage_error_test.cpp.
+#include "memleax/options.hpp"
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace memleax {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Words = std::vector<const char*>;
+
+std::variant<Options, EarlyExit> parse(Words words) {
+    words.insert(words.begin(), "memleax");
+    words.push_back(nullptr); // as main gets it
+    return parse_options(static_cast<int>(words.size() - 1), words.data());
+}
+
+Options accepted(const Words& words) {
+    auto parsed = parse(words);
+    if (const auto* exit = std::get_if<EarlyExit>(&parsed)) {
+        ADD_FAILURE() << exit->text;
+        return {};
+    }
+    return std::get<Options>(parsed);
+}
+
+TEST(OptionsTest, Defaults) {
+    const Options options = accepted({"4711"});
+    EXPECT_EQ(options.pid, 4711);
+    EXPECT_TRUE(options.command.empty());
+    EXPECT_EQ(options.expire_s, 10);
+    EXPECT_EQ(options.time_s, std::nullopt);
+    EXPECT_EQ(options.backtrace_limit, 50U);
+    EXPECT_EQ(options.memory_block_max, 1000U);
+    EXPECT_EQ(options.call_stack_max, 1000U);
+    EXPECT_EQ(options.debug_info, "");
+    EXPECT_EQ(options.output, "");
+    EXPECT_EQ(options.format, Options::Format::text);
+    EXPECT_FALSE(options.quiet);
+    EXPECT_EQ(options.error_exitcode, 0);
+    EXPECT_EQ(options.log_level, LogLevel::info);
+}
+
+TEST(OptionsTest, ShortNames) {
+    const Options options = accepted({"-e", "2.5", "-t", "60", "-l", "256", "-m", "0", "-c", "7",
+                                      "-d", "a.debug", "-o", "out", "-F", "json", "-q", "1"});
+    EXPECT_EQ(options.pid, 1);
+    EXPECT_EQ(options.expire_s, 2.5);
+    EXPECT_EQ(options.time_s, 60);
+    EXPECT_EQ(options.backtrace_limit, 256U);
+    EXPECT_EQ(options.memory_block_max, 0U);
+    EXPECT_EQ(options.call_stack_max, 7U);
+    EXPECT_EQ(options.debug_info, "a.debug");
+    EXPECT_EQ(options.output, "out");
+    EXPECT_EQ(options.format, Options::Format::json);
+    EXPECT_TRUE(options.quiet);
+}
+
+TEST(OptionsTest, LongNames) {
+    const Options options =
+        accepted({"--expire=0.001", "--time", "0.5", "--backtrace-limit=1",
+                  "--memory-block-max=18446744073709551615", "--call-stack-max", "0",
+                  "--debug-info=x y", "--output", "-", "--format=text", "--quiet",
+                  "--error-exitcode", "255", "--log=debug", "2147483647"});
+    EXPECT_EQ(options.pid, 2147483647);
+    EXPECT_EQ(options.expire_s, 0.001);
+    EXPECT_EQ(options.time_s, 0.5);
+    EXPECT_EQ(options.backtrace_limit, 1U);
+    EXPECT_EQ(options.memory_block_max, std::numeric_limits<std::uint64_t>::max());
+    EXPECT_EQ(options.call_stack_max, 0U);
+    EXPECT_EQ(options.debug_info, "x y");
+    EXPECT_EQ(options.output, "-");
+    EXPECT_EQ(options.format, Options::Format::text);
+    EXPECT_TRUE(options.quiet);
+    EXPECT_EQ(options.error_exitcode, 255);
+    EXPECT_EQ(options.log_level, LogLevel::debug);
+}
+
+TEST(OptionsTest, LogLevels) {
+    EXPECT_EQ(accepted({"--log", "error", "1"}).log_level, LogLevel::error);
+    EXPECT_EQ(accepted({"--log", "warning", "1"}).log_level, LogLevel::warning);
+    EXPECT_EQ(accepted({"--log", "info", "1"}).log_level, LogLevel::info);
+}
+
+TEST(OptionsTest, AnyOrderAndTheLastCounts) {
+    for (const Words& words : {Words{"123", "-t", "5"}, Words{"-t", "5", "123"},
+                               Words{"-qt5", "123"}, Words{"-t", "9", "123", "-t", "5"}}) {
+        const Options options = accepted(words);
+        EXPECT_EQ(options.pid, 123);
+        EXPECT_EQ(options.time_s, 5);
+    }
+}
+
+TEST(OptionsTest, NumbersAreDecimal) {
+    EXPECT_EQ(accepted({"-m", "010", "1"}).memory_block_max, 10U);
+    EXPECT_EQ(accepted({"-e", ".5", "1"}).expire_s, 0.5);
+    EXPECT_EQ(accepted({"-e", "1e3", "1"}).expire_s, 1000);
+}
+
+TEST(OptionsTest, CommandIsUntouched) {
+    const Options options =
+        accepted({"-e", "1", "--", "ls", "-l", "--help", "", "--", "-e", "0", "123"});
+    EXPECT_EQ(options.pid, std::nullopt);
+    EXPECT_EQ(options.expire_s, 1);
+    EXPECT_THAT(options.command, ElementsAre("ls", "-l", "--help", "", "--", "-e", "0", "123"));
+}
+
+TEST(OptionsTest, HelpAndVersion) {
+    for (const Words& words : {Words{"-h"}, Words{"--help"}, Words{"1", "-q", "-h"}}) {
+        const auto parsed = parse(words);
+        const auto& exit = std::get<EarlyExit>(parsed);
+        EXPECT_EQ(exit.status, 0);
+        EXPECT_THAT(exit.text, HasSubstr("Usage: memleax [OPTION]... PID\n"
+                                         "       memleax [OPTION]... -- COMMAND [ARG]...\n"));
+        for (const char* name :
+             {"-e,--expire SECONDS", "-t,--time SECONDS", "-l,--backtrace-limit N",
+              "-m,--memory-block-max N", "-c,--call-stack-max N", "-d,--debug-info FILE",
+              "-o,--output FILE", "-F,--format FORMAT", "-q,--quiet", "--error-exitcode N",
+              "--log LEVEL", "-v,--version", "-h,--help"}) {
+            EXPECT_THAT(exit.text, HasSubstr(name));
+        }
+    }
+    for (const Words& words : {Words{"-v"}, Words{"--version"}, Words{"1", "-v"}}) {
+        const auto parsed = parse(words);
+        const auto& exit = std::get<EarlyExit>(parsed);
+        EXPECT_EQ(exit.status, 0);
+        EXPECT_EQ(exit.text, "memleax " MEMLEAX_VERSION "\n");
+    }
+}
+
+} // namespace
+} // namespace memleax

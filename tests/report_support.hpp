@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// A report that the tests of both writers print.
+#pragma once
+
+#include "memleax/report.hpp"
+
+namespace memleax {
+
+/// The two frames of the man page.
+inline std::vector<SourceFrame> small_stack() {
+    std::vector<SourceFrame> frames(2);
+    frames[0].pc = CodeAddr(0x00007fd322bd8220);
+    frames[0].module = "libc.so.6";
+    frames[0].function = "malloc";
+    frames[0].offset = 0;
+    frames[1].pc = CodeAddr(0x40084e);
+    frames[1].module = "test";
+    frames[1].function = "foo";
+    frames[1].offset = 14;
+    frames[1].file = "foo.c";
+    frames[1].line = 12;
+    return frames;
+}
+
+/// Three call stacks: live only, leaking a little without a backtrace, leaking.
+inline Report sample_report() {
+    Report report;
+    report.version = "2.0.0";
+    report.target = {4711, "/usr/bin/test", "x86_64", 5};
+    report.session.engine = "int3";
+    report.session.duration_s = 12.345;
+    report.session.expire_s = 10;
+    report.session.end_reason = "time";
+    report.session.events = {1001, 1, 2, 3, 4, 1};
+    report.totals = {{22, 2125}, {21, 2025}};
+
+    CallStackReport live;
+    live.id = 9;
+    live.alloc = live.live = {1, 100};
+    live.oldest_live_s = 0.5;
+    live.frames = small_stack();
+
+    CallStackReport cache;
+    cache.id = 7;
+    cache.alloc = {9, 90};
+    cache.free = {8, 85};
+    cache.live = {1, 5};
+    cache.expired = {3, 30};
+    cache.free_expired = {2, 25};
+    cache.freed_lifetime = FreedLifetime{0.5, 2.25, 11};
+    cache.oldest_live_s = 12.25;
+    cache.end = StackEnd::no_rule;
+
+    CallStackReport leak;
+    leak.id = 3;
+    leak.alloc = leak.live = leak.expired = {20, 2020};
+    leak.oldest_live_s = 20;
+    leak.frames = small_stack();
+
+    report.callstacks = {live, cache, leak};
+    return report;
+}
+
+} // namespace memleax

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The text that people read: live lines, backtraces and the final report. JSON: json_report_test.
+#include "memleax/report.hpp"
+
+#include <gtest/gtest.h>
+
+#include "memleax/live_lines.hpp"
+#include "report_support.hpp"
+
+namespace memleax {
+namespace {
+
+TEST(BacktraceText, FramesWithAllThatIsKnown) {
+    EXPECT_EQ(backtrace_text(small_stack(), StackEnd::outermost, 4),
+              "    0x00007fd322bd8220  libc.so.6  malloc()+0\n"
+              "    0x000000000040084e  test  foo()+14  foo.c:12\n");
+}
+
+TEST(BacktraceText, InlinedFrames) {
+    std::vector<SourceFrame> frames(2);
+    frames[0] = {.pc = CodeAddr(0x401136),
+                 .module = "app",
+                 .function = "grow",
+                 .file = "b.cpp",
+                 .line = 7,
+                 .inlined = true};
+    frames[1] = {.pc = CodeAddr(0x401136),
+                 .module = "app",
+                 .function = "ns::Box<int>::put(int)",
+                 .offset = 54,
+                 .file = "b.cpp",
+                 .line = 20};
+    EXPECT_EQ(backtrace_text(frames, StackEnd::outermost, 0),
+              "0x0000000000401136  app  grow() [inlined]  b.cpp:7\n"
+              "0x0000000000401136  app  ns::Box<int>::put(int)+54  b.cpp:20\n");
+}
+
+TEST(BacktraceText, WhatIsNotKnownIsLeftOut) {
+    std::vector<SourceFrame> frames(6);
+    frames[0] = {.pc = CodeAddr(1)};
+    frames[1] = {.pc = CodeAddr(2), .module = "app"};
+    frames[2] = {.pc = CodeAddr(3), .module = "app", .function = "f"};
+    frames[3] = {.pc = CodeAddr(4), .module = "app", .file = "a.S", .line = 3};
+    frames[4] = {.pc = CodeAddr(5), .module = "app", .function = "g", .offset = 1, .file = "g.c"};
+    frames[5] = {
+        .pc = CodeAddr(0xffffffffffffffff), .function = "jit", .offset = 18446744073709551615U};
+    EXPECT_EQ(backtrace_text(frames, StackEnd::outermost, 0),
+              "0x0000000000000001  ?\n"
+              "0x0000000000000002  app\n"
+              "0x0000000000000003  app  f()\n"
+              "0x0000000000000004  app  ?()  a.S:3\n"
+              "0x0000000000000005  app  g()+1  g.c\n"
+              "0xffffffffffffffff  ?  jit()+18446744073709551615\n");
+}
+
+TEST(BacktraceText, ParenthesesForNamesWithoutParameters) {
+    const auto line = [](const char* function) {
+        return backtrace_text({{.module = "m", .function = function}}, StackEnd::outermost, 0)
+            .substr(sizeof "0x0000000000000000  m  " - 1);
+    };
+    EXPECT_EQ(line("main"), "main()\n");
+    EXPECT_EQ(line("run(int) const"), "run(int) const\n");
+    EXPECT_EQ(line("(anonymous namespace)::leak"), "(anonymous namespace)::leak()\n");
+    EXPECT_EQ(line("(anonymous namespace)::leak(int)"), "(anonymous namespace)::leak(int)\n");
+    EXPECT_EQ(line("alloc::vec::Vec<T>::push"), "alloc::vec::Vec<T>::push()\n");
+}
+
+TEST(BacktraceText, TruncatedStack) {
+    EXPECT_EQ(backtrace_text(small_stack(), StackEnd::limit, 2),
+              "  0x00007fd322bd8220  libc.so.6  malloc()+0\n"
+              "  0x000000000040084e  test  foo()+14  foo.c:12\n"
+              "  (no further frames: backtrace limit)\n");
+    EXPECT_EQ(backtrace_text({}, StackEnd::no_rule, 1),
+              " (no further frames: no unwind information)\n");
+}
+
+TEST(BacktraceText, NamesCannotForgeLines) {
+    EXPECT_EQ(
+        backtrace_text({{.module = "a\nb\x1b[2J", .function = "f\r", .file = "\t", .line = 1}},
+                       StackEnd::outermost, 0),
+        "0x0000000000000000  a?b?[2J  f?()  ?:1\n");
+}
+
+TEST(LiveLines, TheOriginals) {
+    EXPECT_EQ(expired_first(3, 101, small_stack(), StackEnd::outermost),
+              "CallStack[3]: memory expires with 101 bytes, backtrace:\n"
+              "    0x00007fd322bd8220  libc.so.6  malloc()+0\n"
+              "    0x000000000040084e  test  foo()+14  foo.c:12\n");
+    EXPECT_EQ(expired_again(3, 18446744073709551615U, 2),
+              "CallStack[3]: memory expires with 18446744073709551615 bytes, 2 times again\n");
+    EXPECT_EQ(freed_after_expiry(6, 10), "CallStack[6]: expired-memory frees after 10 seconds\n");
+    EXPECT_EQ(freed_after_expiry(6, 0.25),
+              "CallStack[6]: expired-memory frees after 0.25 seconds\n");
+    EXPECT_EQ(too_many_expired_free(6),
+              "Warning: too many expired-free at CallStack[6]. will not show this CallStack "
+              "later\n");
+}
+
+TEST(LiveLines, DoubleFree) {
+    const std::vector<SourceFrame> freeing{{.pc = CodeAddr(0x10), .module = "m", .function = "f"}};
+    EXPECT_EQ(double_free(RemoteAddr(0x55d0), freeing, small_stack()),
+              "Warning: the block at 0x55d0 is freed a second time, here:\n"
+              "    0x0000000000000010  m  f()\n"
+              "  it was allocated here:\n"
+              "    0x00007fd322bd8220  libc.so.6  malloc()+0\n"
+              "    0x000000000040084e  test  foo()+14  foo.c:12\n");
+    EXPECT_EQ(double_free(RemoteAddr(0x55d0), {}, freeing),
+              "Warning: the block at 0x55d0 is freed a second time\n"
+              "  it was allocated here:\n"
+              "    0x0000000000000010  m  f()\n");
+}
+
+TEST(LiveLines, Limits) {
+    EXPECT_EQ(block_limit_reached(3, 1000),
+              "\n== 1000 memory blocks expired at CallStack[3]: the limit is reached "
+              "(--memory-block-max).\n");
+    EXPECT_EQ(block_limit_reached(3, 1),
+              "\n== 1 memory block expired at CallStack[3]: the limit is reached "
+              "(--memory-block-max).\n");
+    EXPECT_EQ(stack_limit_reached(1000),
+              "\n== 1000 CallStacks with expired memory: the limit is reached "
+              "(--call-stack-max).\n"
+              "-- If these are no leaks, blocks live longer here: try a larger --expire.\n");
+}
+
+TEST(SecondsText, DecimalsThatMatter) {
+    const std::pair<double, const char*> cases[] = {
+        {0, "0"},        {10, "10"},      {2.5, "2.5"},    {0.034, "0.034"}, {0.00001, "0"},
+        {1.234, "1.23"}, {12.34, "12.3"}, {9.9999, "10"},  {99.99, "100"},   {123.4, "123"},
+        {100, "100"},    {0.5004, "0.5"}, {86400, "86400"}};
+    for (const auto& [value, text] : cases) {
+        EXPECT_EQ(seconds_text(value), text) << value;
+    }
+}
+
+TEST(TextReport, Whole) {
+    EXPECT_EQ(text_report(sample_report()), R"(
+== Watched 4711 (/usr/bin/test) for 12.3 s; the time is up.
+== Seen: 1001 allocations, 1 free, 2 reallocations; 3 failed, 4 frees of unknown blocks, 1 double free.
+== Callstack statistics: (in ascending order)
+
+CallStack[7]: may-leak=1 (5 bytes)
+    expired=3 (30 bytes), free_expired=2 (25 bytes)
+    alloc=9 (90 bytes), free=8 (85 bytes)
+    freed memory live time: min=0.5 max=11 average=2.25
+    un-freed memory live time: max=12.3
+        (no further frames: no unwind information)
+
+CallStack[3]: may-leak=20 (2020 bytes)
+    expired=20 (2020 bytes), free_expired=0 (0 bytes)
+    alloc=20 (2020 bytes), free=0 (0 bytes)
+    freed memory live time: min=0 max=0 average=0
+    un-freed memory live time: max=20
+        0x00007fd322bd8220  libc.so.6  malloc()+0
+        0x000000000040084e  test  foo()+14  foo.c:12
+
+== 2 call stacks may leak: 2025 bytes in 21 blocks older than 10 s; live in all: 22 (2125 bytes).
+)");
+}
+
+TEST(TextReport, EmptyAndEndReasons) {
+    Report report;
+    report.target = {.pid = 1, .exe = "/x\ny", .arch = "x86_64", .threads = 1};
+    const std::pair<const char*, const char*> reasons[] = {{"user", "ended by the user"},
+                                                           {"time", "the time is up"},
+                                                           {"target-exit", "the process has ended"},
+                                                           {"limit", "a limit is reached"}};
+    for (const auto& [reason, words] : reasons) {
+        report.session.end_reason = reason;
+        EXPECT_EQ(text_report(report),
+                  "\n== Watched 1 (/x?y) for 0 s; " + std::string(words) +
+                      ".\n== Seen: 0 allocations, 0 frees, 0 reallocations; 0 failed, 0 frees of "
+                      "unknown blocks, 0 double frees.\n== No expired memory blocks.\n");
+    }
+}
+
+TEST(TextReport, CallStacksWithoutALeakAreNotShown) {
+    Report report = sample_report();
+    report.callstacks.erase(report.callstacks.begin() + 1, report.callstacks.end());
+    EXPECT_NE(text_report(report).find("== No expired memory blocks.\n"), std::string::npos);
+    EXPECT_EQ(text_report(report).find("CallStack["), std::string::npos);
+}
+
+} // namespace
+} // namespace memleax

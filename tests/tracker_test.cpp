@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/tracker.hpp"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "memleax/clock.hpp"
+
+namespace memleax {
+namespace {
+
+constexpr std::size_t kAll = 1'000'000;
+using Kind = Notice::Kind;
+
+/// A tracker with an expire threshold of 10 ns and two call stacks.
+struct TrackerTest : testing::Test {
+    explicit TrackerTest(Tracker::Options options = {.expire_ns = 10}) : tracker(options) {}
+
+    StackId stack(std::uint64_t pc) {
+        return tracker.intern(std::vector{FrameAddress::exact(CodeAddr(pc))}, StackEnd::outermost);
+    }
+    void send(EventKind kind, int tid, std::uint64_t address, std::uint64_t old, std::uint64_t size,
+              StackId at, std::int64_t time) {
+        tracker.on_event({.kind = kind,
+                          .tid = Tid(tid),
+                          .address = RemoteAddr(address),
+                          .size = size,
+                          .old_address = RemoteAddr(old),
+                          .stack = at,
+                          .time = MonotonicNs(time)});
+    }
+    void alloc(std::uint64_t address, std::uint64_t size, StackId at, std::int64_t time,
+               int tid = 1) {
+        send(EventKind::alloc, tid, address, 0, size, at, time);
+    }
+    void free(std::uint64_t address, std::int64_t time, StackId at = kNoStack) {
+        send(EventKind::free, 1, address, 0, 0, at, time);
+    }
+    void realloc_begin(int tid, std::uint64_t old, std::int64_t time) {
+        send(EventKind::realloc_begin, tid, 0, old, 0, kNoStack, time);
+    }
+    void realloc_end(int tid, std::uint64_t old, std::uint64_t address, std::uint64_t size,
+                     StackId at, std::int64_t time) {
+        send(EventKind::realloc_end, tid, address, old, size, at, time);
+    }
+    void expire(std::int64_t now) { EXPECT_FALSE(tracker.expire(MonotonicNs(now), kAll)); }
+    std::vector<Kind> notices() {
+        std::vector<Kind> kinds;
+        for (const Notice& notice : tracker.take_notices()) {
+            kinds.push_back(notice.kind);
+        }
+        return kinds;
+    }
+
+    Tracker tracker;
+    StackId a = stack(0x1000);
+    StackId b = stack(0x2000);
+};
+
+TEST_F(TrackerTest, AccountsOfAStack) {
+    alloc(0x10, 100, a, 0);
+    alloc(0x20, 50, a, 1);
+    alloc(0x30, 7, b, 2);
+    free(0x20, 4);
+    const CallStackAccount& account = tracker.account(a);
+    EXPECT_EQ(account.alloc, (BlockCount{2, 150}));
+    EXPECT_EQ(account.free, (BlockCount{1, 50}));
+    EXPECT_EQ(account.live(), (BlockCount{1, 100}));
+    EXPECT_EQ(account.lifetime_min, 3);
+    EXPECT_EQ(account.lifetime_max, 3);
+    EXPECT_EQ(tracker.account(b).live(), (BlockCount{1, 7}));
+    EXPECT_EQ(tracker.events().alloc, 3U);
+    EXPECT_EQ(tracker.events().free, 1U);
+}
+
+TEST_F(TrackerTest, Lifetimes) {
+    for (const std::int64_t lifetime : {5, 2, 9}) {
+        alloc(0x10, 1, a, 100);
+        free(0x10, 100 + lifetime);
+    }
+    EXPECT_EQ(tracker.account(a).lifetime_min, 2);
+    EXPECT_EQ(tracker.account(a).lifetime_max, 9);
+    EXPECT_EQ(tracker.account(a).lifetime_sum, 16);
+}
+
+TEST_F(TrackerTest, FailedAllocationsBeginNothing) {
+    send(EventKind::failed_alloc, 1, 0, 0, 1ULL << 62, a, 1);
+    EXPECT_EQ(tracker.events().failed_alloc, 1U);
+    EXPECT_EQ(tracker.events().alloc, 0U);
+    EXPECT_EQ(tracker.account(a).alloc, BlockCount{});
+    EXPECT_EQ(tracker.blocks().size(), 0U);
+}
+
+TEST_F(TrackerTest, ExpiryIsTold) {
+    alloc(0x10, 100, a, 0);
+    alloc(0x20, 30, b, 1);
+    alloc(0x30, 50, a, 2);
+    expire(9);
+    EXPECT_TRUE(notices().empty());
+    expire(12);
+    const auto told = tracker.take_notices();
+    ASSERT_EQ(told.size(), 3U);
+    EXPECT_EQ(told[0].kind, Kind::expired);
+    EXPECT_EQ(told[0].stack, a);
+    EXPECT_EQ(told[0].id, 1U);
+    EXPECT_EQ(told[0].size, 100U);
+    EXPECT_EQ(told[0].count, 1U);
+    EXPECT_EQ(told[1].id, 2U);
+    EXPECT_EQ(told[2].id, 1U);
+    EXPECT_EQ(told[2].size, 50U);
+    EXPECT_EQ(told[2].count, 2U);
+    EXPECT_EQ(tracker.account(a).expired, (BlockCount{2, 150}));
+    free(0x30, 20);
+    EXPECT_EQ(tracker.account(a).free_expired, (BlockCount{1, 50}));
+    EXPECT_EQ(tracker.account(a).may_leak(), (BlockCount{1, 100}));
+}
+
+TEST_F(TrackerTest, ExpireKeepsToItsBudget) {
+    for (std::uint64_t i = 1; i <= 5; ++i) {
+        alloc(i * 16, 1, a, 0);
+    }
+    EXPECT_TRUE(tracker.expire(MonotonicNs(10), 3));
+    EXPECT_EQ(tracker.account(a).expired.blocks, 3U);
+    EXPECT_FALSE(tracker.expire(MonotonicNs(10), 3));
+    EXPECT_EQ(tracker.account(a).expired.blocks, 5U);
+}
+
+TEST_F(TrackerTest, NextExpiry) {
+    EXPECT_EQ(tracker.next_expiry(), std::nullopt);
+    alloc(0x10, 1, a, 5);
+    alloc(0x20, 1, a, 7);
+    EXPECT_EQ(tracker.next_expiry(), MonotonicNs(15));
+    free(0x10, 8);
+    EXPECT_EQ(tracker.next_expiry(), MonotonicNs(17));
+    expire(17);
+    EXPECT_EQ(tracker.next_expiry(), std::nullopt);
+}
+
+TEST_F(TrackerTest, AStackThatFreesLateAgainAndAgainIsToldNoMore) {
+    for (int i = 0; i < 5; ++i) {
+        alloc(0x10, 1, a, i * 100);
+        expire(i * 100 + 10);
+        free(0x10, i * 100 + 20);
+    }
+    EXPECT_EQ(notices(),
+              (std::vector{Kind::expired, Kind::expired_freed, //
+                           Kind::expired, Kind::expired_freed, //
+                           Kind::expired, Kind::expired_freed, Kind::too_many_expired_free}));
+    EXPECT_EQ(tracker.account(a).free_expired.blocks, 5U);
+}
+
+TEST_F(TrackerTest, FreeOfAnUnknownBlock) {
+    EXPECT_FALSE(tracker.wants_free_stack(RemoteAddr(0x10)));
+    free(0x10, 1);
+    free(0x10, 2); // it may have been allocated where we do not look
+    EXPECT_EQ(tracker.events().unknown_free, 2U);
+    EXPECT_EQ(tracker.events().free, 0U);
+    EXPECT_TRUE(notices().empty());
+}
+
+TEST_F(TrackerTest, DoubleFreeComesWithBothStacks) {
+    alloc(0x10, 1, a, 1);
+    EXPECT_FALSE(tracker.wants_free_stack(RemoteAddr(0x10)));
+    free(0x10, 2);
+    EXPECT_TRUE(tracker.wants_free_stack(RemoteAddr(0x10)));
+    free(0x10, 3, b);
+    EXPECT_EQ(tracker.events().free, 1U);
+    EXPECT_EQ(tracker.events().double_free, 1U);
+    const auto told = tracker.take_notices();
+    ASSERT_EQ(told.size(), 1U);
+    EXPECT_EQ(told[0].kind, Kind::double_free);
+    EXPECT_EQ(told[0].address, RemoteAddr(0x10));
+    EXPECT_EQ(told[0].stack, a);
+    EXPECT_EQ(told[0].free_stack, b);
+    EXPECT_EQ(tracker.account(a).free.blocks, 1U);
+}
+
+TEST_F(TrackerTest, AnAddressThatIsAllocatedAnewMayBeFreedAnew) {
+    alloc(0x10, 1, a, 1);
+    free(0x10, 2);
+    alloc(0x10, 1, b, 3);
+    EXPECT_FALSE(tracker.wants_free_stack(RemoteAddr(0x10)));
+    free(0x10, 4);
+    EXPECT_EQ(tracker.events().free, 2U);
+    EXPECT_EQ(tracker.events().double_free, 0U);
+}
+
+TEST_F(TrackerTest, AMissedFreeEndsTheOldBlock) {
+    alloc(0x10, 100, a, 1);
+    alloc(0x10, 30, b, 5);
+    EXPECT_EQ(tracker.missed_frees(), 1U);
+    EXPECT_EQ(tracker.account(a).live(), BlockCount{});
+    EXPECT_EQ(tracker.account(b).live(), (BlockCount{1, 30}));
+    free(0x10, 6);
+    EXPECT_EQ(tracker.events().free, 1U);
+    EXPECT_EQ(tracker.events().double_free, 0U);
+}
+
+TEST_F(TrackerTest, NumbersAreGivenByFirstExpiryAndThenWhenAsked) {
+    const StackId c = stack(0x3000);
+    alloc(0x10, 1, b, 0);
+    expire(10);
+    EXPECT_EQ(tracker.number(c), 2U);
+    EXPECT_EQ(tracker.number(a), 3U);
+    EXPECT_EQ(tracker.number(b), 1U);
+    EXPECT_EQ(tracker.number(c), 2U);
+}
+
+TEST_F(TrackerTest, ExecEndsEveryBlockAndNoneLeaks) {
+    alloc(0x10, 100, a, 0);
+    alloc(0x20, 50, b, 5);
+    realloc_begin(2, 0x20, 6);
+    expire(10);
+    tracker.on_memory_gone(MonotonicNs(20));
+    EXPECT_EQ(tracker.blocks().size(), 0U);
+    EXPECT_EQ(tracker.account(a).may_leak(), BlockCount{});
+    EXPECT_EQ(tracker.account(b).live(), BlockCount{});
+    alloc(0x10, 1, b, 30);
+    EXPECT_EQ(tracker.account(b).live(), (BlockCount{1, 1}));
+}
+
+TEST_F(TrackerTest, GoneCodeMakesAnotherStack) {
+    alloc(0x10, 1, a, 0);
+    tracker.on_code_gone({0x1000, 0x1001});
+    const StackId anew = stack(0x1000);
+    EXPECT_NE(anew, a);
+    alloc(0x20, 1, anew, 1);
+    EXPECT_EQ(tracker.account(a).alloc.blocks, 1U);
+    EXPECT_EQ(tracker.account(anew).alloc.blocks, 1U);
+    EXPECT_EQ(tracker.stacks().frames(a).size(), 1U);
+}
+
+struct TrackerRealloc : TrackerTest {};
+
+TEST_F(TrackerRealloc, EndsOneBlockAndBeginsOne) {
+    alloc(0x10, 100, a, 1);
+    realloc_begin(1, 0x10, 2);
+    realloc_end(1, 0x10, 0x20, 200, b, 3);
+    EXPECT_EQ(tracker.account(a).free, (BlockCount{1, 100}));
+    EXPECT_EQ(tracker.account(b).live(), (BlockCount{1, 200}));
+    EXPECT_EQ(tracker.events().alloc, 1U);
+    EXPECT_EQ(tracker.events().realloc, 1U);
+    EXPECT_EQ(tracker.events().free, 0U);
+    EXPECT_TRUE(tracker.wants_free_stack(RemoteAddr(0x10)));
+}
+
+TEST_F(TrackerRealloc, InPlaceBeginsANewBlockToo) {
+    alloc(0x10, 100, a, 1);
+    realloc_begin(1, 0x10, 8);
+    realloc_end(1, 0x10, 0x10, 120, b, 9);
+    EXPECT_EQ(tracker.account(b).live(), (BlockCount{1, 120}));
+    EXPECT_EQ(tracker.next_expiry(), MonotonicNs(19));
+    free(0x10, 10);
+    EXPECT_EQ(tracker.events().free, 1U);
+    EXPECT_EQ(tracker.events().double_free, 0U);
+    EXPECT_EQ(tracker.missed_frees(), 0U);
+}
+
+TEST_F(TrackerRealloc, FailureRestoresAgeAndExpiry) {
+    alloc(0x10, 1, a, 1);
+    alloc(0x20, 1, b, 2);
+    realloc_begin(1, 0x10, 3);
+    send(EventKind::realloc_failed, 1, 0, 0x10, 0, kNoStack, 4);
+    EXPECT_EQ(tracker.next_expiry(), MonotonicNs(11));
+    expire(11);
+    EXPECT_EQ(tracker.account(a).expired.blocks, 1U);
+    realloc_begin(1, 0x10, 12);
+    send(EventKind::realloc_failed, 1, 0, 0x10, 0, kNoStack, 13);
+    EXPECT_EQ(tracker.account(a).may_leak().blocks, 1U);
+    expire(50);
+    EXPECT_EQ(tracker.account(a).expired.blocks, 1U); // not once more
+    EXPECT_EQ(tracker.events().realloc, 0U);
+}
+
+TEST_F(TrackerRealloc, DoesNotExpireMeanwhile) {
+    alloc(0x10, 1, a, 1);
+    realloc_begin(1, 0x10, 2);
+    expire(50);
+    EXPECT_EQ(tracker.account(a).expired.blocks, 0U);
+    EXPECT_EQ(tracker.account(a).live().blocks, 1U);
+    send(EventKind::realloc_failed, 1, 0, 0x10, 0, kNoStack, 60);
+    expire(60);
+    EXPECT_EQ(tracker.account(a).expired.blocks, 1U);
+}
+
+TEST_F(TrackerRealloc, ToSizeZeroFrees) {
+    alloc(0x10, 1, a, 1);
+    realloc_begin(1, 0x10, 2);
+    send(EventKind::realloc_free, 1, 0, 0x10, 0, b, 3);
+    EXPECT_EQ(tracker.events().free, 1U);
+    EXPECT_EQ(tracker.events().realloc, 0U);
+    EXPECT_EQ(tracker.blocks().size(), 0U);
+}
+
+TEST_F(TrackerRealloc, OfAnUnknownBlock) {
+    realloc_begin(1, 0x10, 2);
+    realloc_end(1, 0x10, 0x20, 5, a, 3);
+    EXPECT_EQ(tracker.events().unknown_free, 1U);
+    EXPECT_EQ(tracker.events().realloc, 1U);
+    EXPECT_EQ(tracker.account(a).live(), (BlockCount{1, 5}));
+    realloc_begin(1, 0x30, 4);
+    send(EventKind::realloc_free, 1, 0, 0x30, 0, a, 5);
+    EXPECT_EQ(tracker.events().unknown_free, 2U);
+    EXPECT_EQ(tracker.events().free, 0U);
+}
+
+TEST_F(TrackerRealloc, OfAFreedBlockIsADoubleFree) {
+    alloc(0x10, 1, a, 1);
+    free(0x10, 2);
+    realloc_begin(1, 0x10, 3);
+    realloc_end(1, 0x10, 0x20, 5, b, 4);
+    EXPECT_EQ(tracker.events().double_free, 1U);
+    EXPECT_EQ(tracker.events().unknown_free, 0U);
+    const auto told = tracker.take_notices();
+    ASSERT_EQ(told.size(), 1U);
+    EXPECT_EQ(told[0].stack, a);
+}
+
+TEST_F(TrackerRealloc, AnotherThreadMayGetTheOldAddressBeforeTheReturn) {
+    alloc(0x10, 100, a, 1);
+    realloc_begin(1, 0x10, 2);
+    alloc(0x10, 30, b, 3, 2);
+    realloc_end(1, 0x10, 0x20, 200, a, 4);
+    EXPECT_EQ(tracker.missed_frees(), 0U);
+    EXPECT_EQ(tracker.account(a).live(), (BlockCount{1, 200}));
+    EXPECT_EQ(tracker.account(b).live(), (BlockCount{1, 30}));
+    EXPECT_FALSE(tracker.wants_free_stack(RemoteAddr(0x10)));
+    free(0x10, 5);
+    EXPECT_EQ(tracker.account(b).live(), BlockCount{});
+    EXPECT_EQ(tracker.events().double_free, 0U);
+}
+
+TEST_F(TrackerRealloc, FailedAlthoughTheAddressIsAnothersNow) {
+    alloc(0x10, 100, a, 1);
+    realloc_begin(1, 0x10, 2);
+    alloc(0x10, 30, b, 3, 2);
+    send(EventKind::realloc_failed, 1, 0, 0x10, 0, kNoStack, 4);
+    EXPECT_EQ(tracker.account(a).live(), BlockCount{});
+    EXPECT_EQ(tracker.account(b).live(), (BlockCount{1, 30}));
+    EXPECT_EQ(tracker.blocks().size(), 1U);
+}
+
+TEST_F(TrackerRealloc, BegunAnewByTheSameThreadRestoresTheFirst) {
+    alloc(0x10, 1, a, 1);
+    alloc(0x20, 2, a, 2);
+    realloc_begin(1, 0x10, 3);
+    realloc_begin(1, 0x20, 4);
+    realloc_end(1, 0x20, 0x30, 3, b, 5);
+    EXPECT_EQ(tracker.account(a).live(), (BlockCount{1, 1}));
+    free(0x10, 6);
+    EXPECT_EQ(tracker.events().free, 1U);
+}
+
+TEST_F(TrackerRealloc, OfSeveralThreadsAtOnce) {
+    alloc(0x10, 1, a, 1);
+    alloc(0x20, 2, a, 2);
+    realloc_begin(1, 0x10, 3);
+    realloc_begin(2, 0x20, 4);
+    realloc_end(1, 0x10, 0x20, 10, b, 5); // gets what the other one gave back
+    realloc_end(2, 0x20, 0x10, 20, b, 6);
+    EXPECT_EQ(tracker.account(a).live(), BlockCount{});
+    EXPECT_EQ(tracker.account(b).live(), (BlockCount{2, 30}));
+    EXPECT_EQ(tracker.missed_frees(), 0U);
+}
+
+struct TrackerLimits : TrackerTest {
+    TrackerLimits() : TrackerTest({.expire_ns = 10, .memory_block_max = 3, .call_stack_max = 2}) {}
+};
+
+TEST_F(TrackerLimits, OfBlocksAtOneStack) {
+    for (std::uint64_t i = 1; i <= 3; ++i) {
+        alloc(i * 16, 1, a, 0);
+    }
+    EXPECT_FALSE(tracker.expire(MonotonicNs(9), kAll));
+    tracker.expire(MonotonicNs(10), kAll);
+    const auto told = tracker.take_notices();
+    ASSERT_EQ(told.size(), 4U);
+    EXPECT_EQ(told[3].kind, Kind::block_limit);
+    EXPECT_EQ(told[3].id, 1U);
+    EXPECT_EQ(told[3].count, 3U);
+}
+
+TEST_F(TrackerLimits, OfStacks) {
+    alloc(0x10, 1, a, 0);
+    alloc(0x20, 1, b, 1);
+    tracker.expire(MonotonicNs(10), kAll);
+    EXPECT_EQ(notices(), std::vector{Kind::expired});
+    tracker.expire(MonotonicNs(11), kAll);
+    EXPECT_EQ(notices(), (std::vector{Kind::expired, Kind::stack_limit}));
+}
+
+struct TrackerWithoutLimits : TrackerTest {
+    TrackerWithoutLimits()
+        : TrackerTest({.expire_ns = 10, .memory_block_max = 0, .call_stack_max = 0}) {}
+};
+
+TEST_F(TrackerWithoutLimits, ZeroIsNever) {
+    for (std::uint64_t i = 1; i <= 5000; ++i) {
+        alloc(i * 16, 1, stack(0x10000 + i), 0);
+        alloc(0x1000000 + i * 16, 1, a, 0);
+    }
+    expire(10);
+    for (const Notice& notice : tracker.take_notices()) {
+        ASSERT_EQ(notice.kind, Kind::expired);
+    }
+}
+
+TEST_F(TrackerWithoutLimits, NoticesDoNotPileUp) {
+    for (std::uint64_t i = 1; i <= 100'000; ++i) {
+        alloc(i * 16, 1, a, 0);
+    }
+    alloc(0x10000000, 1, b, 0);
+    expire(10);
+    const auto told = tracker.take_notices();
+    EXPECT_LE(told.size(), 20'000U);
+    EXPECT_EQ(told.back().stack, b); // a first expiry is told nevertheless: it shows the backtrace
+    EXPECT_EQ(tracker.account(a).expired.blocks, 100'000U);
+}
+
+struct TrackerQuiet : TrackerTest {
+    TrackerQuiet() : TrackerTest({.expire_ns = 10, .memory_block_max = 2, .notices = false}) {}
+};
+
+TEST_F(TrackerQuiet, OnlyLimitsAreTold) {
+    alloc(0x10, 1, a, 0);
+    alloc(0x20, 1, a, 0);
+    expire(10);
+    EXPECT_EQ(notices(), std::vector{Kind::block_limit});
+}
+
+} // namespace
+} // namespace memleax

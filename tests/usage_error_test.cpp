@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Every wrong use of the command line gives one line, which says what is wrong, and status 2.
+#include "memleax/options.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace memleax {
+namespace {
+
+using testing::EndsWith;
+using testing::StartsWith;
+using Words = std::vector<const char*>;
+
+std::variant<Options, EarlyExit> parse(Words words) {
+    words.insert(words.begin(), "memleax");
+    words.push_back(nullptr); // as main gets it
+    return parse_options(static_cast<int>(words.size() - 1), words.data());
+}
+
+/// The message of a wrong use, without its frame.
+std::string refused(const Words& words) {
+    auto parsed = parse(words);
+    const auto* exit = std::get_if<EarlyExit>(&parsed);
+    if (exit == nullptr) {
+        return "(accepted)";
+    }
+    constexpr std::string_view kStart = "memleax: ";
+    constexpr std::string_view kEnd = " (try 'memleax --help')\n";
+    EXPECT_EQ(exit->status, 2);
+    EXPECT_THAT(exit->text, StartsWith(kStart));
+    EXPECT_THAT(exit->text, EndsWith(kEnd));
+    EXPECT_EQ(std::count(exit->text.begin(), exit->text.end(), '\n'), 1);
+    return exit->text.substr(kStart.size(), exit->text.size() - kStart.size() - kEnd.size());
+}
+
+TEST(UsageErrorTest, WrongTarget) {
+    EXPECT_EQ(refused({}), "no PID and no COMMAND is given");
+    EXPECT_EQ(refused({"-q"}), "no PID and no COMMAND is given");
+    EXPECT_EQ(refused({"--"}), "there is no COMMAND after '--'");
+    EXPECT_EQ(refused({"1", "--"}), "there is no COMMAND after '--'");
+    EXPECT_EQ(refused({"1", "--", "ls"}), "'1' and a COMMAND: give one of them");
+    EXPECT_EQ(refused({"1", "2"}), "'2': only one PID can be watched");
+    EXPECT_EQ(refused({"99999999999"}), "'99999999999' is too large for a process id");
+    for (const char* word :
+         {"redis", "", "0", "-5", "+5", "5x", "5.0", " 5", "0x10", "1 2", "%s{}"}) {
+        EXPECT_EQ(refused({word}),
+                  fmt::format("'{}' is not a process id (a number above 0)", word));
+    }
+}
+
+TEST(UsageErrorTest, UnknownOptions) {
+    EXPECT_EQ(refused({"--bogus", "1"}), "unknown option '--bogus'");
+    EXPECT_EQ(refused({"1", "-Z"}), "unknown option '-Z'");
+    EXPECT_EQ(refused({"-qZ", "1"}), "unknown option '-Z'");
+    EXPECT_EQ(refused({"--exp", "1", "1"}), "unknown option '--exp'");
+}
+
+TEST(UsageErrorTest, MissingAndUnwantedValues) {
+    for (const char* name :
+         {"--expire", "--time", "--backtrace-limit", "--memory-block-max", "--call-stack-max",
+          "--debug-info", "--output", "--format", "--error-exitcode", "--log"}) {
+        EXPECT_EQ(refused({"1", name}), fmt::format("{} needs a value", name));
+        EXPECT_EQ(refused({name, "--", "ls"}), fmt::format("{} needs a value", name));
+    }
+    EXPECT_EQ(refused({"1", "-e"}), "--expire needs a value");
+    EXPECT_EQ(refused({"1", "--quiet=false"}), "--quiet takes no value");
+    EXPECT_EQ(refused({"1", "--version=1"}), "--version takes no value");
+}
+
+TEST(UsageErrorTest, WrongSeconds) {
+    for (const char* value :
+         {"0", "0.0", "-1", "nan", "inf", "-inf", "1e400", "0x10", "5s", "1,5", "", "x", " 1"}) {
+        const std::string says = fmt::format(": '{}' is not a number of seconds above 0", value);
+        EXPECT_EQ(refused({"-e", value, "1"}), "--expire" + says);
+        EXPECT_EQ(refused({"--time", value, "1"}), "--time" + says);
+    }
+    EXPECT_EQ(refused({"-t", "2e9", "1"}), "--time: 2e9 seconds are too long");
+}
+
+TEST(UsageErrorTest, WrongNumbers) {
+    for (const char* value : {"0", "257", "-1", "5.5", "x", ""}) {
+        EXPECT_EQ(
+            refused({"-l", value, "1"}),
+            fmt::format("--backtrace-limit: '{}' is not a whole number from 1 to 256", value));
+    }
+    for (const char* value : {"0", "256", "-1", "99999999999999999999"}) {
+        EXPECT_EQ(refused({"--error-exitcode", value, "1"}),
+                  fmt::format("--error-exitcode: '{}' is not a whole number from 1 to 255", value));
+    }
+    for (const char* value : {"-1", "18446744073709551616", "5x", "1_000", "1e3", "+5", ""}) {
+        const std::string says =
+            fmt::format(": '{}' is not a whole number from 0 to 18446744073709551615", value);
+        EXPECT_EQ(refused({"-m", value, "1"}), "--memory-block-max" + says);
+        EXPECT_EQ(refused({"-c", value, "1"}), "--call-stack-max" + says);
+    }
+}
+
+TEST(UsageErrorTest, WrongNamesAndFiles) {
+    EXPECT_EQ(refused({"-F", "xml", "1"}), "--format: 'xml' is none of json, text");
+    EXPECT_EQ(refused({"-F", "JSON", "1"}), "--format: 'JSON' is none of json, text");
+    EXPECT_EQ(refused({"--log", "loud", "1"}),
+              "--log: 'loud' is none of debug, error, info, warning");
+    EXPECT_EQ(refused({"-o", "", "1"}), "--output: the file's name is empty");
+    EXPECT_EQ(refused({"-d", "", "1"}), "--debug-info: the file's name is empty");
+}
+
+TEST(UsageErrorTest, MessageStaysOneLine) {
+    EXPECT_EQ(refused({"1\n2\x1b[31m"}),
+              "'1\\x0a2\\x1b[31m' is not a process id (a number above 0)");
+}
+
+} // namespace
+} // namespace memleax
