@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
         }
         const auto& options = std::get<Options>(parsed);
         set_log_level(options.log_level);
-        const sigset_t inherited = block_session_signals();
+        const Inherited inherited = prepare_process();
         return run_session(options, inherited);
     } catch (const std::exception& broken) {
         log_error("internal error: {}", broken.what());

@@ -55,11 +55,15 @@ TEST_P(Spinning, ComesAndGoesWhileTheTargetWorks) {
     ASSERT_EQ(fixture.process().read_line(), "spinning");
     std::uint64_t seen = 0;
     for (int i = 0; i < 10; ++i) {
-        Memleax memleax = attach_to(fixture.pid());
+        // In turn: left at once, while all is still new to it; and after a while of watching.
+        Memleax memleax(
+            {"-F", "json", "-t", i % 2 == 0 ? "100" : "0.3", std::to_string(fixture.pid())});
         memleax.wait_until_watching();
-        const auto result = memleax.interrupt_and_finish();
+        const auto result = i % 2 == 0 ? memleax.interrupt_and_finish() : memleax.finish();
         EXPECT_EQ(result.status, 0) << result.errors;
-        seen += result.json().at("session").at("events").at("alloc").get<std::uint64_t>();
+        const auto session = result.json().at("session");
+        EXPECT_EQ(session.at("end_reason"), i % 2 == 0 ? "user" : "time");
+        seen += session.at("events").at("alloc").get<std::uint64_t>();
     }
     EXPECT_THAT(fixture.ask("stop").failures, IsEmpty());
     EXPECT_GT(seen, 0U);

@@ -2,24 +2,23 @@
 /// A report that the tests of both writers print.
 #pragma once
 
+#include <utility>
+
 #include "memleax/report.hpp"
 
 namespace memleax {
 
+inline SourceFrame frame(std::uint64_t pc, std::string module = "", std::string function = "",
+                         std::optional<std::uint64_t> offset = {}, std::string file = "",
+                         unsigned line = 0, bool inlined = false) {
+    return {CodeAddr(pc), std::move(module), std::move(function), offset, std::move(file), line,
+            inlined};
+}
+
 /// The two frames of the man page.
 inline std::vector<SourceFrame> small_stack() {
-    std::vector<SourceFrame> frames(2);
-    frames[0].pc = CodeAddr(0x00007fd322bd8220);
-    frames[0].module = "libc.so.6";
-    frames[0].function = "malloc";
-    frames[0].offset = 0;
-    frames[1].pc = CodeAddr(0x40084e);
-    frames[1].module = "test";
-    frames[1].function = "foo";
-    frames[1].offset = 14;
-    frames[1].file = "foo.c";
-    frames[1].line = 12;
-    return frames;
+    return {frame(0x00007fd322bd8220, "libc.so.6", "malloc", 0),
+            frame(0x40084e, "test", "foo", 14, "foo.c", 12)};
 }
 
 /// Three call stacks: live only, leaking a little without a backtrace, leaking.

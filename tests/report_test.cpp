@@ -17,33 +17,21 @@ TEST(BacktraceText, FramesWithAllThatIsKnown) {
 }
 
 TEST(BacktraceText, InlinedFrames) {
-    std::vector<SourceFrame> frames(2);
-    frames[0] = {.pc = CodeAddr(0x401136),
-                 .module = "app",
-                 .function = "grow",
-                 .file = "b.cpp",
-                 .line = 7,
-                 .inlined = true};
-    frames[1] = {.pc = CodeAddr(0x401136),
-                 .module = "app",
-                 .function = "ns::Box<int>::put(int)",
-                 .offset = 54,
-                 .file = "b.cpp",
-                 .line = 20};
+    const std::vector<SourceFrame> frames{
+        frame(0x401136, "app", "grow", {}, "b.cpp", 7, true),
+        frame(0x401136, "app", "ns::Box<int>::put(int)", 54, "b.cpp", 20)};
     EXPECT_EQ(backtrace_text(frames, StackEnd::outermost, 0),
               "0x0000000000401136  app  grow() [inlined]  b.cpp:7\n"
               "0x0000000000401136  app  ns::Box<int>::put(int)+54  b.cpp:20\n");
 }
 
 TEST(BacktraceText, WhatIsNotKnownIsLeftOut) {
-    std::vector<SourceFrame> frames(6);
-    frames[0] = {.pc = CodeAddr(1)};
-    frames[1] = {.pc = CodeAddr(2), .module = "app"};
-    frames[2] = {.pc = CodeAddr(3), .module = "app", .function = "f"};
-    frames[3] = {.pc = CodeAddr(4), .module = "app", .file = "a.S", .line = 3};
-    frames[4] = {.pc = CodeAddr(5), .module = "app", .function = "g", .offset = 1, .file = "g.c"};
-    frames[5] = {
-        .pc = CodeAddr(0xffffffffffffffff), .function = "jit", .offset = 18446744073709551615U};
+    const std::vector<SourceFrame> frames{frame(1),
+                                          frame(2, "app"),
+                                          frame(3, "app", "f"),
+                                          frame(4, "app", "", {}, "a.S", 3),
+                                          frame(5, "app", "g", 1, "g.c"),
+                                          frame(~0ULL, "", "jit", ~0ULL)};
     EXPECT_EQ(backtrace_text(frames, StackEnd::outermost, 0),
               "0x0000000000000001  ?\n"
               "0x0000000000000002  app\n"
@@ -55,7 +43,7 @@ TEST(BacktraceText, WhatIsNotKnownIsLeftOut) {
 
 TEST(BacktraceText, ParenthesesForNamesWithoutParameters) {
     const auto line = [](const char* function) {
-        return backtrace_text({{.module = "m", .function = function}}, StackEnd::outermost, 0)
+        return backtrace_text({frame(0, "m", function)}, StackEnd::outermost, 0)
             .substr(sizeof "0x0000000000000000  m  " - 1);
     };
     EXPECT_EQ(line("main"), "main()\n");
@@ -75,10 +63,8 @@ TEST(BacktraceText, TruncatedStack) {
 }
 
 TEST(BacktraceText, NamesCannotForgeLines) {
-    EXPECT_EQ(
-        backtrace_text({{.module = "a\nb\x1b[2J", .function = "f\r", .file = "\t", .line = 1}},
-                       StackEnd::outermost, 0),
-        "0x0000000000000000  a?b?[2J  f?()  ?:1\n");
+    EXPECT_EQ(backtrace_text({frame(0, "a\nb\x1b[2J", "f\r", {}, "\t", 1)}, StackEnd::outermost, 0),
+              "0x0000000000000000  a?b?[2J  f?()  ?:1\n");
 }
 
 TEST(LiveLines, TheOriginals) {
@@ -97,7 +83,7 @@ TEST(LiveLines, TheOriginals) {
 }
 
 TEST(LiveLines, DoubleFree) {
-    const std::vector<SourceFrame> freeing{{.pc = CodeAddr(0x10), .module = "m", .function = "f"}};
+    const std::vector<SourceFrame> freeing{frame(0x10, "m", "f")};
     EXPECT_EQ(double_free(RemoteAddr(0x55d0), freeing, small_stack()),
               "Warning: the block at 0x55d0 is freed a second time, here:\n"
               "    0x0000000000000010  m  f()\n"

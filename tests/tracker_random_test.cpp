@@ -89,8 +89,8 @@ class Program {
 
   private:
     std::uint64_t below(std::uint64_t n) { return random_() % n; }
-    /// An address that the allocator could give out now; a block within a realloc counts as given
-    /// back half of the time, as we cannot know.
+    /// An address that the allocator could give out now. That of a block within a realloc is one if
+    /// the call is going to move the block.
     std::uint64_t unused_address() {
         for (;;) {
             const std::uint64_t address = 16 * (1 + below(kAddresses));

@@ -74,7 +74,7 @@ class StackTable {
 
     std::vector<Entry> entries_;
     std::vector<std::unique_ptr<FrameAddress[]>> chunks_; ///< the arena
-    std::span<FrameAddress> room_; ///< the unused end of the last chunk
+    std::span<FrameAddress> room_;                        ///< the unused end of the last chunk
     absl::flat_hash_set<std::uint32_t, Hash, Equal> index_;
     std::uint32_t generation_ = 0;
 };

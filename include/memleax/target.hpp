@@ -3,7 +3,6 @@
 /// calls ptrace and waitpid.
 #pragma once
 
-#include <csignal>
 #include <deque>
 #include <initializer_list>
 #include <memory>
@@ -17,6 +16,7 @@
 
 #include "arch.hpp"
 #include "memleax/error.hpp"
+#include "memleax/inherited.hpp"
 #include "memleax/remote_memory.hpp"
 #include "memleax/stop_event.hpp"
 #include "memleax/types.hpp"
@@ -84,9 +84,8 @@ class Target {
     static Result<std::unique_ptr<Target>> seize(Tid pid);
     /// Starts a program (execvp, with the caller's environment) and seizes it at its exec: the
     /// process stands at the new program's first instruction, and next_event() gives a QuietStop.
-    /// `mask`: the signal mask that the program starts with.
     static Result<std::unique_ptr<Target>> launch(const std::vector<std::string>& command,
-                                                  const sigset_t& mask);
+                                                  const Inherited& inherited);
     ~Target();
     Target(const Target&) = delete;
     Target& operator=(const Target&) = delete;
@@ -117,10 +116,10 @@ class Target {
     /// Changes only the pc; `regs` are the thread's registers as just read, and are kept up to
     /// date.
     bool set_pc(Tid tid, arch::Registers* regs, CodeAddr pc);
-    /// Has the thread executed a breakpoint instruction whose SIGTRAP it has not taken yet? An interrupt
-    /// or a group-stop that comes at the same time is reported first (kernel/signal.c, get_signal), with
-    /// the pc behind the breakpoint already. Resumed, the thread stops again before any other
-    /// instruction, with the TrapStop.
+    /// Has the thread executed a breakpoint instruction whose SIGTRAP it has not taken yet? An
+    /// interrupt or a group-stop that comes at the same time is reported first (kernel/signal.c,
+    /// get_signal), with the pc behind the breakpoint already. Resumed, the thread stops again
+    /// before any other instruction, with the TrapStop.
     [[nodiscard]] bool has_pending_trap(Tid tid) const;
     /// Was this SIGTRAP raised by a breakpoint instruction (and not by kill, a step, ...)?
     [[nodiscard]] bool is_breakpoint_trap(Tid tid) const;
@@ -150,9 +149,8 @@ class Target {
     // Of a running thread:
     /// Asks for a QuietStop.
     void interrupt(Tid tid);
-    /// Stops this thread, if it is not stopped, and puts what stopped it aside for next_event(). It then
-    /// has no pending trap.
-    /// False if it is gone.
+    /// Stops this thread, if it is not stopped, and puts what stopped it aside for next_event(). It
+    /// then has no pending trap. False if it is gone.
     bool stop_and_defer(Tid tid);
     /// Stops one thread, of all the one that minds least: one that computes, else one in a system
     /// call that the kernel restarts by itself (signal(7)), else any.

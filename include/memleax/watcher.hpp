@@ -15,6 +15,7 @@
 #include "memleax/allocation_event.hpp"
 #include "memleax/engine.hpp"
 #include "memleax/error.hpp"
+#include "memleax/inherited.hpp"
 #include "memleax/types.hpp"
 
 namespace memleax {
@@ -23,7 +24,7 @@ namespace memleax {
 struct WatchRequest {
     Tid pid;                          ///< 0: start `command`
     std::vector<std::string> command; ///< with its arguments
-    sigset_t command_mask{};          ///< the signal mask that the command starts with
+    Inherited inherited;              ///< what the command starts with
     unsigned backtrace_limit = 50;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "option_values.hpp"
 
+#include <cmath>
+
 namespace memleax {
 
 namespace {
@@ -10,12 +12,12 @@ constexpr double kMaxSeconds = 1e9;
 
 double parse_seconds(const std::string& option, const std::string& text) {
     double value = 0;
-    const std::errc error = parse_number(text, value);
-    if (error == std::errc() && value > kMaxSeconds) {
-        throw UsageError(fmt::format("{}: {} seconds are too long", option, text));
-    }
-    if (error != std::errc() || !(value > 0)) { // not "value <= 0", which a NaN passes
+    // Not "value <= 0", which a NaN passes.
+    if (parse_number(text, value) != std::errc() || !(value > 0) || std::isinf(value)) {
         throw UsageError(fmt::format("{}: '{}' is not a number of seconds above 0", option, text));
+    }
+    if (value > kMaxSeconds) {
+        throw UsageError(fmt::format("{}: {} seconds are too long", option, text));
     }
     return value;
 }

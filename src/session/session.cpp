@@ -261,7 +261,7 @@ int Session::report() {
 
 } // namespace
 
-int run_session(const Options& options, const sigset_t& inherited) {
+int run_session(const Options& options, const Inherited& inherited) {
     // What can fail without the target comes before it is touched.
     if (!options.debug_info.empty()) {
         const auto usable = Symbolizer::check_debug_file(options.debug_info);
@@ -278,7 +278,7 @@ int run_session(const Options& options, const sigset_t& inherited) {
     WatchRequest request;
     request.pid = Tid(options.pid.value_or(0));
     request.command = options.command;
-    request.command_mask = inherited;
+    request.inherited = inherited;
     request.backtrace_limit = options.backtrace_limit;
     return Session(options, *std::move(output), std::move(request)).run();
 }

@@ -105,7 +105,7 @@ Result<void> Watcher::watch() {
     std::unique_ptr<Target> target;
     Tid pid = request_.pid;
     if (!request_.command.empty()) {
-        auto launched = Target::launch(request_.command, request_.command_mask);
+        auto launched = Target::launch(request_.command, request_.inherited);
         if (!launched) {
             return std::move(launched).error();
         }

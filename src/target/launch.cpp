@@ -37,7 +37,7 @@ struct Pipe {
 
 /// The child's part: waits until it is seized, then becomes the program. Only async-signal-safe
 /// calls (fork(2)): other threads of ours may have held locks.
-[[noreturn]] void become(char* const* argv, const sigset_t& mask, Pipe& go, Pipe& failure) {
+[[noreturn]] void become(char* const* argv, const Inherited& inherited, Pipe& go, Pipe& failure) {
     close(go.ends[1]);
     char byte = 0;
     ssize_t got = 0;
@@ -46,8 +46,11 @@ struct Pipe {
     if (got != 1) {
         _exit(127); // memleax could not seize us, and has said why
     }
+    // Those that we ignore or handle ourselves; ignored ones would stay so over exec.
     signal(SIGPIPE, SIG_DFL);
-    sigprocmask(SIG_SETMASK, &mask, nullptr);
+    signal(SIGTTOU, SIG_DFL);
+    setrlimit(RLIMIT_NOFILE, &inherited.open_files);
+    sigprocmask(SIG_SETMASK, &inherited.signal_mask, nullptr);
     execvp(argv[0], argv);
     const int errnum = errno;
     [[maybe_unused]] const auto ignored = write(failure.ends[1], &errnum, sizeof errnum);
@@ -57,7 +60,7 @@ struct Pipe {
 } // namespace
 
 Result<std::unique_ptr<Target>> Target::launch(const std::vector<std::string>& command,
-                                               const sigset_t& mask) {
+                                               const Inherited& inherited) {
     std::vector<char*> argv;
     for (const std::string& word : command) {
         argv.push_back(const_cast<char*>(word.c_str()));
@@ -74,7 +77,7 @@ Result<std::unique_ptr<Target>> Target::launch(const std::vector<std::string>& c
         return Error("cannot fork", errno);
     }
     if (child == 0) {
-        become(argv.data(), mask, go, failure);
+        become(argv.data(), inherited, go, failure);
     }
     const Tid pid(child);
     failure.close_end(1);

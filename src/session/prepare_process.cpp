@@ -17,7 +17,7 @@ sigset_t session_signals() {
     return set;
 }
 
-sigset_t block_session_signals() {
+Inherited prepare_process() {
     // A reader that goes away (memleax PID | head), or a terminal that does, must not kill us while
     // there are breakpoints in the target: writes fail with EPIPE or EIO instead.
     signal(SIGPIPE, SIG_IGN);
@@ -29,8 +29,11 @@ sigset_t block_session_signals() {
     sigaction(SIGCHLD, &quiet, nullptr);
 
     const sigset_t set = session_signals();
-    sigset_t before;
-    pthread_sigmask(SIG_BLOCK, &set, &before);
+    Inherited before;
+    pthread_sigmask(SIG_BLOCK, &set, &before.signal_mask);
+    getrlimit(RLIMIT_NOFILE, &before.open_files);
+    const rlimit raised{before.open_files.rlim_max, before.open_files.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &raised);
     return before;
 }
 
