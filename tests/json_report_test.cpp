@@ -68,7 +68,7 @@ TEST(JsonReport, Whole) {
         "mean": 2.25,
         "max": 11.0
       },
-      "oldest_live_s": 12.25,
+      "oldest_live_s": 12.5,
       "frames": [],
       "stack_end": "no unwind information"
     },

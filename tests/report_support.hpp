@@ -47,7 +47,7 @@ inline Report sample_report() {
     cache.expired = {3, 30};
     cache.free_expired = {2, 25};
     cache.freed_lifetime = FreedLifetime{0.5, 2.25, 11};
-    cache.oldest_live_s = 12.25;
+    cache.oldest_live_s = 12.5;
     cache.end = StackEnd::no_rule;
 
     CallStackReport leak;

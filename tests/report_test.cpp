@@ -129,7 +129,7 @@ CallStack[7]: may-leak=1 (5 bytes)
     expired=3 (30 bytes), free_expired=2 (25 bytes)
     alloc=9 (90 bytes), free=8 (85 bytes)
     freed memory live time: min=0.5 max=11 average=2.25
-    un-freed memory live time: max=12.3
+    un-freed memory live time: max=12.5
         (no further frames: no unwind information)
 
 CallStack[3]: may-leak=20 (2020 bytes)

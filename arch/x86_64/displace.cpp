@@ -66,6 +66,7 @@ Result<Instruction> jump_after_push(Instruction call) {
     const std::size_t displacement_at = sib_at + 1;
     std::int32_t displacement = 0;
     if (mod == 1) {
+        // Sign-extended, as the CPU does. NOLINTNEXTLINE(bugprone-signed-char-misuse)
         displacement = static_cast<std::int8_t>(call.bytes[displacement_at]);
     } else if (mod == 2) {
         std::memcpy(&displacement, &call.bytes[displacement_at], sizeof displacement);

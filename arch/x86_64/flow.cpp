@@ -105,6 +105,7 @@ class FlowReader {
         }
         std::int32_t distance = 0;
         if (size == 1) {
+            // Sign-extended, as the CPU does. NOLINTNEXTLINE(bugprone-signed-char-misuse)
             distance = static_cast<std::int8_t>(at(offset));
         } else {
             std::memcpy(&distance, &instruction_.bytes[instruction_.opcode_at + offset], 4);

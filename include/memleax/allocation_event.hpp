@@ -61,6 +61,9 @@ class EventSink {
     /// Should the free of this address come with its stack? True only for suspects (an address that
     /// was freed already), so that the usual free costs no unwinding.
     virtual bool wants_free_stack(RemoteAddr address) = 0;
+    /// Is this the address of a block that is live? A free of another one may be the allocator's
+    /// own doing, and deserves a closer look.
+    virtual bool is_live(RemoteAddr /*address*/) { return true; }
     /// The code in this range is gone (dlclose) and may be followed by other code: a stack through
     /// it that is seen from now on is a different stack.
     virtual void on_code_gone(AddrRange range) = 0;

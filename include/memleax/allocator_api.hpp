@@ -47,6 +47,11 @@ std::vector<AllocatorEntry> find_allocator_entries(const Module& module, bool is
 /// module.
 std::optional<CodeAddr> find_module_event(const Module& module);
 
+/// Is this code of the allocator's that hands cached blocks, freed by the program already, to
+/// free()? By the names in glibc's malloc/arena.c and malloc/malloc.c, for statically linked
+/// programs.
+bool frees_cached_blocks(const Module& module, ElfAddr address);
+
 /// Bytes asked for by a call, from its arguments; all ones if count * size overflows.
 std::uint64_t requested_size(const AllocatorFunction& function, const arch::Registers& regs);
 

@@ -123,8 +123,11 @@ class Target {
     [[nodiscard]] bool has_pending_trap(Tid tid) const;
     /// Was this SIGTRAP raised by a breakpoint instruction (and not by kill, a step, ...)?
     [[nodiscard]] bool is_breakpoint_trap(Tid tid) const;
-    /// Adds a signal to the thread's mask.
-    void block_signal(Tid tid, int signal);
+    /// Bit n-1 for signal n.
+    [[nodiscard]] std::optional<std::uint64_t> signal_mask(Tid tid) const;
+    void set_signal_mask(Tid tid, std::uint64_t mask);
+    /// Is it in sigsuspend, ppoll or their like, which put another mask in force for a while?
+    [[nodiscard]] bool has_temporary_mask(Tid tid) const;
     /// Lets it run, with its signal delivered (its siginfo untouched), or `signal` 0.
     void resume(Tid tid, int signal = 0);
     /// The signal of this stop was the effect of our breakpoint, and is not to be delivered.

@@ -79,6 +79,7 @@ class Tracker final : public EventSink {
     StackId intern(std::span<const FrameAddress> frames, StackEnd end) override;
     void on_event(const AllocationEvent& event) override;
     bool wants_free_stack(RemoteAddr address) override;
+    bool is_live(RemoteAddr address) override { return blocks_.find(address).has_value(); }
     void on_code_gone(AddrRange range) override { stacks_.on_code_gone(range); }
     void on_memory_gone(MonotonicNs time) override;
     void on_generation(std::uint32_t generation) override { stacks_.set_generation(generation); }

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <optional>
 
-#include <absl/container/flat_hash_set.h>
+#include <absl/container/flat_hash_map.h>
 
 #include "memleax/error.hpp"
 #include "memleax/target.hpp"
@@ -17,8 +17,9 @@ namespace memleax {
 /// A breakpoint instruction in a thread that blocks SIGTRAP, or in a process that ignores it, makes
 /// the kernel unblock the signal in that thread and set the process's disposition to the default,
 /// before the tracer sees anything (kernel/signal.c, force_sig_info_to_task). This puts both back
-/// after each such hit. Threads that block SIGTRAP are those that did so when we came, and those
-/// that they create; a thread that begins to block it later is not known to us.
+/// after each such hit. A thread is known to block
+/// SIGTRAP as long as it has the mask that it had when we came, or that its creator had; one that
+/// begins to block it later is not known to us.
 class TrapSignal {
   public:
     explicit TrapSignal(Target& target) : target_(target) {}
@@ -44,8 +45,8 @@ class TrapSignal {
     Result<void> exchange(Tid worker, const Disposition* set, Disposition* get);
 
     Target& target_;
-    absl::flat_hash_set<Tid> blocking_;
-    std::optional<Disposition> disposition_; ///< if it is not the default
+    absl::flat_hash_map<Tid, std::uint64_t> blocking_; ///< and their masks
+    std::optional<Disposition> disposition_;           ///< if it is not the default
     bool ignored_ = false;
 };
 

@@ -58,6 +58,7 @@ void AllocationCalls::reset() {
     threads_.clear();
     entries_.clear();
     unwatched_returns_.clear();
+    own_callers_.clear();
     free_entries_ = 0;
     unwinder_.modules_changed();
 }
@@ -131,11 +132,33 @@ void AllocationCalls::on_free(Tid tid, ThreadCalls& calls, const arch::Registers
                           .address = address,
                           .old_address = {},
                           .time = monotonic_now()};
-    if (sink_.wants_free_stack(address)) {
-        unwinder_.unwind_at_entry(regs, backtrace_limit_, &backtrace_);
-        event.stack = sink_.intern(backtrace_.frames, backtrace_.end);
+    if (!sink_.is_live(address)) {
+        const bool suspect = sink_.wants_free_stack(address);
+        unwinder_.unwind_at_entry(regs, suspect ? std::max(backtrace_limit_, 2U) : 2U, &backtrace_);
+        if (backtrace_.frames.size() > 1 &&
+            is_allocators_own(backtrace_.frames[1].lookup_pc(), entry)) {
+            return;
+        }
+        if (suspect) {
+            event.stack = sink_.intern(backtrace_.frames, backtrace_.end);
+        }
     }
     sink_.on_event(event);
+}
+
+bool AllocationCalls::is_allocators_own(CodeAddr caller, const AllocatorEntry& entry) {
+    const auto [known, is_new] = own_callers_.try_emplace(caller, false);
+    if (!is_new) {
+        return known->second;
+    }
+    const Module* module = modules_.find(caller);
+    if (module == nullptr || module != modules_.find(entry.address)) {
+        return false;
+    }
+    // In a program of one piece only the names tell its code and the allocator's apart.
+    known->second =
+        module != modules_.main() || frees_cached_blocks(*module, module->to_elf(caller));
+    return known->second;
 }
 
 bool AllocationCalls::is_free_within_free(const ThreadCalls& calls, const arch::Registers& regs,

@@ -27,7 +27,10 @@ class AllocationCalls {
     int add_entry(const AllocatorEntry& entry);
     /// The modules that were unmapped took these with them.
     void forget_entries(AddrRange range);
-    void modules_changed() { unwinder_.modules_changed(); }
+    void modules_changed() {
+        unwinder_.modules_changed();
+        own_callers_.clear();
+    }
     [[nodiscard]] const AllocatorEntry& entry(int index) const {
         return entries_[static_cast<std::size_t>(index)];
     }
@@ -62,6 +65,11 @@ class AllocationCalls {
                                  CodeAddr entry);
     [[nodiscard]] bool is_free_within_free(const ThreadCalls& calls, const arch::Registers& regs,
                                            const AllocatorEntry& entry);
+    /// glibc's malloc frees, when a thread ends, what the program has freed already and the
+    /// thread's cache holds (tcache_thread_shutdown), through its own free: that is no free of the
+    /// program's. So a free of a block that is not live does not count when its caller is the
+    /// allocator's module.
+    [[nodiscard]] bool is_allocators_own(CodeAddr caller, const AllocatorEntry& entry);
     void on_free(Tid tid, ThreadCalls& calls, const arch::Registers& regs,
                  const AllocatorEntry& entry);
     void begin_call(Tid tid, ThreadCalls& calls, const arch::Registers& regs,
@@ -82,6 +90,7 @@ class AllocationCalls {
     absl::flat_hash_map<Tid, ThreadCalls> threads_;
     Backtrace backtrace_; ///< reused, so that no walk allocates
     std::vector<PendingCall> abandoned_;
+    absl::flat_hash_map<CodeAddr, bool> own_callers_; ///< is_allocators_own(), by caller
     absl::flat_hash_map<CodeAddr, std::uint64_t>
         unwatched_returns_; ///< and how often they were seen
 };

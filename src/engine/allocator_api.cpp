@@ -66,6 +66,21 @@ std::optional<CodeAddr> find_module_event(const Module& module) {
     return address;
 }
 
+bool frees_cached_blocks(const Module& module, ElfAddr address) {
+    static constexpr std::string_view names[] = {"__malloc_arena_thread_freeres",
+                                                 "tcache_thread_shutdown", "__libc_thread_freeres"};
+    bool found = false;
+    if (module.image) {
+        module.image->for_each_function(SymbolTable::full, [&](const ElfSymbol& symbol) {
+            found = found ||
+                    (address >= symbol.address &&
+                     address.value() - symbol.address.value() < symbol.size &&
+                     std::find(std::begin(names), std::end(names), symbol.name) != std::end(names));
+        });
+    }
+    return found;
+}
+
 std::uint64_t requested_size(const AllocatorFunction& function, const arch::Registers& regs) {
     if (function.size_argument < 0) {
         return 0;

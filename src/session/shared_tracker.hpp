@@ -27,6 +27,10 @@ class SharedTracker final : public EventSink {
         const std::lock_guard lock(mutex_);
         return tracker_.wants_free_stack(address);
     }
+    bool is_live(RemoteAddr address) override {
+        const std::lock_guard lock(mutex_);
+        return tracker_.is_live(address);
+    }
     void on_code_gone(AddrRange range) override {
         const std::lock_guard lock(mutex_);
         tracker_.on_code_gone(range);

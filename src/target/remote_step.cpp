@@ -85,12 +85,22 @@ Error ended(Tid tid) {
 
 } // namespace
 
-void Target::block_signal(Tid tid, int signal) {
+std::optional<std::uint64_t> Target::signal_mask(Tid tid) const {
     std::uint64_t mask = 0;
-    if (ptrace(PTRACE_GETSIGMASK, tid.value(), sizeof mask, &mask) == 0) {
-        mask |= 1ULL << (signal - 1);
-        ptrace(PTRACE_SETSIGMASK, tid.value(), sizeof mask, &mask);
+    if (ptrace(PTRACE_GETSIGMASK, tid.value(), sizeof mask, &mask) != 0) {
+        return std::nullopt;
     }
+    return mask;
+}
+
+void Target::set_signal_mask(Tid tid, std::uint64_t mask) {
+    ptrace(PTRACE_SETSIGMASK, tid.value(), sizeof mask, &mask);
+}
+
+bool Target::has_temporary_mask(Tid tid) const {
+    const auto info = try_read_process_info(tid);
+    // PTRACE_GETSIGMASK gives the mask that the call will put back, /proc the one that is in force.
+    return !info || signal_mask(tid) != info->blocked_signals;
 }
 
 Result<void> Target::step(Tid tid) {

@@ -282,10 +282,24 @@ Result<Tid> Target::borrow_thread() {
         candidates.emplace_back(minds, tid);
     }
     std::sort(candidates.begin(), candidates.end());
+    // One that is about to get a signal comes last. In sigsuspend and its like it has a temporary
+    // mask, which no ptrace request can put back; with the usual one in place the kernel would find
+    // the signal blocked and queue it anew, behind its followers.
+    std::optional<Tid> about_to_get_a_signal;
     for (const auto& [minds, tid] : candidates) {
-        if (stop_and_defer(tid)) {
+        if (!stop_and_defer(tid)) {
+            continue;
+        }
+        const int signal = threads_[tid].stop_signal;
+        if (signal == 0 || signal == SIGTRAP) {
             return tid;
         }
+        if (!about_to_get_a_signal && !has_temporary_mask(tid)) {
+            about_to_get_a_signal = tid;
+        }
+    }
+    if (about_to_get_a_signal) {
+        return *about_to_get_a_signal;
     }
     return Error(fmt::format("process {} has ended", pid_.value()));
 }

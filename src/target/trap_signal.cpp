@@ -27,7 +27,7 @@ Result<void> TrapSignal::remember(Tid worker) {
     for (const auto& [tid, thread] : target_.threads()) {
         const auto info = try_read_process_info(tid);
         if (info && (info->blocked_signals & kTrapBit) != 0) {
-            blocking_.insert(tid);
+            blocking_.emplace(tid, info->blocked_signals);
         }
     }
     const auto info = try_read_process_info(worker);
@@ -45,17 +45,26 @@ Result<void> TrapSignal::remember(Tid worker) {
 }
 
 void TrapSignal::on_birth(Tid parent, Tid child) {
-    if (blocking_.contains(parent)) {
-        blocking_.insert(child);
+    const auto it = blocking_.find(parent);
+    if (it != blocking_.end()) {
+        blocking_.emplace(child, std::uint64_t(it->second));
     }
 }
 
 void TrapSignal::put_back(Tid tid) {
+    const auto it = blocking_.find(tid);
+    if (it != blocking_.end()) {
+        // With any other difference than the bit that the kernel has cleared the thread has set a
+        // mask of its own since, and whether SIGTRAP was in it cannot be known. Many block all
+        // signals for a moment only, as pthread_create does.
+        if (target_.signal_mask(tid) == (it->second & ~kTrapBit)) {
+            target_.set_signal_mask(tid, it->second);
+        } else {
+            blocking_.erase(it);
+        }
+    }
     if (!ignored_ && !blocking_.contains(tid)) {
         return;
-    }
-    if (blocking_.contains(tid)) {
-        target_.block_signal(tid, SIGTRAP);
     }
     if (disposition_) {
         const auto put = exchange(tid, &*disposition_, nullptr);

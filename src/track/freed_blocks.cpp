@@ -17,8 +17,7 @@ FreedBlocks::FreedBlocks(std::size_t capacity)
           std::bit_width(std::max<std::size_t>((capacity + kSlots - 1) / kSlots, 2) - 1))) {
     // mmap, not new: zeroed, aligned, and a set that is never used takes no memory.
     const std::size_t bytes = sizeof(Set) << set_bits_;
-    void* memory =
-        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         throw std::bad_alloc();
     }

@@ -40,8 +40,8 @@ StackId StackTable::intern(std::span<const FrameAddress> frames, StackEnd end) {
     }
     const auto index = static_cast<std::uint32_t>(entries_.size());
     MEMLEAX_ASSERT(StackId(index) != kNoStack);
-    entries_.push_back({store(frames), key.hash, generation_,
-                        static_cast<std::uint16_t>(frames.size()), end});
+    entries_.push_back(
+        {store(frames), key.hash, generation_, static_cast<std::uint16_t>(frames.size()), end});
     index_.insert(index);
     return StackId(index);
 }

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Measures memleax and prints a table; started by bench/run.sh.
+
+Every figure stands beside something measured in the same run, by turns with it, because what a
+ptrace stop costs differs between machines, and on one machine from minute to minute: on a busy
+machine look at the ratios. Of several rounds the best one counts, for both sides of a ratio.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+
+import attach
+import others
+from processes import Failed, Memleax, Target
+
+ROUNDS = 15
+STOPS_PER_PAIR = 3  # malloc's entry, its return, free's entry
+
+
+def say(text=""):
+    print(text, flush=True)
+
+
+def row(what, figure, measure="", ratio=None, bound=None):
+    ratio_text = "" if ratio is None else f"{ratio:6.2f}"
+    bound_text = "" if bound is None else f"<= {bound:g}"
+    say(f"  {what:<44} {figure:>14}  {measure:<30} {ratio_text:>6}  {bound_text}")
+
+
+def us(nanoseconds):
+    return f"{nanoseconds / 1000:.2f} us"
+
+
+class Bench:
+    def __init__(self, folder):
+        self.memleax = os.path.join(folder, "memleax")
+        self.bare_stops = os.path.join(folder, "bench", "bare_stops")
+        self.target = os.path.join(folder, "bench", "alloc_target")
+
+    def bare_stop_ns(self, threads, stops=4000):
+        """One round. (fork and seize are outside of what it times)"""
+        text = subprocess.run(
+            [self.bare_stops, "--rounds", "1", "--stops", str(stops), str(threads)],
+            check=True, capture_output=True, text=True).stdout
+        return float(re.search(r"ns_per_stop (\d+)", text)[1])
+
+    def compare(self, target, threads, rounds=ROUNDS):
+        """Best ns of a pair, and of a bare stop, by turns."""
+        # Many short rounds, to catch one in which nothing else ran; but with many threads a phase
+        # that is too short measures how they start.
+        pairs = 1500 if threads == 1 else 6000 // threads
+        target.ns_per_pair(pairs)  # stacks are seen, rules are cached
+        pair, bare = [], []
+        for _ in range(rounds):
+            bare.append(self.bare_stop_ns(threads))
+            pair.append(target.ns_per_pair(pairs))
+        return min(pair), min(bare)
+
+
+def cost_of_a_pair(bench):
+    say("\nA malloc/free pair, eight frames deep, stacks seen before; beside three bare ptrace stops")
+    for threads in (1, 4, 16, 64):
+        with Target(bench.target, threads) as target, Memleax(bench.memleax, target.pid):
+            pair, bare = bench.compare(target, threads)
+        row(f"{threads} thread{'s' if threads > 1 else ''}", us(pair),
+            f"3 stops: {us(STOPS_PER_PAIR * bare)}", pair / (STOPS_PER_PAIR * bare), 1.3)
+
+
+def cost_of_live_blocks(bench, full):
+    say("\nThe same with many live blocks; beside what it costs with 1000")
+    counts = [1_000, 100_000, 1_000_000] + ([5_000_000] if full else [])
+    with Target(bench.target) as target, Memleax(bench.memleax, target.pid) as memleax:
+        first_cost = first_memory = None
+        for count in counts:
+            target.hold(count, timeout=1800)
+            memory = memleax.resident_bytes()
+            pair, bare = bench.compare(target, 1)
+            cost = pair / bare  # so that a change of the machine's speed meanwhile does not count
+            if first_cost is None:
+                first_cost, first_memory = cost, memory
+                row(f"{count} live blocks", us(pair), f"{cost:.2f} bare stops")
+                row("    memory of memleax", f"{memory / 1e6:.1f} MB", "the fixed part")
+                continue
+            row(f"{count} live blocks", us(pair), f"{cost:.2f} bare stops", cost / first_cost, 1.2)
+            row("    memory of memleax", f"{memory / 1e6:.1f} MB", "bytes for each live block",
+                (memory - first_memory) / (count - counts[0]), 64)
+    if not full:
+        say("  (5000000 live blocks: with --full; a few minutes)")
+
+
+def stop_at_attach(bench):
+    say("\nThe attach: for how long a busy thread stands still at most; beside the same without us")
+    for name, measure in (("small program", lambda: attach.small_program(bench)),
+                          ("redis-server, one client", lambda: attach.redis(bench)),
+                          ("node", lambda: attach.node(bench))):
+        try:
+            result = measure()
+        except Failed as reason:
+            row(name, "skipped", str(reason))
+            continue
+        row(name, f"{result.gap_ns / 1e6:.2f} ms", f"without: {result.idle_gap_ns / 1e6:.2f} ms")
+        row("    until `watching`", f"{result.seconds_to_watching * 1e3:.0f} ms")
+
+
+def beside_others(bench):
+    say("\nBeside others, on the same program with one thread; ratio to memleax in the same run")
+    with Target(bench.target) as target:
+        alone = min(target.ns_per_pair(200_000) for _ in range(3))
+        with Memleax(bench.memleax, target.pid):
+            ours, _ = bench.compare(target, 1, rounds=3)
+        left = min(target.ns_per_pair(200_000) for _ in range(3))
+    row("nobody watches", us(alone), "", alone / ours)
+    row("memleax", us(ours), "", 1.0)
+    row("memleax has left", us(left), "", left / ours)
+    for name, measure in (("gdb: break malloc, bt 8, continue", others.gdb),
+                          ("heaptrack --pid", others.heaptrack),
+                          ("bpftrace: 3 uprobes, frame pointers", others.bpftrace)):
+        try:
+            pair = measure(bench.target)
+        except Failed as reason:
+            row(name, "skipped", str(reason))
+            continue
+        row(name, us(pair), "", pair / ours)
+
+
+PARTS = {
+    "pairs": lambda bench, _: cost_of_a_pair(bench),
+    "live": cost_of_live_blocks,
+    "attach": lambda bench, _: stop_at_attach(bench),
+    "others": lambda bench, _: beside_others(bench),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", help="a build folder with memleax and bench/")
+    parser.add_argument("--full", action="store_true", help="up to 5000000 live blocks")
+    parser.add_argument("--only", choices=PARTS, action="append", help="only this part")
+    options = parser.parse_args()
+    bench = Bench(options.folder)
+    say(f"{os.cpu_count()} CPUs, Linux {os.uname().release}, load average {os.getloadavg()[0]:.1f}")
+    failed = False
+    for name in options.only or PARTS:
+        try:
+            PARTS[name](bench, options.full)
+        except Failed as reason:
+            say(f"  failed: {reason}")
+            failed = True
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

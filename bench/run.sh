@@ -1,0 +1,35 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Builds memleax in build/bench, measures it, and prints a table.
+#
+#     bench/run.sh [BUILD-FOLDER] [--full] [--only pairs|live|attach|others]...
+#
+# With a folder (one where cmake --build has been run) nothing is built. ptrace must be allowed.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+folder=build/bench
+if [ $# -gt 0 ] && [ "${1#-}" = "$1" ]; then
+    folder=$1
+    shift
+else
+    cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF >/dev/null
+    cmake --build "$folder" --parallel "$(nproc)"
+fi
+for program in memleax bench/bare_stops bench/alloc_target; do
+    if [ ! -x "$folder/$program" ]; then
+        echo "bench/run.sh: $folder/$program is not there" >&2
+        exit 1
+    fi
+done
+
+PYTHONDONTWRITEBYTECODE=1 python3 bench/measure.py "$folder" "$@"
+
+if [ $# -eq 0 ] || [ "$*" = --full ]; then
+    for program in unwind_bench track_bench; do
+        if [ -x "$folder/bench/$program" ]; then
+            printf '\n%s: our own time, without a target\n' "$program"
+            "$folder/bench/$program" --benchmark_min_time=0.2 2>/dev/null
+        fi
+    done
+fi
