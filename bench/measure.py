@@ -4,12 +4,14 @@
 
 Every figure stands beside something measured in the same run, by turns with it, because what a
 ptrace stop costs differs between machines, and on one machine from minute to minute: on a busy
-machine look at the ratios. Of several rounds the best one counts, for both sides of a ratio.
+machine look at the ratios. Of several rounds the best one counts, for both sides of a ratio; where
+the median of the rounds' ratios is far from that, the machine was too busy to tell.
 """
 
 import argparse
 import os
 import re
+import statistics
 import subprocess
 import sys
 
@@ -28,7 +30,7 @@ def say(text=""):
 def row(what, figure, measure="", ratio=None, bound=None):
     ratio_text = "" if ratio is None else f"{ratio:6.2f}"
     bound_text = "" if bound is None else f"<= {bound:g}"
-    say(f"  {what:<44} {figure:>14}  {measure:<30} {ratio_text:>6}  {bound_text}")
+    say(f"  {what:<44} {figure:>14}  {measure:<34} {ratio_text:>6}  {bound_text}")
 
 
 def us(nanoseconds):
@@ -49,7 +51,7 @@ class Bench:
         return float(re.search(r"ns_per_stop (\d+)", text)[1])
 
     def compare(self, target, threads, rounds=ROUNDS):
-        """Best ns of a pair, and of a bare stop, by turns."""
+        """ns of a pair and of a bare stop, by turns: the best of each, and the median ratio."""
         # Many short rounds, to catch one in which nothing else ran; but with many threads a phase
         # that is too short measures how they start.
         pairs = 1500 if threads == 1 else 6000 // threads
@@ -58,16 +60,18 @@ class Bench:
         for _ in range(rounds):
             bare.append(self.bare_stop_ns(threads))
             pair.append(target.ns_per_pair(pairs))
-        return min(pair), min(bare)
+        ratios = [p / (STOPS_PER_PAIR * b) for p, b in zip(pair, bare)]
+        return min(pair), min(bare), statistics.median(ratios)
 
 
 def cost_of_a_pair(bench):
     say("\nA malloc/free pair, eight frames deep, stacks seen before; beside three bare ptrace stops")
     for threads in (1, 4, 16, 64):
         with Target(bench.target, threads) as target, Memleax(bench.memleax, target.pid):
-            pair, bare = bench.compare(target, threads)
+            pair, bare, median = bench.compare(target, threads)
         row(f"{threads} thread{'s' if threads > 1 else ''}", us(pair),
-            f"3 stops: {us(STOPS_PER_PAIR * bare)}", pair / (STOPS_PER_PAIR * bare), 1.3)
+            f"3 stops: {us(STOPS_PER_PAIR * bare)} (median {median:.2f})",
+            pair / (STOPS_PER_PAIR * bare), 1.3)
 
 
 def cost_of_live_blocks(bench, full):
@@ -78,7 +82,7 @@ def cost_of_live_blocks(bench, full):
         for count in counts:
             target.hold(count, timeout=1800)
             memory = memleax.resident_bytes()
-            pair, bare = bench.compare(target, 1)
+            pair, bare, _ = bench.compare(target, 1)
             cost = pair / bare  # so that a change of the machine's speed meanwhile does not count
             if first_cost is None:
                 first_cost, first_memory = cost, memory
@@ -111,7 +115,7 @@ def beside_others(bench):
     with Target(bench.target) as target:
         alone = min(target.ns_per_pair(200_000) for _ in range(3))
         with Memleax(bench.memleax, target.pid):
-            ours, _ = bench.compare(target, 1, rounds=3)
+            ours, _, _ = bench.compare(target, 1, rounds=3)
         left = min(target.ns_per_pair(200_000) for _ in range(3))
     row("nobody watches", us(alone), "", alone / ours)
     row("memleax", us(ours), "", 1.0)

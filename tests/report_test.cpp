@@ -130,15 +130,15 @@ CallStack[7]: may-leak=1 (5 bytes)
     alloc=9 (90 bytes), free=8 (85 bytes)
     freed memory live time: min=0.5 max=11 average=2.25
     un-freed memory live time: max=12.5
-        (no further frames: no unwind information)
+    (no further frames: no unwind information)
 
 CallStack[3]: may-leak=20 (2020 bytes)
     expired=20 (2020 bytes), free_expired=0 (0 bytes)
     alloc=20 (2020 bytes), free=0 (0 bytes)
     freed memory live time: min=0 max=0 average=0
     un-freed memory live time: max=20
-        0x00007fd322bd8220  libc.so.6  malloc()+0
-        0x000000000040084e  test  foo()+14  foo.c:12
+    0x00007fd322bd8220  libc.so.6  malloc()+0
+    0x000000000040084e  test  foo()+14  foo.c:12
 
 == 2 call stacks may leak: 2025 bytes in 21 blocks older than 10 s; live in all: 22 (2125 bytes).
 )");

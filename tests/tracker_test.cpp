@@ -216,6 +216,10 @@ TEST_F(TrackerTest, ExecEndsEveryBlockAndNoneLeaks) {
     EXPECT_EQ(tracker.blocks().size(), 0U);
     EXPECT_EQ(tracker.account(a).may_leak(), BlockCount{});
     EXPECT_EQ(tracker.account(b).live(), BlockCount{});
+    // The new program's address, of a block whose allocation we do not see: no double free.
+    EXPECT_FALSE(tracker.wants_free_stack(RemoteAddr(0x20)));
+    free(0x20, 25);
+    EXPECT_EQ(tracker.events().double_free, 0U);
     alloc(0x10, 1, b, 30);
     EXPECT_EQ(tracker.account(b).live(), (BlockCount{1, 1}));
 }
@@ -329,6 +333,27 @@ TEST_F(TrackerRealloc, AnotherThreadMayGetTheOldAddressBeforeTheReturn) {
     free(0x10, 5);
     EXPECT_EQ(tracker.account(b).live(), BlockCount{});
     EXPECT_EQ(tracker.events().double_free, 0U);
+}
+
+TEST_F(TrackerRealloc, OfAnUnknownBlockIsNoDoubleFreeWhateverHappensMeanwhile) {
+    realloc_begin(1, 0x10, 1);
+    alloc(0x10, 1, a, 2, 2); // realloc has given the old block back already
+    free(0x10, 3);
+    realloc_end(1, 0x10, 0x20, 5, b, 4);
+    EXPECT_EQ(tracker.events().double_free, 0U);
+    EXPECT_EQ(tracker.events().unknown_free, 1U);
+}
+
+TEST_F(TrackerRealloc, AnAddressFreedByAnotherMeanwhileIsTheOthers) {
+    alloc(0x10, 1, a, 1);
+    realloc_begin(1, 0x10, 2);
+    alloc(0x10, 1, b, 3, 2);
+    free(0x10, 4);
+    realloc_end(1, 0x10, 0x20, 5, a, 5);
+    free(0x10, 6, a);
+    const auto told = tracker.take_notices();
+    ASSERT_EQ(told.size(), 1U);
+    EXPECT_EQ(told[0].stack, b);
 }
 
 TEST_F(TrackerRealloc, FailedAlthoughTheAddressIsAnothersNow) {

@@ -108,9 +108,12 @@ class Tracker final : public EventSink {
     void begin_block(const AllocationEvent& event);
     void end_block(BlockId id, MonotonicNs time);
     void free_block(const AllocationEvent& event);
-    void count_unknown(RemoteAddr address, StackId free_stack);
+    void count_unknown(RemoteAddr address, std::optional<StackId> allocated_at, StackId free_stack);
     void expire_block(BlockId id);
-    std::optional<BlockId> take_held(Tid tid);
+    void begin_realloc(const AllocationEvent& event);
+    void restore_realloc(Tid tid, MonotonicNs time);
+    /// True if the old block was one that we knew.
+    bool finish_realloc(const AllocationEvent& event);
     void put_back(BlockId id, MonotonicNs time);
     void notify(const Notice& notice);
 
@@ -119,7 +122,14 @@ class Tracker final : public EventSink {
     LiveBlocks blocks_;
     FreedBlocks freed_;
     std::vector<CallStackAccount> accounts_; ///< by StackId
-    absl::flat_hash_map<Tid, BlockId> held_; ///< old blocks of reallocs under way
+    /// Reallocs under way: the old block, which is held out of the table, or what is known of its
+    /// address. That is looked up when the call begins: before it returns, another thread may have
+    /// been given the address, and have freed it.
+    struct PendingRealloc {
+        std::optional<BlockId> block;
+        std::optional<StackId> freed; ///< it was freed before; allocated here
+    };
+    absl::flat_hash_map<Tid, PendingRealloc> pending_;
     EventCounts events_;
     std::uint64_t missed_frees_ = 0;
     std::vector<Notice> notices_;

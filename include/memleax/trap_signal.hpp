@@ -33,6 +33,9 @@ class TrapSignal {
             put_back(tid);
         }
     }
+    /// When the breakpoints are out: the disposition once more, as a hit in a thread that was not
+    /// known to block SIGTRAP has reset it, too.
+    void restore(Tid worker);
     void on_birth(Tid parent, Tid child);
     void on_thread_gone(Tid tid) { blocking_.erase(tid); }
 

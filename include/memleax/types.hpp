@@ -17,7 +17,8 @@ template <class Tag, class Rep> class Strong {
     constexpr Strong() = default;
     constexpr explicit Strong(Rep value) : value_(value) {}
     [[nodiscard]] constexpr Rep value() const { return value_; }
-    friend constexpr auto operator<=>(Strong, Strong) = default;
+    // clang-tidy 14 takes the default's comparison with 0 for a pointer's.
+    friend constexpr auto operator<=>(Strong, Strong) = default; // NOLINT(modernize-use-nullptr)
     template <class H> friend H AbslHashValue(H h, Strong s) {
         return H::combine(std::move(h), s.value_);
     }
@@ -98,7 +99,7 @@ class FrameAddress {
         return CodeAddr((bits_ & kPcMask) - (is_return_address() ? 1 : 0));
     }
     [[nodiscard]] constexpr bool is_return_address() const { return (bits_ & kReturnBit) != 0; }
-    friend constexpr auto operator<=>(FrameAddress, FrameAddress) = default;
+    friend constexpr auto operator<=>(FrameAddress, FrameAddress) = default; // NOLINT
     template <class H> friend H AbslHashValue(H h, FrameAddress f) {
         return H::combine(std::move(h), f.bits_);
     }

@@ -166,6 +166,7 @@ void Int3Engine::unmap_slots() {
     if (!worker) {
         return; // the process has ended
     }
+    trap_signal_.restore(*worker);
     const auto unmapped = breakpoints_.slots().unmap(*worker);
     if (!unmapped && !target_gone_) {
         log_warning("{}: pages of ours stay mapped, and do no harm", unmapped.error().message());

@@ -25,7 +25,7 @@ std::string call_stack_text(const CallStackReport& stack) {
                         seconds_text(freed.mean_s));
     text += fmt::format("    un-freed memory live time: max={}\n",
                         seconds_text(stack.oldest_live_s.value_or(0)));
-    return text + backtrace_text(stack.frames, stack.end, 8) + "\n";
+    return text + backtrace_text(stack.frames, stack.end, 4) + "\n";
 }
 
 const char* why(const std::string& end_reason) {

@@ -91,11 +91,9 @@ void Watcher::run() {
         // A bug of ours. The destructors have restored the target on the way here.
         result = Error(fmt::format("internal error: {}", broken.what()));
     }
-    {
+    if (!result) {
         const std::lock_guard lock(mutex_);
-        if (!result) {
-            error_ = std::move(result).error();
-        }
+        error_ = result.error();
     }
     done_.store(true);
     change_state(result ? State::ended : State::failed);

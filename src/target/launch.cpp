@@ -62,6 +62,7 @@ struct Pipe {
 Result<std::unique_ptr<Target>> Target::launch(const std::vector<std::string>& command,
                                                const Inherited& inherited) {
     std::vector<char*> argv;
+    argv.reserve(command.size() + 1);
     for (const std::string& word : command) {
         argv.push_back(const_cast<char*>(word.c_str()));
     }

@@ -23,7 +23,7 @@ namespace {
 constexpr std::uint64_t kRegionBytes =
     64 * 1024; // also the largest page size that Linux has (arm64)
 /// vm.mmap_min_addr is at most this on the distributions that we know.
-constexpr std::uint64_t kLowestAddress = 64 * 1024;
+constexpr std::uint64_t kLowestAddress = 64ULL * 1024;
 /// Operands of the moved instructions lie up to the size of a module away from them; keep that much
 /// of the reach in reserve.
 constexpr std::uint64_t kReach = arch::kSlotReach / 2;

@@ -74,6 +74,18 @@ void TrapSignal::put_back(Tid tid) {
     }
 }
 
+void TrapSignal::restore(Tid worker) {
+    const auto info = try_read_process_info(worker);
+    if (!disposition_ || !info ||
+        ((info->caught_signals | info->ignored_signals) & kTrapBit) != 0) {
+        return;
+    }
+    const auto put = exchange(worker, &*disposition_, nullptr);
+    if (!put) {
+        log_warning("SIGTRAP's handler could not be put back: {}", put.error().message());
+    }
+}
+
 Result<void> TrapSignal::exchange(Tid worker, const Disposition* set, Disposition* get) {
     arch::Registers regs{};
     if (!target_.get_registers(worker, &regs)) {

@@ -38,7 +38,7 @@ StackId Tracker::intern(std::span<const FrameAddress> frames, StackEnd end) {
 }
 
 bool Tracker::wants_free_stack(RemoteAddr address) {
-    return !blocks_.find(address) && freed_.find(address).has_value();
+    return freed_.find(address).has_value() && !blocks_.find(address); // the cheap one first
 }
 
 void Tracker::on_event(const AllocationEvent& event) {
@@ -54,46 +54,57 @@ void Tracker::on_event(const AllocationEvent& event) {
         ++events_.failed_alloc;
         break;
     case EventKind::realloc_begin:
-        if (const auto held = take_held(event.tid)) {
-            put_back(*held, event.time); // its end was not told
-        }
-        if (const auto old = blocks_.take(event.old_address)) {
-            held_.emplace(event.tid, *old);
-        }
+        begin_realloc(event);
         break;
     case EventKind::realloc_end:
         ++events_.realloc;
-        if (const auto old = take_held(event.tid)) {
-            end_block(*old, event.time);
-        } else {
-            count_unknown(event.old_address, event.stack);
-        }
+        finish_realloc(event);
         begin_block(event);
         break;
     case EventKind::realloc_free:
-        if (const auto old = take_held(event.tid)) {
-            ++events_.free;
-            end_block(*old, event.time);
-        } else {
-            count_unknown(event.old_address, event.stack);
-        }
+        events_.free += finish_realloc(event) ? 1 : 0;
         break;
     case EventKind::realloc_failed:
-        if (const auto old = take_held(event.tid)) {
-            put_back(*old, event.time);
-        }
+        restore_realloc(event.tid, event.time);
         break;
     }
 }
 
-std::optional<BlockId> Tracker::take_held(Tid tid) {
-    const auto it = held_.find(tid);
-    if (it == held_.end()) {
-        return std::nullopt;
+void Tracker::begin_realloc(const AllocationEvent& event) {
+    restore_realloc(event.tid, event.time); // the end of one before was not told
+    PendingRealloc pending;
+    pending.block = blocks_.take(event.old_address);
+    if (!pending.block) {
+        pending.freed = freed_.find(event.old_address);
     }
-    const BlockId id = it->second;
-    held_.erase(it);
-    return id;
+    pending_.emplace(event.tid, pending);
+}
+
+void Tracker::restore_realloc(Tid tid, MonotonicNs time) {
+    const auto it = pending_.find(tid);
+    if (it == pending_.end()) {
+        return;
+    }
+    const PendingRealloc pending = it->second;
+    pending_.erase(it);
+    if (pending.block) {
+        put_back(*pending.block, time);
+    }
+}
+
+bool Tracker::finish_realloc(const AllocationEvent& event) {
+    if (!pending_.contains(event.tid)) {
+        begin_realloc(event);
+    }
+    const auto it = pending_.find(event.tid);
+    const PendingRealloc pending = it->second;
+    pending_.erase(it);
+    if (pending.block) {
+        end_block(*pending.block, event.time);
+    } else {
+        count_unknown(event.old_address, pending.freed, event.stack);
+    }
+    return pending.block.has_value();
 }
 
 void Tracker::put_back(BlockId id, MonotonicNs time) {
@@ -118,15 +129,15 @@ void Tracker::begin_block(const AllocationEvent& event) {
 void Tracker::free_block(const AllocationEvent& event) {
     const auto id = blocks_.take(event.address);
     if (!id) {
-        count_unknown(event.address, event.stack);
+        count_unknown(event.address, freed_.find(event.address), event.stack);
         return;
     }
     ++events_.free;
     end_block(*id, event.time);
 }
 
-void Tracker::count_unknown(RemoteAddr address, StackId free_stack) {
-    const auto allocated_at = freed_.find(address);
+void Tracker::count_unknown(RemoteAddr address, std::optional<StackId> allocated_at,
+                            StackId free_stack) {
     if (!allocated_at) {
         ++events_.unknown_free;
         return;
@@ -141,7 +152,10 @@ void Tracker::count_unknown(RemoteAddr address, StackId free_stack) {
 void Tracker::end_block(BlockId id, MonotonicNs time) {
     const Block block = blocks_[id];
     blocks_.release(id);
-    freed_.remember(block.address, block.stack);
+    // Between a realloc's begin and end the address may have become another block's.
+    if (!blocks_.find(block.address) && !freed_.find(block.address)) {
+        freed_.remember(block.address, block.stack);
+    }
     CallStackAccount& account = account_of(block.stack);
     const std::int64_t age = std::max<std::int64_t>(time.value() - block.time.value(), 0);
     account.lifetime_min = account.free.blocks == 0 ? age : std::min(account.lifetime_min, age);
@@ -231,8 +245,10 @@ std::vector<Notice> Tracker::take_notices() {
 }
 
 void Tracker::on_memory_gone(MonotonicNs time) {
-    for (const auto& [tid, id] : std::exchange(held_, {})) {
-        end_block(id, time);
+    for (const auto& [tid, pending] : std::exchange(pending_, {})) {
+        if (pending.block) {
+            end_block(*pending.block, time);
+        }
     }
     std::vector<RemoteAddr> addresses;
     blocks_.for_each([&](const Block& block) { addresses.push_back(block.address); });
@@ -241,6 +257,7 @@ void Tracker::on_memory_gone(MonotonicNs time) {
             end_block(*id, time);
         }
     }
+    freed_ = FreedBlocks(); // the new program's addresses are others, whatever their numbers
 }
 
 } // namespace memleax

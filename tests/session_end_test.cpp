@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Every way in which a session ends: the target goes on as it was, and the status is 0.
+#include <csignal>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "process_support.hpp"
+#include "snapshot_support.hpp"
+
+namespace memleax::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string end_reason(const Memleax::Result& result) {
+    return result.json().at("session").at("end_reason").get<std::string>();
+}
+
+class SignalEnds : public ::testing::TestWithParam<int> {};
+
+TEST_P(SignalEnds, TheSession) {
+    Fixture fixture("threads16");
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    Memleax memleax({"-F", "json", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    memleax.process().signal(GetParam());
+    const auto result = memleax.finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(end_reason(result), "user");
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::idle), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, SignalEnds, ::testing::Values(SIGINT, SIGTERM, SIGHUP, SIGQUIT));
+
+TEST(SessionEnd, ByTime) {
+    Fixture fixture("threads16");
+    Memleax memleax({"-F", "json", "-t", "0.2", std::to_string(fixture.pid())});
+    const auto result = memleax.finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(end_reason(result), "time");
+    EXPECT_GE(result.json().at("session").at("duration_s").get<double>(), 0.2);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(SessionEnd, ByTheTargetsExit) {
+    Fixture fixture("threads16");
+    Memleax memleax({"-F", "json", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    EXPECT_EQ(fixture.quit(), 0);
+    const auto result = memleax.finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(end_reason(result), "target-exit");
+}
+
+TEST(SessionEnd, ByTheTargetsDeath) {
+    Fixture fixture("threads16");
+    Memleax memleax({"-F", "json", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    fixture.process().signal(SIGKILL);
+    const auto result = memleax.finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(end_reason(result), "target-exit");
+}
+
+// The fixture leaks 100s of blocks at few stacks; all of them expire.
+TEST(SessionEnd, ByTheLimitOfBlocks) {
+    Fixture fixture("threads16");
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    Memleax memleax({"-F", "json", "-e", "0.01", "-m", "5", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    fixture.go();
+    const auto result = memleax.finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(end_reason(result), "limit");
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(SessionEnd, ByTheLimitOfCallStacks) {
+    Fixture fixture("threads16");
+    Memleax memleax({"-F", "json", "-e", "0.01", "-c", "1", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    fixture.go();
+    const auto result = memleax.finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(end_reason(result), "limit");
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(SessionEnd, ErrorExitcodeTellsOfLeaks) {
+    for (const bool leaks : {true, false}) {
+        Fixture fixture("threads16");
+        Memleax memleax({"-q", "-e", "0.01", "-m", "5", "--error-exitcode", "42",
+                         std::to_string(fixture.pid())});
+        memleax.wait_until_watching();
+        if (leaks) {
+            fixture.go();
+        } else {
+            memleax.interrupt();
+        }
+        const auto result = memleax.finish();
+        EXPECT_EQ(WEXITSTATUS(result.status), leaks ? 42 : 0) << result.errors;
+        EXPECT_EQ(fixture.quit(), 0);
+    }
+}
+
+// Ctrl-Z must not stop memleax: the target would stand at its next breakpoint for ever.
+TEST(SessionEnd, IsNotBroughtAboutByCtrlZ) {
+    Fixture fixture("threads16");
+    Memleax memleax({"-F", "json", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    memleax.process().signal(SIGTSTP);
+    EXPECT_TRUE(memleax.process().find_error_line("not stopped"));
+    fixture.go(); // the target is served on
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// memleax PID | head: nobody reads any more. The target is left properly.
+TEST(SessionEnd, WhenTheReaderIsGone) {
+    Fixture fixture("threads16");
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    ChildProcess pipe({"/bin/sh", "-c",
+                       std::string("{ \"$0\" -e 0.01 \"$1\"; echo status $? >&2; } | head -n 1"),
+                       MEMLEAX_PROGRAM, std::to_string(fixture.pid())});
+    ASSERT_TRUE(pipe.find_error_line("watching"));
+    fixture.go();
+    ASSERT_TRUE(pipe.read_line()); // the one that head lets through
+    ASSERT_TRUE(pipe.find_error_line("cannot write the report"));
+    const auto status = pipe.find_error_line("status");
+    EXPECT_THAT(status.value_or(""), HasSubstr("status 1"));
+    pipe.wait_for_end();
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// The live lines of the original memleax, as they come.
+TEST(LiveLines, AppearWhileWatching) {
+    Fixture fixture("expiring");
+    Memleax memleax({"-e", "0.05", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    const auto line = [&] { return memleax.process().read_line().value_or("(end)"); };
+    fixture.ask("leak");
+    EXPECT_EQ(line(), "CallStack[1]: memory expires with 101 bytes, backtrace:");
+    EXPECT_THAT(line(), HasSubstr("  libc.so.6  malloc()+0"));
+    EXPECT_THAT(line(), HasSubstr("  expiring  slow_leak()+"));
+    std::string next = line();
+    while (next.starts_with("    0x")) { // main and its callers
+        next = line();
+        if (next.find("  _start()") != std::string::npos) {
+            break;
+        }
+    }
+    fixture.ask("leak");
+    EXPECT_EQ(line(), "CallStack[1]: memory expires with 101 bytes, 2 times again");
+    fixture.ask("hold");
+    EXPECT_EQ(line(), "CallStack[2]: memory expires with 202 bytes, backtrace:");
+    next = line();
+    while (next.find("  _start()") == std::string::npos && next.starts_with("    0x")) {
+        next = line();
+    }
+    fixture.ask("release");
+    EXPECT_THAT(line(), ::testing::MatchesRegex(
+                            "CallStack.2.: expired-memory frees after [0-9.]+ seconds"));
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_THAT(result.output, HasSubstr("CallStack[1]: may-leak=2 (202 bytes)\n"
+                                         "    expired=2 (202 bytes), free_expired=0 (0 bytes)\n"
+                                         "    alloc=2 (202 bytes), free=0 (0 bytes)\n"));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+} // namespace
+} // namespace memleax::testing
