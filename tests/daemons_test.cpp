@@ -17,7 +17,6 @@ namespace memleax::testing {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 /// A folder that is removed with what is in it.
 class Folder {
@@ -183,7 +182,8 @@ for line in sys.stdin:
         const auto result = memleax.interrupt_and_finish();
         EXPECT_EQ(result.status, 0) << result.errors;
         std::int64_t leaked = 0;
-        for (const auto& stack : result.json().at("callstacks")) {
+        const nlohmann::json report = result.json();
+        for (const auto& stack : report.at("callstacks")) {
             // The interpreter's loop has several call stacks, as it specializes itself; each has
             // nothing but blocks of this size.
             const auto blocks = stack.at("live_blocks").get<std::int64_t>();

@@ -20,8 +20,8 @@ namespace memleax {
 
 namespace {
 
-constexpr std::uint64_t kRegionBytes =
-    64 * 1024; // also the largest page size that Linux has (arm64)
+/// Also the largest page size that Linux has (arm64).
+constexpr std::uint64_t kRegionBytes = 64ULL * 1024;
 /// vm.mmap_min_addr is at most this on the distributions that we know.
 constexpr std::uint64_t kLowestAddress = 64ULL * 1024;
 /// Operands of the moved instructions lie up to the size of a module away from them; keep that much
