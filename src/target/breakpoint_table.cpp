@@ -39,8 +39,11 @@ Result<Breakpoint*> BreakpointTable::insert(CodeAddr address, Tid worker) {
     std::copy_n(bytes.begin(), breakpoint->original_bytes.size(),
                 breakpoint->original_bytes.begin());
     if (breakpoint->original_bytes == arch::kBreakpointBytes) {
-        // A debugger's, or the program's own assertion: a hit could not be told from ours.
-        return Error(fmt::format("there is a breakpoint at {:#x} already", address.value()));
+        // A debugger's, a uprobe's (all processes see those of a system-wide bpftrace), or the
+        // program's own assertion: a hit could not be told from ours.
+        return Error(fmt::format("there is a breakpoint at {:#x} already", address.value()))
+            .with_advice(
+                "end the debugger or the uprobe (bpftrace, perf, bcc) that has put it there");
     }
 
     auto slot = slots_.allocate(address, worker);
