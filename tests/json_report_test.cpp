@@ -18,9 +18,11 @@ using testing::Not;
 TEST(JsonReport, Whole) {
     Report report = sample_report();
     report.callstacks.erase(report.callstacks.begin()); // two show all forms
-    report.callstacks[1].frames[0].inlined = true;
-    report.callstacks[1].frames[0].offset.reset();
-    EXPECT_EQ(json_report(report), R"({
+    change_frame(report.callstacks[1].frames, 0, [](SourceFrame& frame) {
+        frame.inlined = true;
+        frame.offset.reset();
+    });
+    EXPECT_EQ(text_of(write_json, report), R"({
   "memleax": {
     "version": "2.0.0"
   },
@@ -108,13 +110,13 @@ TEST(JsonReport, Whole) {
 }
 
 TEST(JsonReport, Empty) {
-    const json parsed = json::parse(json_report(Report{}));
+    const json parsed = json::parse(text_of(write_json, Report{}));
     EXPECT_EQ(parsed.at("callstacks"), json::array());
     EXPECT_EQ(parsed.at("totals").at("live_bytes"), 0);
 }
 
 TEST(JsonReport, CallStacksWithLiveBlocksOnlyAreIn) {
-    EXPECT_EQ(json::parse(json_report(sample_report())).at("callstacks").size(), 3U);
+    EXPECT_EQ(json::parse(text_of(write_json, sample_report())).at("callstacks").size(), 3U);
 }
 
 TEST(JsonReport, NumbersAreExact) {
@@ -122,8 +124,9 @@ TEST(JsonReport, NumbersAreExact) {
     Report report = sample_report();
     report.callstacks[2].alloc = {kMax, kMax - 1};
     report.session.events.unknown_free = kMax;
-    report.callstacks[2].frames[1].pc = CodeAddr(kMax);
-    const std::string text = json_report(report);
+    change_frame(report.callstacks[2].frames, 1,
+                 [](SourceFrame& frame) { frame.pc = CodeAddr(kMax); });
+    const std::string text = text_of(write_json, report);
     EXPECT_THAT(text, HasSubstr("\"alloc_blocks\": 18446744073709551615,"));
     EXPECT_THAT(text, HasSubstr("\"alloc_bytes\": 18446744073709551614,"));
     EXPECT_THAT(text, HasSubstr("\"unknown_free\": 18446744073709551615,"));
@@ -133,23 +136,25 @@ TEST(JsonReport, NumbersAreExact) {
 
 TEST(JsonReport, FrameWithoutNames) {
     Report report = sample_report();
-    report.callstacks[2].frames.assign(1, {});
-    EXPECT_EQ(json::parse(json_report(report)).at("callstacks")[2].at("frames"),
+    report.callstacks[2].frames = {SourceFrame{}};
+    EXPECT_EQ(json::parse(text_of(write_json, report)).at("callstacks")[2].at("frames"),
               json::parse(R"([{"pc": "0x0"}])"));
 }
 
 TEST(JsonReport, LineOnlyIfKnown) {
     Report report = sample_report();
-    report.callstacks[2].frames[1].line = 0;
-    EXPECT_THAT(json_report(report), HasSubstr("\"file\": \"foo.c\"\n"));
+    change_frame(report.callstacks[2].frames, 1, [](SourceFrame& frame) { frame.line = 0; });
+    EXPECT_THAT(text_of(write_json, report), HasSubstr("\"file\": \"foo.c\"\n"));
 }
 
 TEST(JsonReport, NamesNeedNotBeUtf8) {
     Report report = sample_report();
     report.target.exe = "/tmp/\xff\"\n\x1b";
-    report.callstacks[2].frames[1].function = "f\xc3"; // a cut sequence
-    report.callstacks[2].frames[1].module = "\xc3\xa4";
-    const std::string text = json_report(report);
+    change_frame(report.callstacks[2].frames, 1, [](SourceFrame& frame) {
+        frame.function = "f\xc3"; // a cut sequence
+        frame.module = "\xc3\xa4";
+    });
+    const std::string text = text_of(write_json, report);
     EXPECT_THAT(text, Not(HasSubstr("\xff")));
     const json parsed = json::parse(text);
     EXPECT_EQ(parsed.at("target").at("exe"), "/tmp/\xef\xbf\xbd\"\n\x1b");

@@ -42,7 +42,7 @@ TEST(OptionsTest, Defaults) {
     EXPECT_EQ(options.call_stack_max, 1000U);
     EXPECT_EQ(options.debug_info, "");
     EXPECT_EQ(options.output, "");
-    EXPECT_EQ(options.format, Options::Format::text);
+    EXPECT_EQ(options.format->name, "text");
     EXPECT_FALSE(options.quiet);
     EXPECT_EQ(options.error_exitcode, 0);
     EXPECT_EQ(options.log_level, LogLevel::info);
@@ -59,7 +59,7 @@ TEST(OptionsTest, ShortNames) {
     EXPECT_EQ(options.call_stack_max, 7U);
     EXPECT_EQ(options.debug_info, "a.debug");
     EXPECT_EQ(options.output, "out");
-    EXPECT_EQ(options.format, Options::Format::json);
+    EXPECT_EQ(options.format->name, "json");
     EXPECT_TRUE(options.quiet);
 }
 
@@ -77,7 +77,7 @@ TEST(OptionsTest, LongNames) {
     EXPECT_EQ(options.call_stack_max, 0U);
     EXPECT_EQ(options.debug_info, "x y");
     EXPECT_EQ(options.output, "-");
-    EXPECT_EQ(options.format, Options::Format::text);
+    EXPECT_EQ(options.format->name, "text");
     EXPECT_TRUE(options.quiet);
     EXPECT_EQ(options.error_exitcode, 255);
     EXPECT_EQ(options.log_level, LogLevel::debug);

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "memleax/report.hpp"
+#include "memleax/report_writer.hpp"
 
 namespace memleax {
 
@@ -16,9 +16,26 @@ inline SourceFrame frame(std::uint64_t pc, std::string module = "", std::string 
 }
 
 /// The two frames of the man page.
-inline std::vector<SourceFrame> small_stack() {
+inline Backtrace small_stack() {
     return {frame(0x00007fd322bd8220, "libc.so.6", "malloc", 0),
             frame(0x40084e, "test", "foo", 14, "foo.c", 12)};
+}
+
+/// The whole text that a writer makes of a report.
+inline std::string text_of(ReportWriter write, const Report& report) {
+    StringSink sink;
+    write(report, sink);
+    return sink.text;
+}
+
+/// Changes one frame of a backtrace, each of whose frames is a machine frame.
+template <class Change> void change_frame(Backtrace& backtrace, std::size_t index, Change change) {
+    auto frames = std::vector<ResolvedFrame>(backtrace.machine_frames().begin(),
+                                             backtrace.machine_frames().end());
+    SourceFrame changed = frames.at(index)->at(0);
+    change(changed);
+    frames[index] = std::make_shared<const std::vector<SourceFrame>>(1, changed);
+    backtrace = Backtrace(std::move(frames));
 }
 
 /// Three call stacks: live only, leaking a little without a backtrace, leaking.

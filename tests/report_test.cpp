@@ -17,21 +17,20 @@ TEST(BacktraceText, FramesWithAllThatIsKnown) {
 }
 
 TEST(BacktraceText, InlinedFrames) {
-    const std::vector<SourceFrame> frames{
-        frame(0x401136, "app", "grow", {}, "b.cpp", 7, true),
-        frame(0x401136, "app", "ns::Box<int>::put(int)", 54, "b.cpp", 20)};
+    const Backtrace frames{frame(0x401136, "app", "grow", {}, "b.cpp", 7, true),
+                           frame(0x401136, "app", "ns::Box<int>::put(int)", 54, "b.cpp", 20)};
     EXPECT_EQ(backtrace_text(frames, StackEnd::outermost, 0),
               "0x0000000000401136  app  grow() [inlined]  b.cpp:7\n"
               "0x0000000000401136  app  ns::Box<int>::put(int)+54  b.cpp:20\n");
 }
 
 TEST(BacktraceText, WhatIsNotKnownIsLeftOut) {
-    const std::vector<SourceFrame> frames{frame(1),
-                                          frame(2, "app"),
-                                          frame(3, "app", "f"),
-                                          frame(4, "app", "", {}, "a.S", 3),
-                                          frame(5, "app", "g", 1, "g.c"),
-                                          frame(~0ULL, "", "jit", ~0ULL)};
+    const Backtrace frames{frame(1),
+                           frame(2, "app"),
+                           frame(3, "app", "f"),
+                           frame(4, "app", "", {}, "a.S", 3),
+                           frame(5, "app", "g", 1, "g.c"),
+                           frame(~0ULL, "", "jit", ~0ULL)};
     EXPECT_EQ(backtrace_text(frames, StackEnd::outermost, 0),
               "0x0000000000000001  ?\n"
               "0x0000000000000002  app\n"
@@ -43,7 +42,7 @@ TEST(BacktraceText, WhatIsNotKnownIsLeftOut) {
 
 TEST(BacktraceText, ParenthesesForNamesWithoutParameters) {
     const auto line = [](const char* function) {
-        return backtrace_text({frame(0, "m", function)}, StackEnd::outermost, 0)
+        return backtrace_text(Backtrace{frame(0, "m", function)}, StackEnd::outermost, 0)
             .substr(sizeof "0x0000000000000000  m  " - 1);
     };
     EXPECT_EQ(line("main"), "main()\n");
@@ -83,7 +82,7 @@ TEST(LiveLines, TheOriginals) {
 }
 
 TEST(LiveLines, DoubleFree) {
-    const std::vector<SourceFrame> freeing{frame(0x10, "m", "f")};
+    const Backtrace freeing{frame(0x10, "m", "f")};
     EXPECT_EQ(double_free(RemoteAddr(0x55d0), freeing, small_stack()),
               "Warning: the block at 0x55d0 is freed a second time, here:\n"
               "    0x0000000000000010  m  f()\n"
@@ -120,7 +119,7 @@ TEST(SecondsText, DecimalsThatMatter) {
 }
 
 TEST(TextReport, Whole) {
-    EXPECT_EQ(text_report(sample_report()), R"(
+    EXPECT_EQ(text_of(write_text, sample_report()), R"(
 == Watched 4711 (/usr/bin/test) for 12.3 s; the time is up.
 == Seen: 1001 allocations, 1 free, 2 reallocations; 3 failed, 4 frees of unknown blocks, 1 double free.
 == Callstack statistics: (in ascending order)
@@ -153,7 +152,7 @@ TEST(TextReport, EmptyAndEndReasons) {
                                                            {"limit", "a limit is reached"}};
     for (const auto& [reason, words] : reasons) {
         report.session.end_reason = reason;
-        EXPECT_EQ(text_report(report),
+        EXPECT_EQ(text_of(write_text, report),
                   "\n== Watched 1 (/x?y) for 0 s; " + std::string(words) +
                       ".\n== Seen: 0 allocations, 0 frees, 0 reallocations; 0 failed, 0 frees of "
                       "unknown blocks, 0 double frees.\n== No expired memory blocks.\n");
@@ -163,8 +162,9 @@ TEST(TextReport, EmptyAndEndReasons) {
 TEST(TextReport, CallStacksWithoutALeakAreNotShown) {
     Report report = sample_report();
     report.callstacks.erase(report.callstacks.begin() + 1, report.callstacks.end());
-    EXPECT_NE(text_report(report).find("== No expired memory blocks.\n"), std::string::npos);
-    EXPECT_EQ(text_report(report).find("CallStack["), std::string::npos);
+    EXPECT_NE(text_of(write_text, report).find("== No expired memory blocks.\n"),
+              std::string::npos);
+    EXPECT_EQ(text_of(write_text, report).find("CallStack["), std::string::npos);
 }
 
 } // namespace

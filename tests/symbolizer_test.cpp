@@ -125,7 +125,7 @@ class Symbols : public testing::Test {
         give_modules(map, &symbolizer);
     }
     const std::vector<SourceFrame>& resolve(FrameAddress frame) {
-        return symbolizer.resolve(frame, map.generation());
+        return *symbolizer.resolve(frame, map.generation()); // the symbolizer keeps it
     }
 };
 
@@ -261,11 +261,11 @@ TEST_F(Symbols, OutliveTheirLibrary) {
     refresh();
     const Generation gone = map.generation();
     ASSERT_LT(loaded, gone);
-    EXPECT_EQ(symbolizer.resolve(frame, loaded).back().function, "zlibVersion");
-    EXPECT_EQ(symbolizer.resolve(frame, loaded).back().module, "libgoes.so");
-    EXPECT_EQ(symbolizer.resolve(frame, gone).back().module, "");
+    EXPECT_EQ(symbolizer.resolve(frame, loaded)->back().function, "zlibVersion");
+    EXPECT_EQ(symbolizer.resolve(frame, loaded)->back().module, "libgoes.so");
+    EXPECT_EQ(symbolizer.resolve(frame, gone)->back().module, "");
     // A stack from between the loading and our seeing it.
-    EXPECT_EQ(symbolizer.resolve(frame, before).back().function, "zlibVersion");
+    EXPECT_EQ(symbolizer.resolve(frame, before)->back().function, "zlibVersion");
 }
 
 /// Debug information in files of its own, made with objcopy of this very program.
@@ -297,7 +297,7 @@ class DebugFiles : public Symbols {
         module->image = *image;
         Symbolizer own(Symbolizer::Options{debug_file});
         own.set_modules({module}, module.get());
-        return own.resolve(on_stack(pc), map.generation());
+        return *own.resolve(on_stack(pc), map.generation());
     }
 };
 

@@ -12,14 +12,13 @@
 
 namespace memleax {
 
-std::string expired_first(std::uint64_t id, std::uint64_t size,
-                          const std::vector<SourceFrame>& frames, StackEnd end);
+std::string expired_first(std::uint64_t id, std::uint64_t size, const Backtrace& frames,
+                          StackEnd end);
 std::string expired_again(std::uint64_t id, std::uint64_t size, std::uint64_t times);
 std::string freed_after_expiry(std::uint64_t id, double seconds);
 std::string too_many_expired_free(std::uint64_t id);
 /// `freeing` may be empty, if the stack of the second free is not known.
-std::string double_free(RemoteAddr address, const std::vector<SourceFrame>& freeing,
-                        const std::vector<SourceFrame>& allocating);
+std::string double_free(RemoteAddr address, const Backtrace& freeing, const Backtrace& allocating);
 std::string block_limit_reached(std::uint64_t id, std::uint64_t blocks);
 std::string stack_limit_reached(std::uint64_t stacks);
 

@@ -9,12 +9,11 @@
 #include <vector>
 
 #include "memleax/log.hpp"
+#include "memleax/report_writer.hpp"
 
 namespace memleax {
 
 struct Options {
-    enum class Format { text, json };
-
     std::optional<int> pid;           ///< watch this process, or
     std::vector<std::string> command; ///< start this program and watch it
     double expire_s = 10;
@@ -23,8 +22,8 @@ struct Options {
     std::uint64_t memory_block_max = 1000; ///< 0: no limit
     std::uint64_t call_stack_max = 1000;   ///< 0: no limit
     std::string debug_info;
-    std::string output; ///< "": stdout
-    Format format = Format::text;
+    std::string output;                                   ///< "": stdout
+    const ReportFormat* format = report_formats().data(); ///< text
     bool quiet = false;
     int error_exitcode = 0;
     LogLevel log_level = LogLevel::info;

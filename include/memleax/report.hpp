@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// The report as a model, and its writers. All numbers are exact.
+/// The report as a model; report_writer.hpp has its forms. All numbers are exact.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,8 @@
 #include "memleax/allocation_event.hpp"
 #include "memleax/block_count.hpp"
 #include "memleax/source_frame.hpp"
+#include "memleax/types.hpp"
+#include "memleax/verdict.hpp"
 
 namespace memleax {
 
@@ -18,6 +20,14 @@ struct FreedLifetime {
     double min_s = 0;
     double mean_s = 0;
     double max_s = 0;
+};
+
+/// What a call stack allocated in one piece of the session, and what is left of it.
+struct IntervalReport {
+    double begin_s = 0; ///< since the watching began
+    double end_s = 0;
+    BlockCount alloc;
+    BlockCount live;
 };
 
 struct CallStackReport {
@@ -29,8 +39,10 @@ struct CallStackReport {
     BlockCount free_expired;                     ///< of those, freed afterwards
     std::optional<FreedLifetime> freed_lifetime; ///< absent: none was freed
     std::optional<double> oldest_live_s;         ///< absent: none is live
-    std::vector<SourceFrame> frames;             ///< innermost first
+    Backtrace frames;
     StackEnd end = StackEnd::outermost;
+    std::optional<Judgement> judgement;
+    std::vector<IntervalReport> intervals; ///< oldest first
 
     /// Expired and still there.
     [[nodiscard]] BlockCount may_leak() const { return expired - free_expired; }
@@ -59,6 +71,19 @@ struct Report {
         std::string end_reason; ///< time, user, target-exit or limit
         Events events;
     };
+    /// Of the target, at one moment.
+    struct MemorySample {
+        double time_s = 0;            ///< since the watching began
+        std::uint64_t live_bytes = 0; ///< of the blocks that we know
+        std::uint64_t rss_bytes = 0;  ///< resident set size; 0 if it could not be read
+    };
+    /// A file with code of the target.
+    struct Module {
+        std::string path;
+        std::string build_id;          ///< lower-case hex; "" if it has none
+        AddrRange range;               ///< its executable mappings, from the first to the last
+        std::uint64_t file_offset = 0; ///< of range.begin
+    };
     struct Totals {
         BlockCount live;
         BlockCount expired; ///< and still there
@@ -69,14 +94,11 @@ struct Report {
     Session session;
     Totals totals;
     std::vector<CallStackReport> callstacks; ///< with live or expired blocks; most leaked last
+    std::vector<MemorySample> memory;        ///< in order of time
+    std::vector<Module> modules;             ///< also those that are gone
 };
 
-/// For people: call stacks with expired blocks that are still there, most leaked bytes last.
-std::string text_report(const Report& report);
-/// For programs: one JSON document, with every call stack of the model.
-std::string json_report(const Report& report);
-
 /// A backtrace, a line for each frame, indented by `indent` blanks.
-std::string backtrace_text(const std::vector<SourceFrame>& frames, StackEnd end, unsigned indent);
+std::string backtrace_text(const Backtrace& frames, StackEnd end, unsigned indent);
 
 } // namespace memleax

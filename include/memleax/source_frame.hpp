@@ -3,9 +3,16 @@
 /// need no libdw.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <iterator>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "memleax/types.hpp"
 
@@ -20,6 +27,59 @@ struct SourceFrame {
     std::string file;                    ///< as the compiler recorded it; "" if unknown
     unsigned line = 0;                   ///< 0 if unknown
     bool inlined = false;                ///< this function was inlined into the next frame
+    friend bool operator==(const SourceFrame&, const SourceFrame&) = default;
+};
+
+/// What one machine frame resolves to: the calls inlined there, innermost first, and at last the
+/// function itself; never null, never empty. Shared, because 10^5 call stacks go through few
+/// different addresses.
+using ResolvedFrame = std::shared_ptr<const std::vector<SourceFrame>>;
+
+/// A backtrace as people read it: a range of SourceFrames, innermost first.
+class Backtrace {
+  public:
+    Backtrace() = default;
+    explicit Backtrace(std::vector<ResolvedFrame> frames) : frames_(std::move(frames)) {}
+    /// Frames up to one that is not inlined make up a machine frame.
+    Backtrace(std::initializer_list<SourceFrame> frames);
+
+    class Iterator {
+      public:
+        using iterator_category = std::forward_iterator_tag;
+        using value_type = SourceFrame;
+        using difference_type = std::ptrdiff_t;
+        using pointer = const SourceFrame*;
+        using reference = const SourceFrame&;
+        Iterator() = default;
+        explicit Iterator(const ResolvedFrame* frame) : frame_(frame) {}
+        reference operator*() const { return (**frame_)[index_]; }
+        pointer operator->() const { return &**this; }
+        Iterator& operator++() {
+            if (++index_ == (*frame_)->size()) {
+                ++frame_;
+                index_ = 0;
+            }
+            return *this;
+        }
+        Iterator operator++(int) {
+            Iterator before = *this;
+            ++*this;
+            return before;
+        }
+        friend bool operator==(const Iterator&, const Iterator&) = default;
+
+      private:
+        const ResolvedFrame* frame_ = nullptr;
+        std::size_t index_ = 0; ///< within *frame_
+    };
+    [[nodiscard]] Iterator begin() const { return Iterator(frames_.data()); }
+    [[nodiscard]] Iterator end() const { return Iterator(frames_.data() + frames_.size()); }
+    [[nodiscard]] bool empty() const { return frames_.empty(); }
+
+    [[nodiscard]] std::span<const ResolvedFrame> machine_frames() const { return frames_; }
+
+  private:
+    std::vector<ResolvedFrame> frames_;
 };
 
 } // namespace memleax

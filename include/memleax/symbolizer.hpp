@@ -40,7 +40,7 @@ class Symbolizer {
 
     /// At least one frame, at most a few dozen (inlined calls). `generation` is the module list's
     /// when the stack was recorded: names survive dlclose.
-    const std::vector<SourceFrame>& resolve(FrameAddress frame, Generation generation);
+    ResolvedFrame resolve(FrameAddress frame, Generation generation);
 
   private:
     struct Impl;

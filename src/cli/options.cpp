@@ -18,8 +18,17 @@ constexpr int kUsageError = 2;
 constexpr unsigned kMaxBacktrace = 256;
 constexpr int kMaxExitCode = 255;
 
-const Names<Options::Format> kFormats{{"text", Options::Format::text},
-                                      {"json", Options::Format::json}};
+/// Those that this build has.
+Names<const ReportFormat*> format_names() {
+    Names<const ReportFormat*> names;
+    for (const ReportFormat& format : report_formats()) {
+        if (format.write != nullptr) {
+            names.emplace(format.name, &format);
+        }
+    }
+    return names;
+}
+const Names<const ReportFormat*> kFormats = format_names();
 const Names<LogLevel> kLevels{{"error", LogLevel::error},
                               {"warning", LogLevel::warning},
                               {"info", LogLevel::info},

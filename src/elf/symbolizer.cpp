@@ -17,12 +17,11 @@ struct Symbolizer::Impl {
         bool program = false;
     };
     using Key = std::pair<FrameAddress, const Known*>; ///< null: in no module
-    using Frames = std::unique_ptr<std::vector<SourceFrame>>;
 
     Options options;
     std::vector<std::unique_ptr<Known>> modules; ///< only grows
     absl::flat_hash_map<const ElfImage*, std::unique_ptr<DebugImage>> images;
-    absl::flat_hash_map<Key, Frames> cache;
+    absl::flat_hash_map<Key, ResolvedFrame> cache;
 
     const Known* find(CodeAddr pc, Generation generation) const;
     DebugImage* debug_image(const Known& known);
@@ -131,13 +130,13 @@ void Symbolizer::set_modules(std::vector<std::shared_ptr<const Module>> modules,
     }
 }
 
-const std::vector<SourceFrame>& Symbolizer::resolve(FrameAddress frame, Generation generation) {
+ResolvedFrame Symbolizer::resolve(FrameAddress frame, Generation generation) {
     const Impl::Known* known = impl_->find(frame.lookup_pc(), generation);
-    Impl::Frames& cached = impl_->cache[Impl::Key(frame, known)];
+    ResolvedFrame& cached = impl_->cache[Impl::Key(frame, known)];
     if (cached == nullptr) {
-        cached = std::make_unique<std::vector<SourceFrame>>(impl_->look_up(frame, known));
+        cached = std::make_shared<const std::vector<SourceFrame>>(impl_->look_up(frame, known));
     }
-    return *cached;
+    return cached;
 }
 
 } // namespace memleax

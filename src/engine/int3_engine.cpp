@@ -27,22 +27,24 @@ Int3Engine::~Int3Engine() {
 
 Result<void> Int3Engine::arm() {
     armed_ = true;
-    auto worker = target_.borrow_thread();
-    if (!worker) {
-        return std::move(worker).error();
-    }
-    // What was loaded before is known already, when the owner has looked for an allocator.
+    // What was loaded before is known already, when the owner has looked for an allocator. All that
+    // can be found out about it is, before a thread stands still for us.
     std::vector<std::shared_ptr<const Module>> known;
     for (const auto& module : modules_.all()) {
         if (!module->unloaded) {
             known.push_back(module);
         }
     }
+    const Places places = find_places(known);
     sink_.on_generation(modules_.generation());
     observer_.on_modules(modules_);
+    auto worker = target_.borrow_thread();
+    if (!worker) {
+        return std::move(worker).error();
+    }
     auto patched = trap_signal_.remember(*worker);
     if (patched) {
-        patched = patch_modules(known, *worker);
+        patched = patch(places, *worker);
     }
     // Now that the module event is watched, what came in between.
     auto refreshed = patched ? refresh_modules(*worker) : std::move(patched);
@@ -85,30 +87,37 @@ Result<void> Int3Engine::refresh_modules(Tid worker) {
     calls_.modules_changed();
     sink_.on_generation(modules_.generation());
     observer_.on_modules(modules_);
-    return patch_modules(changes->added, worker);
+    return patch(find_places(changes->added), worker);
 }
 
-Result<void> Int3Engine::patch_modules(const std::vector<std::shared_ptr<const Module>>& added,
-                                       Tid worker) {
-    std::vector<AllocatorEntry> entries;
-    for (const auto& module : added) {
+Int3Engine::Places
+Int3Engine::find_places(const std::vector<std::shared_ptr<const Module>>& modules) {
+    Places places;
+    for (const auto& module : modules) {
         if (!module->image) {
             log_debug("{}: {}", module->name, module->problem);
         }
         const auto found = find_allocator_entries(*module, module.get() == modules_.main());
-        entries.insert(entries.end(), found.begin(), found.end());
+        places.entries.insert(places.entries.end(), found.begin(), found.end());
         if (const auto event = find_module_event(*module)) {
-            auto inserted = breakpoints_.insert(*event, worker);
-            if (!inserted) {
-                return std::move(inserted).error();
-            }
-            (*inserted)->is_module_event = true;
+            places.module_events.push_back(*event);
         }
     }
-    std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
-        return a.function->call < b.function->call;
-    });
-    for (const AllocatorEntry& entry : entries) {
+    std::stable_sort(
+        places.entries.begin(), places.entries.end(),
+        [](const auto& a, const auto& b) { return a.function->call < b.function->call; });
+    return places;
+}
+
+Result<void> Int3Engine::patch(const Places& places, Tid worker) {
+    for (const CodeAddr event : places.module_events) {
+        auto inserted = breakpoints_.insert(event, worker);
+        if (!inserted) {
+            return std::move(inserted).error();
+        }
+        (*inserted)->is_module_event = true;
+    }
+    for (const AllocatorEntry& entry : places.entries) {
         auto inserted = breakpoints_.insert(entry.address, worker);
         if (!inserted) {
             return std::move(inserted).error().while_doing(

@@ -52,7 +52,14 @@ class Int3Engine final : public Engine {
     void deliver(Tid tid, int signal);
     void move_out_of_slot(Tid tid);
 
-    Result<void> patch_modules(const std::vector<std::shared_ptr<const Module>>& added, Tid worker);
+    /// Where breakpoints belong in some modules. Found by a walk over their symbols, which takes
+    /// milliseconds in a large program.
+    struct Places {
+        std::vector<AllocatorEntry> entries; ///< in the order in which they go in
+        std::vector<CodeAddr> module_events;
+    };
+    [[nodiscard]] Places find_places(const std::vector<std::shared_ptr<const Module>>& modules);
+    Result<void> patch(const Places& places, Tid worker);
     Result<void> refresh_modules(Tid worker);
     void let_go_of_copy(Tid child);
     void announce_if_ready();

@@ -48,7 +48,7 @@ std::string frame_text(const SourceFrame& frame) {
 
 } // namespace
 
-std::string backtrace_text(const std::vector<SourceFrame>& frames, StackEnd end, unsigned indent) {
+std::string backtrace_text(const Backtrace& frames, StackEnd end, unsigned indent) {
     std::string text;
     const std::string margin(indent, ' ');
     for (const SourceFrame& frame : frames) {

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "memleax/report.hpp"
+#include "memleax/report_writer.hpp"
 
 namespace memleax {
 
@@ -55,6 +55,21 @@ Json call_stack_json(const CallStackReport& stack) {
     if (stack.oldest_live_s) {
         json["oldest_live_s"] = *stack.oldest_live_s;
     }
+    if (stack.judgement) {
+        json["verdict"] = describe(stack.judgement->verdict);
+        json["why"] = stack.judgement->why;
+        json["rate"] = {{"blocks_per_s", stack.judgement->blocks_per_s},
+                        {"bytes_per_s", stack.judgement->bytes_per_s}};
+    }
+    if (!stack.intervals.empty()) {
+        json["intervals"] = Json::array();
+        for (const IntervalReport& interval : stack.intervals) {
+            Json each{{"begin_s", interval.begin_s}, {"end_s", interval.end_s}};
+            put_count(each, "alloc", interval.alloc);
+            put_count(each, "live", interval.live);
+            json["intervals"].push_back(std::move(each));
+        }
+    }
     json["frames"] = Json::array();
     for (const SourceFrame& frame : stack.frames) {
         json["frames"].push_back(frame_json(frame));
@@ -65,37 +80,63 @@ Json call_stack_json(const CallStackReport& stack) {
     return json;
 }
 
+/// Indented as part of the document. File names and symbols come from untrusted files and need not
+/// be UTF-8.
+std::string text_of(const Json& json, unsigned indent) {
+    std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace);
+    const std::string margin(indent, ' ');
+    std::string result;
+    std::size_t begin = 0;
+    for (auto end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+        result.append(text, begin, end + 1 - begin).append(margin);
+        begin = end + 1;
+    }
+    return result.append(text, begin);
+}
+
+Json session_json(const Report::Session& session) {
+    return {{"engine", session.engine},
+            {"duration_s", session.duration_s},
+            {"expire_s", session.expire_s},
+            {"end_reason", session.end_reason},
+            {"events",
+             {{"alloc", session.events.alloc},
+              {"free", session.events.free},
+              {"realloc", session.events.realloc},
+              {"failed_alloc", session.events.failed_alloc},
+              {"unknown_free", session.events.unknown_free},
+              {"double_free", session.events.double_free}}}};
+}
+
+Json totals_json(const Report::Totals& totals) {
+    Json json;
+    put_count(json, "live", totals.live);
+    put_count(json, "expired", totals.expired);
+    return json;
+}
+
 } // namespace
 
-std::string json_report(const Report& report) {
-    Json json;
-    json["memleax"]["version"] = report.version;
-    json["target"] = {{"pid", report.target.pid},
+void write_json(const Report& report, ReportSink& sink) {
+    // Piece by piece: a document of 10^5 call stacks as one Json value takes gigabytes.
+    const auto member = [&sink](const char* name, const Json& value) {
+        sink.write(fmt::format("  \"{}\": {},\n", name, text_of(value, 2)));
+    };
+    sink.write("{\n");
+    member("memleax", {{"version", report.version}});
+    member("target", {{"pid", report.target.pid},
                       {"exe", report.target.exe},
                       {"arch", report.target.arch},
-                      {"threads", report.target.threads}};
-    const Report::Session& session = report.session;
-    json["session"] = {{"engine", session.engine},
-                       {"duration_s", session.duration_s},
-                       {"expire_s", session.expire_s},
-                       {"end_reason", session.end_reason},
-                       {"events",
-                        {{"alloc", session.events.alloc},
-                         {"free", session.events.free},
-                         {"realloc", session.events.realloc},
-                         {"failed_alloc", session.events.failed_alloc},
-                         {"unknown_free", session.events.unknown_free},
-                         {"double_free", session.events.double_free}}}};
-    Json totals;
-    put_count(totals, "live", report.totals.live);
-    put_count(totals, "expired", report.totals.expired);
-    json["totals"] = totals;
-    json["callstacks"] = Json::array();
+                      {"threads", report.target.threads}});
+    member("session", session_json(report.session));
+    member("totals", totals_json(report.totals));
+    sink.write("  \"callstacks\": [");
+    const char* separator = "\n    ";
     for (const CallStackReport& stack : report.callstacks) {
-        json["callstacks"].push_back(call_stack_json(stack));
+        sink.write(separator + text_of(call_stack_json(stack), 4));
+        separator = ",\n    ";
     }
-    // File names and symbols come from untrusted files and need not be UTF-8.
-    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    sink.write(report.callstacks.empty() ? "]\n}\n" : "\n  ]\n}\n");
 }
 
 } // namespace memleax

@@ -26,8 +26,8 @@ std::string seconds_text(double seconds) {
     return text;
 }
 
-std::string expired_first(std::uint64_t id, std::uint64_t size,
-                          const std::vector<SourceFrame>& frames, StackEnd end) {
+std::string expired_first(std::uint64_t id, std::uint64_t size, const Backtrace& frames,
+                          StackEnd end) {
     return fmt::format("CallStack[{}]: memory expires with {} bytes, backtrace:\n", id, size) +
            backtrace_text(frames, end, kIndent);
 }
@@ -49,8 +49,7 @@ std::string too_many_expired_free(std::uint64_t id) {
         id);
 }
 
-std::string double_free(RemoteAddr address, const std::vector<SourceFrame>& freeing,
-                        const std::vector<SourceFrame>& allocating) {
+std::string double_free(RemoteAddr address, const Backtrace& freeing, const Backtrace& allocating) {
     std::string text =
         fmt::format("Warning: the block at {:#x} is freed a second time", address.value());
     if (!freeing.empty()) {

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "memleax/live_lines.hpp"
-#include "memleax/report.hpp"
+#include "memleax/report_writer.hpp"
 #include "printable.hpp"
 
 namespace memleax {
@@ -61,26 +61,28 @@ std::string header(const Report& report) {
 
 } // namespace
 
-std::string text_report(const Report& report) {
-    std::string text = header(report);
-    std::string stacks;
+void write_text(const Report& report, ReportSink& sink) {
+    sink.write(header(report));
     std::size_t shown = 0;
     for (const CallStackReport& stack : report.callstacks) {
-        if (stack.may_leak().blocks > 0) {
-            stacks += call_stack_text(stack);
-            ++shown;
+        if (stack.may_leak().blocks == 0) {
+            continue;
         }
+        if (shown++ == 0) {
+            sink.write("== Callstack statistics: (in ascending order)\n\n");
+        }
+        sink.write(call_stack_text(stack));
     }
     if (shown == 0) {
-        return text + "== No expired memory blocks.\n";
+        sink.write("== No expired memory blocks.\n");
+        return;
     }
     // The sum comes last, next to the prompt.
     const BlockCount leaked = report.totals.expired;
-    return text + "== Callstack statistics: (in ascending order)\n\n" + stacks +
-           fmt::format("== {} may leak: {} in {} older than {} s; live in all: {}.\n",
-                       number_of(shown, "call stack"), number_of(leaked.bytes, "byte"),
-                       number_of(leaked.blocks, "block"), seconds_text(report.session.expire_s),
-                       count_text(report.totals.live));
+    sink.write(fmt::format("== {} may leak: {} in {} older than {} s; live in all: {}.\n",
+                           number_of(shown, "call stack"), number_of(leaked.bytes, "byte"),
+                           number_of(leaked.blocks, "block"), seconds_text(report.session.expire_s),
+                           count_text(report.totals.live)));
 }
 
 } // namespace memleax

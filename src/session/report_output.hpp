@@ -6,19 +6,20 @@
 #include <string_view>
 
 #include "memleax/error.hpp"
+#include "memleax/report_writer.hpp"
 
 namespace memleax {
 
-class ReportOutput {
+class ReportOutput final : public ReportSink {
   public:
     /// Opens the file at once, before the target is touched; "" is stdout.
     static Result<ReportOutput> open(const std::string& path);
     ReportOutput(ReportOutput&& other) noexcept;
     ReportOutput& operator=(ReportOutput&&) = delete;
-    ~ReportOutput();
+    ~ReportOutput() override;
 
     /// Appends, and flushes. After a failure nothing more is written.
-    void write(std::string_view text);
+    void write(std::string_view text) override;
     /// What the first failed write said.
     [[nodiscard]] int error() const { return error_; }
 

@@ -9,11 +9,11 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "memleax/analysis.hpp"
 #include "memleax/clock.hpp"
+#include "memleax/fill_report.hpp"
 #include "memleax/live_lines.hpp"
 #include "memleax/log.hpp"
-#include "memleax/report.hpp"
+#include "memleax/report_writer.hpp"
 #include "memleax/symbolizer.hpp"
 #include "memleax/watcher.hpp"
 #include "report_output.hpp"
@@ -37,7 +37,7 @@ class Session {
     Session(const Options& options, ReportOutput output, WatchRequest request)
         : options_(options), output_(std::move(output)),
           expire_ns_(static_cast<std::int64_t>(options.expire_s * kNsPerSecond)),
-          live_lines_(options.format == Options::Format::text && !options.quiet),
+          live_lines_(options.format->write == write_text && !options.quiet),
           tracker_({.expire_ns = expire_ns_,
                     .memory_block_max = options.memory_block_max,
                     .call_stack_max = options.call_stack_max,
@@ -55,7 +55,7 @@ class Session {
     void print_notices();
     void print(const Notice& notice);
     [[nodiscard]] int pause_ms(MonotonicNs now);
-    std::vector<SourceFrame> resolve(StackId id, StackEnd* end = nullptr);
+    Backtrace resolve(StackId id, StackEnd* end = nullptr);
     void end(const char* reason);
     int report();
 
@@ -192,10 +192,10 @@ void Session::print(const Notice& notice) {
         output_.write(too_many_expired_free(notice.id));
         break;
     case Notice::Kind::double_free:
-        output_.write(double_free(notice.address,
-                                  notice.free_stack == kNoStack ? std::vector<SourceFrame>{}
-                                                                : resolve(notice.free_stack),
-                                  resolve(notice.stack)));
+        output_.write(
+            double_free(notice.address,
+                        notice.free_stack == kNoStack ? Backtrace{} : resolve(notice.free_stack),
+                        resolve(notice.stack)));
         break;
     case Notice::Kind::block_limit:
         output_.write(block_limit_reached(notice.id, notice.count));
@@ -206,7 +206,7 @@ void Session::print(const Notice& notice) {
     }
 }
 
-std::vector<SourceFrame> Session::resolve(StackId id, StackEnd* end) {
+Backtrace Session::resolve(StackId id, StackEnd* end) {
     // Before the frames: what is loaded when a stack is recorded has been told by then.
     if (auto modules = watcher_.take_modules()) {
         symbolizer_.set_modules(std::move(modules->all), modules->main.get());
@@ -221,12 +221,12 @@ std::vector<SourceFrame> Session::resolve(StackId id, StackEnd* end) {
             *end = t.stacks().end(id);
         }
     });
-    std::vector<SourceFrame> result;
+    std::vector<ResolvedFrame> frames;
+    frames.reserve(addresses.size());
     for (const FrameAddress address : addresses) {
-        const auto& frames = symbolizer_.resolve(address, generation);
-        result.insert(result.end(), frames.begin(), frames.end());
+        frames.push_back(symbolizer_.resolve(address, generation));
     }
-    return result;
+    return Backtrace(std::move(frames));
 }
 
 int Session::report() {
@@ -250,8 +250,7 @@ int Session::report() {
     if (tracker.missed_frees() != 0) {
         log_debug("{} blocks were freed without our seeing it", tracker.missed_frees());
     }
-    output_.write(options_.format == Options::Format::json ? json_report(report)
-                                                           : text_report(report));
+    options_.format->write(report, output_);
     if (output_.error() != 0) {
         log_error("{}", Error("cannot write the report", output_.error()).message());
         return 1;

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <tuple>
 
-#include "memleax/analysis.hpp"
 #include "memleax/clock.hpp"
+#include "memleax/fill_report.hpp"
 
 namespace memleax {
 

@@ -12,7 +12,7 @@
 namespace memleax {
 
 /// Turns a stack into what people read. May be slow; is called once for each stack reported.
-using StackResolver = std::function<std::vector<SourceFrame>(StackId)>;
+using StackResolver = std::function<Backtrace(StackId)>;
 
 /// Fills `report` with counts and with every call stack that has live or expired blocks, most
 /// leaked bytes last. Ages are those at `now`. Stacks without a number get one.

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <algorithm>
+#include <array>
+
+#include "memleax/report_writer.hpp"
+
+namespace memleax {
+
+namespace {
+constexpr std::array kFormats{
+    ReportFormat{"text", "for people", write_text},
+    ReportFormat{"json", "for programs: all that is known", write_json},
+};
+} // namespace
+
+std::span<const ReportFormat> report_formats() {
+    return kFormats;
+}
+
+const ReportFormat* find_report_format(std::string_view name) {
+    const auto found = std::find_if(kFormats.begin(), kFormats.end(),
+                                    [name](const ReportFormat& f) { return f.name == name; });
+    return found == kFormats.end() ? nullptr : &*found;
+}
+
+} // namespace memleax
