@@ -60,7 +60,10 @@ struct Model {
         account.shortest = std::min(account.shortest, age);
         account.longest = std::max(account.longest, age);
         account.sum += age;
-        if (block.expired) {
+        if (block.expired || age >= kExpire) {
+            if (!block.expired) {
+                account.expired.add(block.size);
+            }
             account.free_expired.add(block.size);
         }
     }
@@ -83,8 +86,14 @@ class Program {
         }
     }
     void step();
+    /// Both let everything expire. The tracker may have let some do so before.
+    void expire() {
+        model.expire(now_);
+        ASSERT_FALSE(tracker.expire(MonotonicNs(now_), 1'000'000));
+    }
 
-    Tracker tracker{{.expire_ns = kExpire, .memory_block_max = 0, .call_stack_max = 0}};
+    Tracker tracker{
+        {.expire_ns = kExpire, .memory_block_max = 0, .call_stack_max = 0, .interval_ns = 500}};
     Model model;
 
   private:
@@ -170,8 +179,7 @@ void Program::step() {
         ++model.events.failed_alloc;
         send(EventKind::failed_alloc, tid, 0, 0, block);
     } else {
-        model.expire(now_);
-        ASSERT_FALSE(tracker.expire(MonotonicNs(now_), 1'000'000));
+        expire();
     }
 }
 
@@ -224,6 +232,16 @@ void compare(const Program& program) {
         ASSERT_EQ(account.free, expected.free);
         ASSERT_EQ(account.expired, expected.expired);
         ASSERT_EQ(account.free_expired, expected.free_expired);
+        BlockCount alloc;
+        BlockCount live;
+        for (const IntervalCount& interval : tracker.intervals().of(StackId(i), MonotonicNs(0))) {
+            alloc.blocks += interval.alloc.blocks;
+            alloc.bytes += interval.alloc.bytes;
+            live.blocks += interval.live.blocks;
+            live.bytes += interval.live.bytes;
+        }
+        ASSERT_EQ(alloc, account.alloc);
+        ASSERT_EQ(live, account.live());
         if (expected.free.blocks != 0) {
             ASSERT_EQ(account.lifetime_min, expected.shortest);
             ASSERT_EQ(account.lifetime_max, expected.longest);
@@ -253,6 +271,7 @@ TEST(TrackerRandom, AgreesWithTheModel) {
         for (int i = 1; i <= 100'000; ++i) {
             program.step();
             if (i % 1000 == 0) {
+                program.expire();
                 compare(program);
             }
             if (HasFatalFailure()) {

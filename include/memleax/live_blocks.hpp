@@ -63,13 +63,20 @@ class LiveBlocks {
     void mark_expired(BlockId id);
 
     /// Calls `each(const Block&)` for every block, also those that are taken, in no order.
-    template <class Each> void for_each(Each each) const {
-        for (std::uint32_t index = 0; index < used_; ++index) {
+    template <class Each> void for_each(Each each) const { for_each(0, used_, each); }
+    /// Likewise, for those with record numbers from `begin` to `end` - 1: to read the table piece
+    /// by piece, up to used(). A block keeps its number; one that begins meanwhile gets any.
+    template <class Each> void for_each(std::uint32_t begin, std::uint32_t end, Each each) const {
+        for (std::uint32_t index = begin; index < end && index < used_; ++index) {
             if (record(index).alive) {
                 each((*this)[BlockId(index)]);
             }
         }
     }
+    /// How many record numbers there are; does not shrink but by clear().
+    [[nodiscard]] std::uint32_t used() const { return used_; }
+    /// All blocks are gone, those that are taken too.
+    void clear();
 
     [[nodiscard]] std::size_t size() const { return size_; }
     /// Sum of the blocks' sizes.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include <absl/container/flat_hash_map.h>
@@ -12,6 +13,7 @@
 #include "memleax/allocation_event.hpp"
 #include "memleax/block_count.hpp"
 #include "memleax/freed_blocks.hpp"
+#include "memleax/intervals.hpp"
 #include "memleax/live_blocks.hpp"
 #include "memleax/stack_table.hpp"
 #include "memleax/types.hpp"
@@ -25,13 +27,15 @@ struct CallStackAccount {
     BlockCount free;         ///< of those, ended
     BlockCount expired;      ///< of those, lived longer than the expire threshold
     BlockCount free_expired; ///< of those, ended after that
+    BlockCount lost;         ///< began here, and nobody knows whether they ended
+    BlockCount lost_expired; ///< of those, expired
     std::int64_t lifetime_min = 0; ///< ns, of the ended ones
     std::int64_t lifetime_max = 0;
     double lifetime_sum = 0;
 
-    [[nodiscard]] BlockCount live() const { return alloc - free; }
+    [[nodiscard]] BlockCount live() const { return alloc - free - lost; }
     /// Expired and still there.
-    [[nodiscard]] BlockCount may_leak() const { return expired - free_expired; }
+    [[nodiscard]] BlockCount may_leak() const { return expired - free_expired - lost_expired; }
 };
 
 /// Calls, by what they did.
@@ -70,9 +74,10 @@ class Tracker final : public EventSink {
   public:
     struct Options {
         std::int64_t expire_ns = 10'000'000'000;
-        std::uint64_t memory_block_max = 1000; ///< expired blocks at one stack; 0: no limit
-        std::uint64_t call_stack_max = 1000;   ///< stacks with expired blocks; 0: no limit
-        bool notices = true;                   ///< false: only the limits are noticed
+        std::uint64_t memory_block_max = 1000;   ///< expired blocks at one stack; 0: no limit
+        std::uint64_t call_stack_max = 1000;     ///< stacks with expired blocks; 0: no limit
+        bool notices = true;                     ///< false: only the limits are noticed
+        std::int64_t interval_ns = kNsPerSecond; ///< length of the youngest interval
     };
     explicit Tracker(const Options& options);
 
@@ -85,13 +90,18 @@ class Tracker final : public EventSink {
     void on_generation(std::uint32_t generation) override { stacks_.set_generation(generation); }
 
     /// Moves blocks that are old enough at `now` to the expired ones, `budget` at most, and returns
-    /// whether there may be more. Costs only what expires.
+    /// whether there may be more. Costs only what expires. A block that is freed at that age has
+    /// expired, whether or not this has come by. Begins a new interval when it is time.
     bool expire(MonotonicNs now, std::size_t budget);
     /// When the next block will expire if it is not freed before.
     [[nodiscard]] std::optional<MonotonicNs> next_expiry() const;
     /// What has come up since the last call. Not more than some thousands are kept; of "expired"
     /// notices beyond that only the last of each stack's is not told.
     std::vector<Notice> take_notices();
+    /// Sets all live blocks aside, as lost: frees were missed. To be called at the end of a time
+    /// without breakpoints, before they are put in again. If intervals are being recorded, they
+    /// start anew. One pass over all blocks.
+    void forget_live(MonotonicNs now);
 
     [[nodiscard]] StackTable& stacks() { return stacks_; }
     [[nodiscard]] const StackTable& stacks() const { return stacks_; }
@@ -100,6 +110,11 @@ class Tracker final : public EventSink {
     /// Allocations at an address that was still live: their block's free was not seen.
     [[nodiscard]] std::uint64_t missed_frees() const { return missed_frees_; }
     [[nodiscard]] const CallStackAccount& account(StackId id) const;
+    /// Those of the stacks numbered `begin` to `end` - 1; fewer where they have none yet.
+    [[nodiscard]] std::span<const CallStackAccount> accounts(std::uint32_t begin,
+                                                             std::uint32_t end) const;
+    [[nodiscard]] Intervals& intervals() { return intervals_; }
+    [[nodiscard]] const Intervals& intervals() const { return intervals_; }
     /// Gives the stack its number, if it has none.
     std::uint32_t number(StackId id);
 
@@ -107,6 +122,8 @@ class Tracker final : public EventSink {
     CallStackAccount& account_of(StackId id);
     void begin_block(const AllocationEvent& event);
     void end_block(BlockId id, MonotonicNs time);
+    /// Lets the block, whose time has come, expire, and those that should have before.
+    void expire_up_to(BlockId id);
     void free_block(const AllocationEvent& event);
     void count_unknown(RemoteAddr address, std::optional<StackId> allocated_at, StackId free_stack);
     void expire_block(BlockId id);
@@ -120,6 +137,7 @@ class Tracker final : public EventSink {
     Options options_;
     StackTable stacks_;
     LiveBlocks blocks_;
+    Intervals intervals_;
     FreedBlocks freed_;
     std::vector<CallStackAccount> accounts_; ///< by StackId
     /// Reallocs under way: the old block, which is held out of the table, or what is known of its

@@ -118,6 +118,17 @@ void LiveBlocks::mark_expired(BlockId id) {
     r.expired = 1;
 }
 
+void LiveBlocks::clear() {
+    for (Index& index : shards_) {
+        index.clear();
+    }
+    chunks_.clear();
+    used_ = 0;
+    free_record_ = oldest_ = youngest_ = kNone;
+    size_ = 0;
+    bytes_ = 0;
+}
+
 LiveBlocks::Record& LiveBlocks::checked(BlockId id) const {
     MEMLEAX_ASSERT(id.value() < used_);
     Record& r = record(id.value());

@@ -2,6 +2,7 @@
 #include "memleax/tracker.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "memleax/error.hpp"
 
@@ -15,10 +16,12 @@ constexpr std::uint64_t kShownExpiredFrees = 3;
 /// Notices that wait to be printed. A stack that lets blocks expire faster than they can be printed
 /// is known by its first ones.
 constexpr std::size_t kMaxNotices = 10'000;
+/// Blocks that one event lets expire, besides its own.
+constexpr std::size_t kExpiredByAnEvent = 64;
 
 } // namespace
 
-Tracker::Tracker(const Options& options) : options_(options) {}
+Tracker::Tracker(const Options& options) : options_(options), intervals_(options.interval_ns) {}
 
 CallStackAccount& Tracker::account_of(StackId id) {
     if (id.value() >= accounts_.size()) {
@@ -31,6 +34,12 @@ CallStackAccount& Tracker::account_of(StackId id) {
 const CallStackAccount& Tracker::account(StackId id) const {
     static const CallStackAccount none;
     return id.value() < accounts_.size() ? accounts_[id.value()] : none;
+}
+
+std::span<const CallStackAccount> Tracker::accounts(std::uint32_t begin, std::uint32_t end) const {
+    const std::size_t last = std::min<std::size_t>(end, accounts_.size());
+    const std::size_t first = std::min<std::size_t>(begin, last);
+    return std::span(accounts_).subspan(first, last - first);
 }
 
 StackId Tracker::intern(std::span<const FrameAddress> frames, StackEnd end) {
@@ -124,6 +133,7 @@ void Tracker::begin_block(const AllocationEvent& event) {
     }
     freed_.forget(event.address);
     account_of(event.stack).alloc.add(event.size);
+    intervals_.begin(event.stack, event.time, event.size);
 }
 
 void Tracker::free_block(const AllocationEvent& event) {
@@ -150,14 +160,19 @@ void Tracker::count_unknown(RemoteAddr address, std::optional<StackId> allocated
 }
 
 void Tracker::end_block(BlockId id, MonotonicNs time) {
-    const Block block = blocks_[id];
+    Block block = blocks_[id];
+    const std::int64_t age = std::max<std::int64_t>(time.value() - block.time.value(), 0);
+    if (!block.expired && age >= options_.expire_ns) {
+        expire_up_to(id);
+        block.expired = true;
+    }
     blocks_.release(id);
     // Between a realloc's begin and end the address may have become another block's.
     if (!blocks_.find(block.address) && !freed_.find(block.address)) {
         freed_.remember(block.address, block.stack);
     }
+    intervals_.end(block.stack, block.time, age, block.size);
     CallStackAccount& account = account_of(block.stack);
-    const std::int64_t age = std::max<std::int64_t>(time.value() - block.time.value(), 0);
     account.lifetime_min = account.free.blocks == 0 ? age : std::min(account.lifetime_min, age);
     account.lifetime_max = std::max(account.lifetime_max, age);
     account.lifetime_sum += static_cast<double>(age);
@@ -185,6 +200,7 @@ std::optional<MonotonicNs> Tracker::next_expiry() const {
 }
 
 bool Tracker::expire(MonotonicNs now, std::size_t budget) {
+    intervals_.tick(now);
     const MonotonicNs latest(now.value() - options_.expire_ns);
     for (; budget > 0; --budget) {
         const auto id = blocks_.next_to_expire(latest);
@@ -194,6 +210,19 @@ bool Tracker::expire(MonotonicNs now, std::size_t budget) {
         expire_block(*id);
     }
     return true;
+}
+
+void Tracker::expire_up_to(BlockId id) {
+    // In the order of their times, like expire(); but an event must not take long.
+    const MonotonicNs birth = blocks_[id].time;
+    for (std::size_t budget = kExpiredByAnEvent; budget > 0; --budget) {
+        const auto older = blocks_.next_to_expire(MonotonicNs(birth.value() - 1));
+        if (!older) {
+            break;
+        }
+        expire_block(*older);
+    }
+    expire_block(id);
 }
 
 void Tracker::expire_block(BlockId id) {
@@ -244,7 +273,27 @@ std::vector<Notice> Tracker::take_notices() {
     return std::exchange(notices_, {});
 }
 
+void Tracker::forget_live(MonotonicNs now) {
+    blocks_.for_each([&](const Block& block) {
+        CallStackAccount& account = account_of(block.stack);
+        account.lost.add(block.size);
+        if (block.expired) {
+            account.lost_expired.add(block.size);
+        }
+    });
+    blocks_.clear();
+    pending_.clear();
+    freed_ = FreedBlocks();
+    // Their shares of live blocks mean nothing any more.
+    if (intervals_.recording()) {
+        intervals_.start(now);
+    }
+    while (intervals_.drop_oldest()) {
+    }
+}
+
 void Tracker::on_memory_gone(MonotonicNs time) {
+    expire(time, std::numeric_limits<std::size_t>::max());
     for (const auto& [tid, pending] : std::exchange(pending_, {})) {
         if (pending.block) {
             end_block(*pending.block, time);
