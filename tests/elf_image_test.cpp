@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <string>
+#include <tuple>
 
 #include <elf.h>
 #include <gtest/gtest.h>
@@ -159,6 +161,40 @@ TEST(ElfImage, SectionsCutOff) {
     look_at_everything(image);
 }
 
+/// As a packer or sstrip leaves a file.
+void remove_section_headers(std::vector<std::byte>* bytes) {
+    Elf64_Ehdr header;
+    std::memcpy(&header, bytes->data(), sizeof header);
+    bytes->resize(header.e_shoff);
+    header.e_shoff = 0;
+    header.e_shnum = 0;
+    header.e_shstrndx = 0;
+    std::memcpy(bytes->data(), &header, sizeof header);
+}
+
+TEST(ElfImage, WithoutSectionHeadersTheExportedNamesAreTheSame) {
+    for (const char* library : {"libc.so.6", "libz.so.1", "libstdc++.so.6"}) {
+        auto bytes = read_bytes(test::library_path(library));
+        const auto whole = ElfImage::from_memory(bytes, "whole");
+        remove_section_headers(&bytes);
+        const auto bare = ElfImage::from_memory(std::move(bytes), "bare");
+        ASSERT_TRUE(whole && bare);
+        using Function = std::tuple<std::string, std::uint64_t, std::uint64_t, bool>;
+        const auto functions = [](const ElfImage& image, SymbolTable table) {
+            std::multiset<Function> found;
+            image.for_each_function(table, [&](const ElfSymbol& symbol) {
+                found.emplace(symbol.name, symbol.address.value(), symbol.size, symbol.indirect);
+            });
+            return found;
+        };
+        const auto expected = functions(**whole, SymbolTable::dynamic);
+        EXPECT_GT(expected.size(), 50U) << library;
+        EXPECT_EQ(functions(**bare, SymbolTable::dynamic), expected) << library;
+        EXPECT_EQ((*bare)->build_id(), (*whole)->build_id());
+        EXPECT_TRUE(functions(**bare, SymbolTable::full).empty());
+    }
+}
+
 /// Bytes changed here and there, always in the same way. The sanitizers are the judges.
 TEST(ElfImage, Malformed) {
     const auto original = read_bytes(test::library_path("libz.so.1"));
@@ -179,6 +215,34 @@ TEST(ElfImage, Malformed) {
             bytes[at] = std::byte(next() >> 24U);
         }
         look_at_everything(ElfImage::from_memory(std::move(bytes), "malformed"));
+    }
+}
+
+TEST(ElfImage, MalformedDynamicSection) {
+    auto original = read_bytes(test::library_path("libz.so.1"));
+    remove_section_headers(&original);
+    Elf64_Ehdr header;
+    std::memcpy(&header, original.data(), sizeof header);
+    Elf64_Phdr dynamic{};
+    for (int i = 0; i < header.e_phnum && dynamic.p_type != PT_DYNAMIC; ++i) {
+        std::memcpy(&dynamic, original.data() + header.e_phoff + i * sizeof dynamic,
+                    sizeof dynamic);
+    }
+    ASSERT_EQ(dynamic.p_type, PT_DYNAMIC);
+    std::uint32_t random = 1;
+    const auto next = [&] { return (random = random * 1664525 + 1013904223) >> 8U; };
+    const std::size_t tables = header.e_phoff + header.e_phnum * sizeof dynamic;
+    for (int round = 0; round < 2000; ++round) {
+        auto bytes = original;
+        for (int i = 0; i < 3; ++i) {
+            // Its addresses and sizes; the notes, hash tables and symbols, which come first.
+            const std::size_t at = next() % 2 == 0 ? dynamic.p_offset + next() % dynamic.p_filesz
+                                                   : tables + next() % 4096;
+            bytes[at] = std::byte(next());
+        }
+        const auto image = ElfImage::from_memory(std::move(bytes), "malformed");
+        ASSERT_TRUE(image);
+        look_at_everything(image);
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What a target notices of a watch, and what is left of it: nothing.
 #include <algorithm>
+#include <random>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -44,26 +45,77 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, LeftAsFound,
                              return name;
                          });
 
-class Spinning : public ::testing::TestWithParam<std::string> {};
+struct SpinCase {
+    std::string fixture;
+    std::vector<std::string> arguments{};
+    std::string name() const {
+        std::string result = fixture;
+        for (const std::string& argument : arguments) {
+            result += "_" + argument;
+        }
+        std::replace(result.begin(), result.end(), '-', '_');
+        return result;
+    }
+};
+void PrintTo(const SpinCase& spin_case, std::ostream* out) {
+    *out << spin_case.name();
+}
 
-// Comes and goes while the target allocates on all its threads. The target is quiet only before
-// and after; what it checks itself (its own blocks, lost signals) holds all the time.
+/// Mappings and who traces. A thread at work blocks and unblocks signals as it likes.
+TargetSnapshot snapshot_at_work(pid_t pid) {
+    TargetSnapshot snapshot = take_snapshot(pid);
+    for (auto& [tid, thread] : snapshot.threads) {
+        thread.signals.clear();
+    }
+    return snapshot;
+}
+
+class Spinning : public ::testing::TestWithParam<SpinCase> {
+  protected:
+    /// One visit; the number of allocations that it saw.
+    std::uint64_t visit(pid_t pid, int number) {
+        enum { at_once, in_the_midst_of_arming, after_a_moment, after_a_while, kinds };
+        const int kind = number % kinds;
+        std::vector<std::string> arguments{"-F", "json", "--log", "debug"};
+        const double moment = std::uniform_real_distribution(0.001, 0.03)(random_);
+        if (kind == after_a_moment || kind == after_a_while) {
+            arguments.insert(arguments.end(),
+                             {"-t", fmt::format("{:.4f}", kind == after_a_while ? 0.1 : moment)});
+        }
+        arguments.push_back(std::to_string(pid));
+        Memleax memleax(arguments);
+        if (kind == in_the_midst_of_arming) {
+            EXPECT_TRUE(memleax.process().find_error_line("breakpoint at"));
+        } else {
+            memleax.wait_until_watching();
+        }
+        const bool by_user = kind == at_once || kind == in_the_midst_of_arming;
+        const auto result = by_user ? memleax.interrupt_and_finish() : memleax.finish();
+        EXPECT_EQ(result.status, 0) << result.errors;
+        const auto session = result.json().at("session");
+        EXPECT_EQ(session.at("end_reason"), by_user ? "user" : "time");
+        return session.at("events").at("alloc").get<std::uint64_t>();
+    }
+
+  private:
+    std::minstd_rand random_;
+};
+
+// Comes and goes, at any moment, while the target allocates on all its threads. What it checks
+// itself (its own blocks, lost signals, clean children) holds all the time, and each time that
+// memleax has gone the code is as it was.
 TEST_P(Spinning, ComesAndGoesWhileTheTargetWorks) {
-    Fixture fixture(GetParam());
+    constexpr int kVisits = 52;
+    Fixture fixture(GetParam().fixture, GetParam().arguments);
     const TargetSnapshot before = take_snapshot(fixture.pid());
+    const TargetSnapshot before_work = snapshot_at_work(fixture.pid());
     fixture.process().send("spin");
     ASSERT_EQ(fixture.process().read_line(), "spinning");
     std::uint64_t seen = 0;
-    for (int i = 0; i < 10; ++i) {
-        // In turn: left at once, while all is still new to it; and after a while of watching.
-        Memleax memleax(
-            {"-F", "json", "-t", i % 2 == 0 ? "100" : "0.3", std::to_string(fixture.pid())});
-        memleax.wait_until_watching();
-        const auto result = i % 2 == 0 ? memleax.interrupt_and_finish() : memleax.finish();
-        EXPECT_EQ(result.status, 0) << result.errors;
-        const auto session = result.json().at("session");
-        EXPECT_EQ(session.at("end_reason"), i % 2 == 0 ? "user" : "time");
-        seen += session.at("events").at("alloc").get<std::uint64_t>();
+    for (int i = 0; i < kVisits && !HasFailure(); ++i) {
+        seen += visit(fixture.pid(), i);
+        EXPECT_THAT(differences(before_work, snapshot_at_work(fixture.pid()), Meanwhile::worked),
+                    IsEmpty());
     }
     EXPECT_THAT(fixture.ask("stop").failures, IsEmpty());
     EXPECT_GT(seen, 0U);
@@ -72,14 +124,12 @@ TEST_P(Spinning, ComesAndGoesWhileTheTargetWorks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, Spinning,
-                         ::testing::Values("alloc_all_cxx-O2-nofp-pie", "threads16",
-                                           "cross_thread_free", "thread_churn", "signals", "forker",
-                                           "longjmp_exceptions"),
-                         [](const auto& instance) {
-                             std::string name = instance.param;
-                             std::replace(name.begin(), name.end(), '-', '_');
-                             return name;
-                         });
+                         ::testing::Values(SpinCase{"alloc_all_cxx-O2-nofp-pie"},
+                                           SpinCase{"threads16"}, SpinCase{"cross_thread_free"},
+                                           SpinCase{"thread_churn"}, SpinCase{"signals"},
+                                           SpinCase{"forker"}, SpinCase{"forker", {"16", "1000"}},
+                                           SpinCase{"longjmp_exceptions"}),
+                         [](const auto& instance) { return instance.param.name(); });
 
 // Threads that sleep in read, futex, epoll_wait, accept, nanosleep and others sleep through it.
 TEST(BlockedSyscalls, NobodyIsWoken) {

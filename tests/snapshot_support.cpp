@@ -77,7 +77,8 @@ TargetSnapshot::Thread read_thread(std::istream& status) {
         } else if (line.starts_with("TracerPid:")) {
             thread.tracer = std::stoi(line.substr(std::strlen("TracerPid:")));
         } else if (line.starts_with("State:")) {
-            thread.stopped = line.find_first_of("tT") == line.find_first_not_of(" \t", 6);
+            const auto state = line.find_first_not_of(" \t", std::strlen("State:"));
+            thread.stopped = state != std::string::npos && (line[state] | 0x20) == 't';
         }
     }
     return thread;

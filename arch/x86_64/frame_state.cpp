@@ -12,54 +12,14 @@
 #include <cstring>
 #include <initializer_list>
 
-#include <capstone/capstone.h>
-
 #include "arch.hpp"
+#include "decoder.hpp"
 
 namespace memleax::arch {
 
 namespace {
 
 constexpr unsigned kMaxInstructions = 24;
-
-/// Capstone's handle and its one instruction, made when first needed.
-class Decoder {
-  public:
-    Decoder() {
-        if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle_) == CS_ERR_OK) {
-            cs_option(handle_, CS_OPT_DETAIL, CS_OPT_ON);
-            instruction_ = cs_malloc(handle_);
-        }
-    }
-    ~Decoder() {
-        if (instruction_ != nullptr) {
-            cs_free(instruction_, 1);
-        }
-        if (handle_ != 0) {
-            cs_close(&handle_);
-        }
-    }
-    Decoder(const Decoder&) = delete;
-    Decoder& operator=(const Decoder&) = delete;
-
-    /// The instruction at this offset of `code`, whose first byte has address 0; null if there is
-    /// none. Good until the next call.
-    const cs_insn* at(std::span<const std::byte> code, std::uint64_t offset) {
-        const auto* bytes = reinterpret_cast<const std::uint8_t*>(code.data()) + offset;
-        std::size_t size = code.size() - offset;
-        std::uint64_t address = offset;
-        const bool decoded = instruction_ != nullptr &&
-                             cs_disasm_iter(handle_, &bytes, &size, &address, instruction_);
-        return decoded ? instruction_ : nullptr;
-    }
-    [[nodiscard]] bool is_jump(const cs_insn& instruction) const {
-        return cs_insn_group(handle_, &instruction, CS_GRP_JUMP);
-    }
-
-  private:
-    csh handle_ = 0;
-    cs_insn* instruction_ = nullptr;
-};
 
 bool is_register(const cs_x86_op& operand, x86_reg which) {
     return operand.type == X86_OP_REG && operand.reg == which;
@@ -86,7 +46,7 @@ class Follower {
     /// comes back, but the callee may never return, and what follows may be another function.
     std::optional<std::int32_t> cfa_from(std::uint64_t offset, std::int32_t popped) {
         while (offset < code_.size() && budget_-- > 0) {
-            const cs_insn* instruction = decoder_.at(code_, offset);
+            const cs_insn* instruction = decoder_.decode(offset, code_.subspan(offset));
             if (instruction == nullptr) {
                 return std::nullopt;
             }

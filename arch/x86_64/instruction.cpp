@@ -8,47 +8,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include <capstone/capstone.h>
-
+#include "decoder.hpp"
 #include "flow.hpp"
 
 namespace memleax::arch {
 
 namespace {
-
-/// Capstone's handle and its one instruction, for each thread.
-class Decoder {
-  public:
-    Decoder() {
-        if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle_) == CS_ERR_OK) {
-            cs_option(handle_, CS_OPT_DETAIL, CS_OPT_ON);
-            instruction_ = cs_malloc(handle_);
-        }
-    }
-    ~Decoder() {
-        if (instruction_ != nullptr) {
-            cs_free(instruction_, 1);
-        }
-        if (handle_ != 0) {
-            cs_close(&handle_);
-        }
-    }
-    Decoder(const Decoder&) = delete;
-    Decoder& operator=(const Decoder&) = delete;
-
-    /// Null if that is no instruction. Good until the next call.
-    const cs_insn* decode(std::uint64_t address, std::span<const std::uint8_t> bytes) {
-        const std::uint8_t* code = bytes.data();
-        std::size_t size = bytes.size();
-        const bool decoded = instruction_ != nullptr &&
-                             cs_disasm_iter(handle_, &code, &size, &address, instruction_);
-        return decoded ? instruction_ : nullptr;
-    }
-
-  private:
-    csh handle_ = 0;
-    cs_insn* instruction_ = nullptr;
-};
 
 bool changes_flow(const cs_detail& detail) {
     const std::span groups(detail.groups, detail.groups_count);
@@ -114,7 +79,7 @@ Result<Instruction> decode_movable(CodeAddr from, std::span<const std::uint8_t> 
     instruction.opcode_at = prefixes.length;
 
     static thread_local Decoder decoder;
-    const cs_insn* decoded = decoder.decode(from.value(), bytes);
+    const cs_insn* decoded = decoder.decode(from.value(), std::as_bytes(bytes));
     if (decoded == nullptr && is_read_shadow_stack_pointer(bytes, prefixes)) {
         instruction.length = prefixes.length + 3;
         std::memcpy(instruction.bytes.data(), bytes.data(), instruction.length);

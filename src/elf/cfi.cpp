@@ -2,11 +2,11 @@
 #include "memleax/cfi.hpp"
 
 #include <cstdlib>
-#include <cstring>
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
-#include <gelf.h>
+
+#include "elf_file.hpp"
 
 namespace memleax {
 
@@ -114,23 +114,9 @@ std::optional<CfiRow> row_from(Dwarf_CFI* cfi, ElfAddr address) {
 /// dwarf_begin_elf looks at (and decompresses) every debug section, so it is asked only where there
 /// is something to find.
 bool has_debug_frame(Elf* elf) {
-    std::size_t names = 0;
-    if (elf_getshdrstrndx(elf, &names) != 0) {
-        return false;
-    }
-    Elf_Scn* section = nullptr;
-    while ((section = elf_nextscn(elf, section)) != nullptr) {
-        GElf_Shdr header;
-        if (gelf_getshdr(section, &header) == nullptr || header.sh_type == SHT_NOBITS) {
-            continue;
-        }
-        const char* name = elf_strptr(elf, names, header.sh_name);
-        if (name != nullptr &&
-            (std::strcmp(name, ".debug_frame") == 0 || std::strcmp(name, ".zdebug_frame") == 0)) {
-            return true;
-        }
-    }
-    return false;
+    return has_section(elf, [](std::string_view name, const GElf_Shdr&, Elf_Scn*) {
+        return name == ".debug_frame" || name == ".zdebug_frame";
+    });
 }
 
 } // namespace

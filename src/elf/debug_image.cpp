@@ -11,6 +11,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "elf_file.hpp"
+#include "memleax/log.hpp"
+
 namespace memleax {
 
 namespace {
@@ -30,6 +33,19 @@ int open_again(const ElfImage& image) {
         return -1;
     }
     return fd;
+}
+
+/// Lines and names of another build would be wrong, and look right.
+void warn_of_other_build(const ElfImage& image, const std::string& path,
+                         const std::string& debug_file) {
+    // The image's own libelf handle belongs to another thread.
+    const std::string program = build_id_of(ElfFile(open_again(image)).get());
+    const std::string debug = build_id_of(ElfFile(debug_file).get());
+    if (!program.empty() && !debug.empty() && program != debug) {
+        log_warning("{} does not belong to {}: its build-id is {}, the program's {}; names and "
+                    "lines may be wrong",
+                    debug_file, path, debug, program);
+    }
 }
 
 /// The module's main file is given to libdwfl when the session begins, so it never has to look.
@@ -57,6 +73,9 @@ int DebugImage::find_debug_file(Dwfl_Module* module, void** userdata, const char
 std::unique_ptr<DebugImage> DebugImage::open(std::shared_ptr<const ElfImage> image,
                                              const std::string& path,
                                              const std::string& debug_file) {
+    if (!debug_file.empty()) {
+        warn_of_other_build(*image, path, debug_file);
+    }
     std::unique_ptr<DebugImage> self(new DebugImage(std::move(image), debug_file));
     if (!self->report(open_again(*self->image_), path)) {
         return nullptr;

@@ -5,12 +5,14 @@
 #include <cerrno>
 #include <cstring>
 
-#include <elfutils/libdwelf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gelf.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "dynamic_symbols.hpp"
+#include "elf_file.hpp"
 
 namespace memleax {
 
@@ -46,6 +48,26 @@ std::string read_interpreter(Elf* elf, const GElf_Phdr& header) {
 /// "fopen@GLIBC_2.0").
 std::string_view without_version(std::string_view name) {
     return name.substr(0, name.find('@'));
+}
+
+template <class NameOf>
+void each_function(Elf_Data* symbols, std::size_t count,
+                   const std::function<void(const ElfSymbol&)>& each, NameOf name_of) {
+    for (std::size_t i = 0; i < count; ++i) {
+        GElf_Sym symbol;
+        if (gelf_getsym(symbols, static_cast<int>(i), &symbol) == nullptr) {
+            break;
+        }
+        const auto type = GELF_ST_TYPE(symbol.st_info);
+        if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol.st_shndx == SHN_UNDEF) {
+            continue;
+        }
+        const char* name = name_of(symbol);
+        if (name != nullptr && *name != '\0') {
+            each({without_version(name), ElfAddr(symbol.st_value), symbol.st_size,
+                  type == STT_GNU_IFUNC});
+        }
+    }
 }
 
 } // namespace
@@ -154,18 +176,13 @@ bool ElfImage::changed_on_disk() const {
 }
 
 std::string ElfImage::build_id() const {
-    const void* bytes = nullptr;
-    const ssize_t size = dwelf_elf_gnu_build_id(elf_, &bytes);
-    std::string text;
-    for (ssize_t i = 0; i < size; ++i) {
-        text += fmt::format("{:02x}", static_cast<const unsigned char*>(bytes)[i]);
-    }
-    return text;
+    return build_id_of(elf_);
 }
 
 void ElfImage::for_each_function(SymbolTable table,
                                  const std::function<void(const ElfSymbol&)>& each) const {
     const GElf_Word wanted = table == SymbolTable::dynamic ? SHT_DYNSYM : SHT_SYMTAB;
+    bool found = false;
     Elf_Scn* section = nullptr;
     while ((section = elf_nextscn(elf_, section)) != nullptr) {
         GElf_Shdr header;
@@ -174,22 +191,18 @@ void ElfImage::for_each_function(SymbolTable table,
             (data = elf_getdata(section, nullptr)) == nullptr) {
             continue;
         }
+        found = true;
         const std::size_t count = data->d_size / gelf_fsize(elf_, ELF_T_SYM, 1, EV_CURRENT);
-        for (std::size_t i = 0; i < count; ++i) {
-            GElf_Sym symbol;
-            if (gelf_getsym(data, static_cast<int>(i), &symbol) == nullptr) {
-                break;
-            }
-            const auto type = GELF_ST_TYPE(symbol.st_info);
-            if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol.st_shndx == SHN_UNDEF) {
-                continue;
-            }
-            const char* name = elf_strptr(elf_, header.sh_link, symbol.st_name);
-            if (name != nullptr && *name != '\0') {
-                each({without_version(name), ElfAddr(symbol.st_value), symbol.st_size,
-                      type == STT_GNU_IFUNC});
-            }
-        }
+        each_function(data, count, each, [&](const GElf_Sym& symbol) {
+            return elf_strptr(elf_, header.sh_link, symbol.st_name);
+        });
+    }
+    if (found || table != SymbolTable::dynamic) {
+        return;
+    }
+    if (const auto dynamic = find_dynamic_symbols(elf_, segments_)) {
+        each_function(dynamic->symbols, dynamic->count, each,
+                      [&](const GElf_Sym& symbol) { return dynamic->name(symbol.st_name); });
     }
 }
 

@@ -7,6 +7,8 @@
 
 #include "debug_image.hpp"
 #include "inlined_frames.hpp"
+#include "memleax/log.hpp"
+#include "truncation_guard.hpp"
 
 namespace memleax {
 
@@ -15,6 +17,7 @@ struct Symbolizer::Impl {
     struct Known {
         std::shared_ptr<const Module> module;
         bool program = false;
+        bool truncated = false; ///< and the user has been told
     };
     using Key = std::pair<FrameAddress, const Known*>; ///< null: in no module
 
@@ -23,9 +26,9 @@ struct Symbolizer::Impl {
     absl::flat_hash_map<const ElfImage*, std::unique_ptr<DebugImage>> images;
     absl::flat_hash_map<Key, ResolvedFrame> cache;
 
-    const Known* find(CodeAddr pc, Generation generation) const;
+    Known* find(CodeAddr pc, Generation generation) const;
     DebugImage* debug_image(const Known& known);
-    std::vector<SourceFrame> look_up(FrameAddress frame, const Known* known);
+    std::vector<SourceFrame> look_up(FrameAddress frame, Known* known);
 };
 
 namespace {
@@ -44,8 +47,8 @@ bool has_code_at(const Module& module, CodeAddr pc) {
 
 /// A stack may have been recorded after a library was loaded, and before we looked: then the pc is
 /// in what was first seen there later.
-const Symbolizer::Impl::Known* Symbolizer::Impl::find(CodeAddr pc, Generation generation) const {
-    const Known* later = nullptr;
+Symbolizer::Impl::Known* Symbolizer::Impl::find(CodeAddr pc, Generation generation) const {
+    Known* later = nullptr;
     for (const auto& known : modules) {
         const Module& module = *known->module;
         if (!has_code_at(module, pc)) {
@@ -75,7 +78,8 @@ DebugImage* Symbolizer::Impl::debug_image(const Known& known) {
     return entry->second.get();
 }
 
-std::vector<SourceFrame> Symbolizer::Impl::look_up(FrameAddress frame, const Known* known) {
+std::vector<SourceFrame> Symbolizer::Impl::look_up(FrameAddress frame, Known* known) {
+    const TruncationGuard guard;
     DwarfFrames found;
     found.frames.resize(1);
     DebugImage* image = known != nullptr ? debug_image(*known) : nullptr;
@@ -96,6 +100,12 @@ std::vector<SourceFrame> Symbolizer::Impl::look_up(FrameAddress frame, const Kno
                 pc.value() - (*found.function_start + static_cast<std::uint64_t>(dwarf_bias));
         }
     }
+    if (guard.noticed() && !known->truncated) {
+        known->truncated = true;
+        log_warning("{}: a file with its symbols or debug information was truncated while it was "
+                    "read: names may be missing",
+                    known->module->name);
+    }
     for (SourceFrame& each : found.frames) {
         each.pc = frame.pc();
         each.module = known != nullptr ? known->module->name : "";
@@ -107,7 +117,10 @@ Symbolizer::Symbolizer(Options options) : impl_(std::make_unique<Impl>()) {
     impl_->options = std::move(options);
 }
 
-Symbolizer::~Symbolizer() = default;
+Symbolizer::~Symbolizer() {
+    const TruncationGuard guard; // libdw may look at what it frees
+    impl_.reset();
+}
 
 void Symbolizer::set_modules(std::vector<std::shared_ptr<const Module>> modules,
                              const Module* main) {
@@ -131,7 +144,7 @@ void Symbolizer::set_modules(std::vector<std::shared_ptr<const Module>> modules,
 }
 
 ResolvedFrame Symbolizer::resolve(FrameAddress frame, Generation generation) {
-    const Impl::Known* known = impl_->find(frame.lookup_pc(), generation);
+    Impl::Known* known = impl_->find(frame.lookup_pc(), generation);
     ResolvedFrame& cached = impl_->cache[Impl::Key(frame, known)];
     if (cached == nullptr) {
         cached = std::make_shared<const std::vector<SourceFrame>>(impl_->look_up(frame, known));
