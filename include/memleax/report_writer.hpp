@@ -36,6 +36,9 @@ void write_json(const Report& report, ReportSink& sink);
 void write_folded(const Report& report, ReportSink& sink);
 /// The same with the number of live blocks.
 void write_folded_blocks(const Report& report, ReportSink& sink);
+/// For pprof and speedscope: a profile.proto, in gzip. A sample for each call stack, with what it
+/// has allocated and what of that is live, and with its verdict as a label.
+void write_pprof(const Report& report, ReportSink& sink);
 
 struct ReportFormat {
     std::string_view name; ///< of --format and of the prompt's `save`

@@ -42,6 +42,16 @@ std::string read_interpreter(Elf* elf, const GElf_Phdr& header) {
     return {text, strnlen(text, data->d_size)};
 }
 
+std::string read_build_id(Elf* elf) {
+    const void* bytes = nullptr;
+    const ssize_t size = dwelf_elf_gnu_build_id(elf, &bytes);
+    std::string text;
+    for (ssize_t i = 0; i < size; ++i) {
+        text += fmt::format("{:02x}", static_cast<const unsigned char*>(bytes)[i]);
+    }
+    return text;
+}
+
 /// A definition's name may carry its version in .symtab ("memalign@@GLIBC_2.2.5",
 /// "fopen@GLIBC_2.0").
 std::string_view without_version(std::string_view name) {
@@ -142,6 +152,8 @@ Result<std::shared_ptr<ElfImage>> ElfImage::parse(std::shared_ptr<ElfImage> imag
     if (image->segments_.empty()) {
         return Error(fmt::format("{}: has nothing to load", name));
     }
+    // Now, as other threads than the handle's want it later.
+    image->build_id_ = read_build_id(elf);
     return image;
 }
 
@@ -151,16 +163,6 @@ bool ElfImage::changed_on_disk() const {
            (fstat(fd_, &status) != 0 || static_cast<std::uint64_t>(status.st_size) != file_size_ ||
             modified_ != std::pair<std::int64_t, std::int64_t>(status.st_mtim.tv_sec,
                                                                status.st_mtim.tv_nsec));
-}
-
-std::string ElfImage::build_id() const {
-    const void* bytes = nullptr;
-    const ssize_t size = dwelf_elf_gnu_build_id(elf_, &bytes);
-    std::string text;
-    for (ssize_t i = 0; i < size; ++i) {
-        text += fmt::format("{:02x}", static_cast<const unsigned char*>(bytes)[i]);
-    }
-    return text;
 }
 
 void ElfImage::for_each_function(SymbolTable table,

@@ -98,6 +98,7 @@ std::vector<SourceFrame> Symbolizer::Impl::look_up(FrameAddress frame, const Kno
     }
     for (SourceFrame& each : found.frames) {
         each.pc = frame.pc();
+        each.is_return_address = frame.is_return_address();
         each.module = known != nullptr ? known->module->name : "";
     }
     return std::move(found.frames);

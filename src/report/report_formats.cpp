@@ -12,6 +12,7 @@ constexpr std::array kFormats{
     ReportFormat{"json", "for programs: all that is known", write_json},
     ReportFormat{"folded", "live bytes, for flame graphs", write_folded},
     ReportFormat{"folded-blocks", "live blocks, for flame graphs", write_folded_blocks},
+    ReportFormat{"pprof", "for pprof: profile.proto, in gzip", write_pprof},
 };
 } // namespace
 
