@@ -8,9 +8,11 @@ packages=(
     # to build
     g++ cmake ninja-build pkg-config
     libdw-dev libelf-dev libunwind-dev libcapstone-dev libiberty-dev libreadline-dev libcli11-dev
-    libfmt-dev libabsl-dev nlohmann-json3-dev zlib1g-dev scdoc
+    libfmt-dev libabsl-dev nlohmann-json3-dev zlib1g-dev libprotozero-dev
+    scdoc
     # to test and to measure
     libgtest-dev libgmock-dev libbenchmark-dev musl-tools procps
+    protobuf-compiler libprotobuf-dev valgrind
     redis-server redis-tools memcached nginx-light wrk python3
     # to check the source
     clang-14 clang-format-14 clang-tidy-14

@@ -66,7 +66,7 @@ class ElfImage {
     /// Path of the program interpreter (PT_INTERP), empty if none.
     [[nodiscard]] const std::string& interpreter() const { return interpreter_; }
     /// Bytes of the NT_GNU_BUILD_ID note as lower-case hex; empty if none.
-    [[nodiscard]] std::string build_id() const;
+    [[nodiscard]] const std::string& build_id() const { return build_id_; }
     /// Has somebody written to the file since it was opened? Then what was read from it before and
     /// what is read now do not belong together.
     [[nodiscard]] bool changed_on_disk() const;
@@ -98,6 +98,7 @@ class ElfImage {
     bool position_independent_ = false;
     bool is_dynamic_ = false;
     std::string interpreter_;
+    std::string build_id_;
     std::vector<ElfSegment> segments_;
 };
 

@@ -66,6 +66,7 @@ struct Report {
     };
     struct Session {
         std::string engine;
+        std::int64_t started_unix_ns = 0; ///< when the watching began, CLOCK_REALTIME; 0: not known
         double duration_s = 0;
         double expire_s = 0;
         std::string end_reason; ///< time, user, target-exit or limit
@@ -95,7 +96,7 @@ struct Report {
     Totals totals;
     std::vector<CallStackReport> callstacks; ///< with live or expired blocks; most leaked last
     std::vector<MemorySample> memory;        ///< in order of time
-    std::vector<Module> modules;             ///< also those that are gone
+    std::vector<Module> modules;             ///< the program first; also those that are gone
 };
 
 /// A backtrace, a line for each frame, indented by `indent` blanks.

@@ -30,6 +30,15 @@ using ReportWriter = void (*)(const Report& report, ReportSink& sink);
 void write_text(const Report& report, ReportSink& sink);
 /// For programs: one JSON document, with every call stack of the model.
 void write_json(const Report& report, ReportSink& sink);
+/// For flame graphs: "main;run;malloc 4096", a line for each call stack, root first, with the bytes
+/// that it has allocated and that are live (expired or not). Stacks of the same names are one line;
+/// inlined calls are frames of their own.
+void write_folded(const Report& report, ReportSink& sink);
+/// The same with the number of live blocks.
+void write_folded_blocks(const Report& report, ReportSink& sink);
+/// For pprof and speedscope: a profile.proto, in gzip. A sample for each call stack, with what it
+/// has allocated and what of that is live, and with its verdict as a label.
+void write_pprof(const Report& report, ReportSink& sink);
 
 struct ReportFormat {
     std::string_view name; ///< of --format and of the prompt's `save`

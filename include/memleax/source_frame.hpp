@@ -27,6 +27,12 @@ struct SourceFrame {
     std::string file;                    ///< as the compiler recorded it; "" if unknown
     unsigned line = 0;                   ///< 0 if unknown
     bool inlined = false;                ///< this function was inlined into the next frame
+    bool is_return_address = false;      ///< so is pc; the call is before it
+
+    /// For the address that it was looked up with.
+    [[nodiscard]] FrameAddress address() const {
+        return is_return_address ? FrameAddress::return_address(pc) : FrameAddress::exact(pc);
+    }
     friend bool operator==(const SourceFrame&, const SourceFrame&) = default;
 };
 

@@ -29,6 +29,17 @@ Names<const ReportFormat*> format_names() {
     return names;
 }
 const Names<const ReportFormat*> kFormats = format_names();
+
+/// A line for each, the default first.
+std::string format_help() {
+    std::string text = "form of the report:";
+    for (const ReportFormat& format : report_formats()) {
+        text += fmt::format("\n{:<14}{}{}", format.name, format.what,
+                            format.write != nullptr ? "" : " (not in this build)");
+    }
+    return text;
+}
+
 const Names<LogLevel> kLevels{{"error", LogLevel::error},
                               {"warning", LogLevel::warning},
                               {"info", LogLevel::info},
@@ -65,7 +76,7 @@ class Parser {
   private:
     /// `take(name, text)` stores the value, or throws UsageError.
     template <class Take>
-    void add(const std::string& names, const char* value_name, const char* help, Take take) {
+    void add(const std::string& names, const char* value_name, const std::string& help, Take take) {
         const std::string name = names.substr(names.find("--"));
         app_.add_option_function<std::string>(
                 names, [take, name](const std::string& text) { take(name, text); }, help)
@@ -121,7 +132,7 @@ Parser::Parser(Options& options) {
     add("-d,--debug-info", "FILE", "debug information of the program",
         file_into(options.debug_info));
     add("-o,--output", "FILE", "write the report there, not to stdout", file_into(options.output));
-    add("-F,--format", "FORMAT", "text (default) or json", name_into(options.format, kFormats));
+    add("-F,--format", "FORMAT", format_help(), name_into(options.format, kFormats));
     add("--error-exitcode", "N", "exit with N, 1 to 255, if blocks have expired\nand are not freed",
         whole_into(options.error_exitcode, 1, kMaxExitCode));
     add("--log", "LEVEL", "error, warning, info (default) or debug",

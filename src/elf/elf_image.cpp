@@ -164,6 +164,8 @@ Result<std::shared_ptr<ElfImage>> ElfImage::parse(std::shared_ptr<ElfImage> imag
     if (image->segments_.empty()) {
         return Error(fmt::format("{}: has nothing to load", name));
     }
+    // Now, as other threads than the handle's want it later.
+    image->build_id_ = build_id_of(elf);
     return image;
 }
 
@@ -173,10 +175,6 @@ bool ElfImage::changed_on_disk() const {
            (fstat(fd_, &status) != 0 || static_cast<std::uint64_t>(status.st_size) != file_size_ ||
             modified_ != std::pair<std::int64_t, std::int64_t>(status.st_mtim.tv_sec,
                                                                status.st_mtim.tv_nsec));
-}
-
-std::string ElfImage::build_id() const {
-    return build_id_of(elf_);
 }
 
 void ElfImage::for_each_function(SymbolTable table,

@@ -108,6 +108,7 @@ std::vector<SourceFrame> Symbolizer::Impl::look_up(FrameAddress frame, Known* kn
     }
     for (SourceFrame& each : found.frames) {
         each.pc = frame.pc();
+        each.is_return_address = frame.is_return_address();
         each.module = known != nullptr ? known->module->name : "";
     }
     return std::move(found.frames);

@@ -8,8 +8,11 @@ namespace memleax {
 
 namespace {
 constexpr std::array kFormats{
-    ReportFormat{"text", "for people", write_text},
+    ReportFormat{"text", "for people; the default", write_text},
     ReportFormat{"json", "for programs: all that is known", write_json},
+    ReportFormat{"folded", "live bytes, for flame graphs", write_folded},
+    ReportFormat{"folded-blocks", "live blocks, for flame graphs", write_folded_blocks},
+    ReportFormat{"pprof", "for pprof: profile.proto, in gzip", write_pprof},
 };
 } // namespace
 

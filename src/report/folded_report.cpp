@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/hash/hash.h>
+
+#include "frame_labels.hpp"
+#include "memleax/report_writer.hpp"
+#include "name_table.hpp"
+#include "piece_buffer.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// A name that flamegraph.pl, inferno and speedscope take as it is. They look for the number behind
+/// the last blank, so blanks may stay, as in "operator new(unsigned long)"; but flamegraph.pl takes
+/// two numbers at the end of a line for those of two profiles, so no name may end in one.
+std::string folded_name(std::string name) {
+    for (char& c : name) {
+        c = c == ';' ? ':' : c;
+    }
+    const std::size_t blank = name.find_last_not_of("0123456789.");
+    if (blank != std::string::npos && blank + 1 < name.size() && name[blank] == ' ') {
+        name[blank] = '_';
+    }
+    return name;
+}
+
+/// Call stacks as paths of names, equal ones added up: 10^5 of them with 50 frames are 20 MB.
+class FoldedStacks {
+  public:
+    void add(const CallStackReport& stack, std::uint64_t amount) {
+        Path path;
+        if (std::string root = missing_frames_label(stack); !root.empty()) {
+            path.push_back(names_.number(std::move(root)).first);
+        }
+        const auto frames = stack.frames.machine_frames();
+        for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
+            const Path& part = names_of(*frame);
+            path.insert(path.end(), part.begin(), part.end());
+        }
+        const auto [entry, is_new] = amounts_.try_emplace(std::move(path));
+        entry->second += amount;
+        if (is_new) {
+            order_.push_back(&*entry);
+        }
+    }
+
+    void write(ReportSink& sink) const {
+        PieceBuffer out(sink);
+        for (const auto* entry : order_) {
+            const char* separator = "";
+            for (const std::uint32_t name : entry->first) {
+                out.print("{}{}", separator, names_.name(name));
+                separator = ";";
+            }
+            out.print(" {}\n", entry->second);
+        }
+        out.flush();
+    }
+
+  private:
+    using Path = std::vector<std::uint32_t>; ///< numbers of names, root first
+    using Amounts = std::unordered_map<Path, std::uint64_t, absl::Hash<Path>>;
+
+    /// Names are made once for each machine frame of the report.
+    const Path& names_of(const ResolvedFrame& frame) {
+        Path& path = frame_names_[frame.get()];
+        if (path.empty()) {
+            for (auto call = frame->rbegin(); call != frame->rend(); ++call) {
+                path.push_back(names_.number(folded_name(function_label(*call))).first);
+            }
+        }
+        return path;
+    }
+
+    NameTable names_;
+    absl::flat_hash_map<ResolvedFrame::element_type*, Path> frame_names_;
+    Amounts amounts_;
+    std::vector<const Amounts::value_type*> order_; ///< the report's
+};
+
+void write_folded_by(std::uint64_t BlockCount::*unit, const Report& report, ReportSink& sink) {
+    FoldedStacks stacks;
+    for (const CallStackReport& stack : report.callstacks) {
+        if (stack.live.*unit != 0) { // it would have no width
+            stacks.add(stack, stack.live.*unit);
+        }
+    }
+    stacks.write(sink);
+}
+
+} // namespace
+
+void write_folded(const Report& report, ReportSink& sink) {
+    write_folded_by(&BlockCount::bytes, report, sink);
+}
+
+void write_folded_blocks(const Report& report, ReportSink& sink) {
+    write_folded_by(&BlockCount::blocks, report, sink);
+}
+
+} // namespace memleax

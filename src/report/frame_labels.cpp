@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "frame_labels.hpp"
+
+#include <fmt/format.h>
+
+#include "printable.hpp"
+#include "utf8.hpp"
+
+namespace memleax {
+
+namespace {
+
+std::string name_of(const SourceFrame& frame) {
+    if (!frame.function.empty()) {
+        return frame.function;
+    }
+    if (frame.module.empty()) {
+        return "[unknown]";
+    }
+    // The vDSO's name has brackets of its own.
+    return frame.module.starts_with('[') ? frame.module : fmt::format("[{}]", frame.module);
+}
+
+} // namespace
+
+std::string function_label(const SourceFrame& frame) {
+    return valid_utf8(printable(name_of(frame)));
+}
+
+std::string missing_frames_label(const CallStackReport& stack) {
+    if (stack.end != StackEnd::outermost) {
+        return fmt::format("[{}]", describe(stack.end));
+    }
+    return stack.frames.empty() ? "[no backtrace]" : "";
+}
+
+} // namespace memleax
