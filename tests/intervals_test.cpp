@@ -2,8 +2,6 @@
 #include "memleax/intervals.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 #include <random>
 #include <utility>
 #include <vector>
@@ -218,16 +216,13 @@ TEST(Intervals, BirthsMayBeToldLate) {
     EXPECT_EQ(blocks(intervals, kB), (Pairs{{0, 1}, {1, 1}}));
 }
 
-/// All blocks, each with its birth and whether it was recorded; intervals are only looked up.
-struct Model {
-    struct Birth {
-        std::int64_t time;
-        std::uint64_t size;
-        std::uint32_t stack;
-        std::int64_t life; ///< -1: live
-        bool counted;
-    };
-    std::vector<Birth> births;
+/// A block of the model, in which intervals are only looked up.
+struct Birth {
+    std::int64_t time;
+    std::uint64_t size;
+    std::uint32_t stack;
+    std::int64_t life; ///< -1: live
+    bool counted;
 };
 
 class RandomSession {
@@ -244,26 +239,23 @@ class RandomSession {
 
     std::mt19937 random_;
     Intervals intervals_{100};
-    std::vector<Model::Birth> births_;
+    std::vector<Birth> births_;
     std::vector<std::size_t> live_;
     std::int64_t now_ = 1;
     bool recording_ = true;
-    std::int64_t since_ = 0;   ///< start()
-    std::int64_t stopped_ = 0; ///< when
+    std::int64_t stopped_ = 0; ///< the last command that set a limit to what is counted
 };
 
 void RandomSession::begin() {
     // Most are told in order.
     const std::int64_t late = below(20) == 0 ? static_cast<std::int64_t>(below(300)) : 0;
     const std::int64_t birth = std::max<std::int64_t>(now_ - late, 0);
-    const bool earlier = std::any_of(births_.begin(), births_.end(),
-                                     [&](const Model::Birth& b) { return b.time > birth; });
     // Late ones keep away from what stop() and start() have left; that has its own tests.
-    if (earlier && (!recording_ || birth < stopped_)) {
+    if (birth < now_ && (!recording_ || birth < stopped_)) {
         return;
     }
-    const Model::Birth block{birth, 1 + below(100), static_cast<std::uint32_t>(below(kStacks)), -1,
-                             recording_};
+    const Birth block{birth, 1 + below(100), static_cast<std::uint32_t>(below(kStacks)), -1,
+                      recording_};
     intervals_.begin(StackId(block.stack), at(block.time), block.size);
     live_.push_back(births_.size());
     births_.push_back(block);
@@ -274,7 +266,7 @@ void RandomSession::end() {
         return;
     }
     const std::size_t place = below(live_.size());
-    Model::Birth& block = births_[live_[place]];
+    Birth& block = births_[live_[place]];
     block.life = std::max<std::int64_t>(now_ - block.time, 0);
     intervals_.end(StackId(block.stack), at(block.time), block.life, block.size);
     live_[place] = live_.back();
@@ -306,7 +298,7 @@ void RandomSession::step() {
         now_ += 2;
         intervals_.start(at(now_));
         recording_ = true;
-        since_ = stopped_ = now_;
+        stopped_ = now_;
     }
 }
 
@@ -318,7 +310,7 @@ void RandomSession::compare() const {
         for (const IntervalBounds& bound : bounds) {
             wanted.push_back({bound.begin, bound.end, {}, {}, 0});
         }
-        for (const Model::Birth& block : births_) {
+        for (const Birth& block : births_) {
             const auto interval =
                 std::find_if(wanted.begin(), wanted.end(), [&](const IntervalCount& count) {
                     return block.time >= count.begin.value() && block.time < count.end.value();
