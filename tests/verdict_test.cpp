@@ -248,6 +248,19 @@ TEST_P(VerdictTest, LeakThatStartsLate) {
     expect(said, 530, 800, {kLeaking});
 }
 
+TEST_P(VerdictTest, LeakThatStartsAfterALongQuietTime) {
+    const double churn = std::min(rate(), 100.0);
+    const auto& said = play(stream, 3000, [&](Stream& s) {
+        s.next(churn);
+        const auto block = s.alloc();
+        if (s.now() < 2500 || !s.one_in(churn)) {
+            s.free_after(block, s.exponential(0.2));
+        }
+    });
+    expect(said, 30, 2500, {kSettled});
+    expect(said, 2650, 3000, {kLeaking});
+}
+
 TEST_P(VerdictTest, SlowLeakUnderHeavyChurn) {
     const double leaks = 0.1; // one block in 10 s
     const auto& said = play(stream, 900, [&](Stream& s) {

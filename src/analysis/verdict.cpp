@@ -72,6 +72,11 @@ std::string percent(double share) {
     return p >= 10 ? fmt::format("{:.0f}%", p) : fmt::format("{:.2g}%", p);
 }
 
+std::string rate(double per_s) {
+    return per_s >= 10 ? fmt::format("{:.0f} blocks/s", per_s)
+                       : fmt::format("{:.2g} blocks/s", per_s);
+}
+
 std::string duration(double s) {
     constexpr double kMinute = 60;
     constexpr double kHour = 3600;
@@ -258,12 +263,12 @@ Judgement Judge::judge_run(Intervals run, Intervals old, bool most_stay) {
                 ? "every interval"
                 : fmt::format("{} of {} intervals", whole.with_live, run.size());
         return make(Verdict::leaking, &newer, newer.bytes_per_s(),
-                    fmt::format("{} in {} back to {}; {:.2g} blocks/s", stay, where,
-                                duration(age(run.front().begin)), newer.blocks_per_s()));
+                    fmt::format("{} in {} back to {}; {}", stay, where,
+                                duration(age(run.front().begin)), rate(newer.blocks_per_s())));
     }
     return make(Verdict::growing, &newer, newer.bytes_per_s(),
-                fmt::format("{} for {}; {:.2g} blocks/s{}", stay, duration(whole.seconds),
-                            newer.blocks_per_s(),
+                fmt::format("{} for {}; {}{}", stay, duration(whole.seconds),
+                            rate(newer.blocks_per_s()),
                             most_stay ? "; it may be a cache that fills" : ""));
 }
 
