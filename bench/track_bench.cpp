@@ -26,6 +26,8 @@ using namespace memleax;
 constexpr std::uint64_t kHeap = 0x5555'5575'0000;
 constexpr std::size_t kStacks = 1000;
 constexpr std::size_t kFrames = 8;
+constexpr std::int64_t kEventNs = 10'000;    ///< as in a busy target
+constexpr std::size_t kEventsPerLook = 2000; ///< the session looks every 20 ms
 constexpr std::size_t kPairs = 1'000'000;
 
 std::size_t resident_bytes() {
@@ -46,6 +48,7 @@ struct Bench {
     Tracker tracker{{.expire_ns = INT64_MAX / 2, .memory_block_max = 0, .call_stack_max = 0}};
     std::vector<std::vector<FrameAddress>> stacks;
     std::int64_t now = 0;
+    std::uint64_t events = 0;
 
     Bench() {
         for (std::uint64_t i = 0; i < kStacks; ++i) {
@@ -64,10 +67,13 @@ struct Bench {
                           .size = 100,
                           .old_address = {},
                           .stack = stack,
-                          .time = MonotonicNs(++now)});
+                          .time = MonotonicNs(now += kEventNs)});
+        if (++events % kEventsPerLook == 0) {
+            tracker.expire(MonotonicNs(now), kEventsPerLook);
+        }
     }
     void alloc(std::uint64_t address) {
-        const auto& stack = stacks[static_cast<std::size_t>(now) % kStacks];
+        const auto& stack = stacks[events % kStacks];
         send(EventKind::alloc, address, tracker.intern(stack, StackEnd::outermost));
     }
     void free(std::uint64_t address) {

@@ -153,6 +153,38 @@ TEST(LiveBlocks, ForEachSeesTakenOnesAndNoneThatEnded) {
     EXPECT_EQ(seen, (std::set<std::uint64_t>{0x10, 0x30}));
 }
 
+TEST(LiveBlocks, AreReadInPieces) {
+    LiveBlocks blocks;
+    for (std::uint64_t i = 0; i < 10; ++i) {
+        blocks.insert(block(16 * (i + 1), 0));
+    }
+    end(blocks, 16 * 4);
+    EXPECT_EQ(blocks.used(), 10U);
+    std::vector<std::uint64_t> seen;
+    for (std::uint32_t begin = 0; begin < blocks.used(); begin += 4) {
+        blocks.for_each(begin, begin + 4,
+                        [&](const Block& b) { seen.push_back(b.address.value() / 16); });
+    }
+    EXPECT_EQ(seen, (std::vector<std::uint64_t>{1, 2, 3, 5, 6, 7, 8, 9, 10}));
+}
+
+TEST(LiveBlocks, Clear) {
+    LiveBlocks blocks;
+    for (std::uint64_t i = 1; i <= 20'000; ++i) {
+        blocks.insert(block(16 * i, 0));
+    }
+    blocks.take(RemoteAddr(16));
+    end(blocks, 32);
+    blocks.clear();
+    EXPECT_EQ(blocks.size(), 0U);
+    EXPECT_EQ(blocks.bytes(), 0U);
+    EXPECT_EQ(blocks.used(), 0U);
+    EXPECT_FALSE(blocks.find(RemoteAddr(48)));
+    EXPECT_EQ(blocks.oldest_young(), std::nullopt);
+    EXPECT_TRUE(blocks.insert(block(16, 5)).second);
+    EXPECT_EQ(expire_all(blocks, 5), Order{16});
+}
+
 TEST(LiveBlocks, ManyChunks) {
     LiveBlocks blocks;
     constexpr std::uint64_t count = 50000;

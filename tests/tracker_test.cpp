@@ -235,6 +235,107 @@ TEST_F(TrackerTest, GoneCodeMakesAnotherStack) {
     EXPECT_EQ(tracker.stacks().frames(a).size(), 1U);
 }
 
+TEST_F(TrackerTest, ABlockFreedLateHasExpiredEvenIfNobodyLooked) {
+    alloc(0x10, 100, a, 0);
+    alloc(0x20, 30, b, 1);
+    alloc(0x30, 7, b, 2);
+    free(0x20, 15);
+    EXPECT_EQ(tracker.account(b).expired, (BlockCount{1, 30}));
+    EXPECT_EQ(tracker.account(b).free_expired, (BlockCount{1, 30}));
+    EXPECT_EQ(tracker.account(a).expired, (BlockCount{1, 100})); // it was before
+    EXPECT_EQ(notices(), (std::vector{Kind::expired, Kind::expired, Kind::expired_freed}));
+    expire(15);
+    EXPECT_EQ(tracker.account(b).expired, (BlockCount{2, 37}));
+    EXPECT_EQ(notices(), std::vector{Kind::expired});
+    EXPECT_EQ(tracker.number(a), 1U);
+}
+
+TEST_F(TrackerTest, ABlockFreedJustBeforeItsTimeHasNotExpired) {
+    alloc(0x10, 1, a, 0);
+    alloc(0x20, 1, a, 0);
+    free(0x10, 9);
+    EXPECT_EQ(tracker.account(a).expired.blocks, 0U);
+    free(0x20, 10); // as expire() has it
+    EXPECT_EQ(tracker.account(a).free_expired.blocks, 1U);
+}
+
+TEST_F(TrackerTest, AReallocThatEndsAnOldBlockLetsItExpire) {
+    alloc(0x10, 1, a, 0);
+    realloc_begin(1, 0x10, 20);
+    realloc_end(1, 0x10, 0x20, 5, b, 21);
+    EXPECT_EQ(tracker.account(a).free_expired.blocks, 1U);
+    EXPECT_EQ(tracker.account(b).expired.blocks, 0U);
+    expire(25);
+    EXPECT_EQ(tracker.account(a).expired.blocks, 1U);
+}
+
+TEST_F(TrackerTest, ForgottenBlocksAreLost) {
+    alloc(0x10, 100, a, 0);
+    alloc(0x20, 30, a, 5);
+    alloc(0x30, 7, b, 6);
+    alloc(0x40, 9, b, 7);
+    free(0x40, 8);
+    expire(10);
+    realloc_begin(2, 0x30, 11);
+    tracker.forget_live(MonotonicNs(12));
+    EXPECT_EQ(tracker.blocks().size(), 0U);
+    EXPECT_EQ(tracker.blocks().bytes(), 0U);
+    EXPECT_EQ(tracker.account(a).lost, (BlockCount{2, 130}));
+    EXPECT_EQ(tracker.account(a).lost_expired, (BlockCount{1, 100}));
+    EXPECT_EQ(tracker.account(a).live(), BlockCount{});
+    EXPECT_EQ(tracker.account(a).free, BlockCount{});
+    EXPECT_EQ(tracker.account(a).may_leak(), BlockCount{});
+    EXPECT_EQ(tracker.account(b).live(), BlockCount{});
+    EXPECT_EQ(tracker.next_expiry(), std::nullopt);
+    expire(50);
+    EXPECT_EQ(tracker.account(a).expired.blocks, 1U);
+    // What was lost, or freed before, is unknown from now on.
+    free(0x10, 51);
+    free(0x40, 52);
+    realloc_end(2, 0x30, 0x60, 8, b, 53);
+    EXPECT_EQ(tracker.events().unknown_free, 3U);
+    EXPECT_EQ(tracker.events().double_free, 0U);
+    EXPECT_EQ(tracker.account(b).live(), (BlockCount{1, 8}));
+    alloc(0x10, 1, a, 54);
+    free(0x10, 55);
+    EXPECT_EQ(tracker.account(a).live(), BlockCount{});
+    EXPECT_EQ(tracker.missed_frees(), 0U);
+}
+
+TEST_F(TrackerTest, IntervalsBeginAnewWhenBlocksAreForgotten) {
+    alloc(0x10, 100, a, 0);
+    tracker.forget_live(MonotonicNs(12));
+    alloc(0x20, 30, a, 13);
+    auto counts = tracker.intervals().of(a, MonotonicNs(14));
+    ASSERT_EQ(counts.size(), 1U);
+    EXPECT_EQ(counts[0].begin, MonotonicNs(12));
+    EXPECT_EQ(counts[0].live, tracker.account(a).live());
+    tracker.intervals().stop(MonotonicNs(15));
+    tracker.forget_live(MonotonicNs(16));
+    EXPECT_TRUE(tracker.intervals().of(a, MonotonicNs(17)).empty());
+    EXPECT_FALSE(tracker.intervals().recording());
+}
+
+TEST_F(TrackerTest, IntervalsKnowMissedFreesAndExec) {
+    alloc(0x10, 100, a, 1);
+    alloc(0x10, 30, b, 5);
+    EXPECT_EQ(tracker.intervals().of(a, MonotonicNs(6))[0].live, BlockCount{});
+    EXPECT_EQ(tracker.intervals().of(b, MonotonicNs(6))[0].live, (BlockCount{1, 30}));
+    tracker.on_memory_gone(MonotonicNs(7));
+    EXPECT_EQ(tracker.intervals().of(b, MonotonicNs(8))[0].live, BlockCount{});
+    EXPECT_EQ(tracker.intervals().of(b, MonotonicNs(8))[0].alloc, (BlockCount{1, 30}));
+}
+
+TEST_F(TrackerTest, AccountsInPieces) {
+    alloc(0x10, 1, a, 0);
+    alloc(0x20, 1, b, 0);
+    EXPECT_EQ(tracker.accounts(0, 100).size(), 2U);
+    EXPECT_EQ(tracker.accounts(1, 2).size(), 1U);
+    EXPECT_EQ(&tracker.accounts(1, 2)[0], &tracker.account(b));
+    EXPECT_TRUE(tracker.accounts(2, 100).empty());
+    EXPECT_TRUE(tracker.accounts(7, 3).empty());
+}
+
 struct TrackerRealloc : TrackerTest {};
 
 TEST_F(TrackerRealloc, EndsOneBlockAndBeginsOne) {

@@ -1,7 +1,278 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// The rule, and the reasons for its constants, are in DESIGN.md, "Which stacks leak".
 #include "memleax/verdict.hpp"
 
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
 namespace memleax {
+
+namespace {
+
+constexpr std::int64_t kLeastWatch = 10 * kNsPerSecond;
+constexpr std::int64_t kLeastOldAge = 8 * kNsPerSecond;
+/// Blocks that outlive the longest life that was seen by this factor are old.
+constexpr std::int64_t kOldLives = 2;
+constexpr std::uint64_t kLeastStayers = 3;
+constexpr std::size_t kLeastIntervals = 3;
+constexpr std::int64_t kFewIsFewAfter = 60 * kNsPerSecond;
+constexpr std::int64_t kLeakAge = 60 * kNsPerSecond;
+constexpr std::int64_t kLeakLives = 4;
+/// If most blocks stay, it may as well be a cache that fills.
+constexpr double kMostStay = 0.5;
+constexpr std::int64_t kLeakAgeIfMostStay = 600 * kNsPerSecond;
+/// A cache that fills does so ever more slowly.
+constexpr double kSteadyIfMostStay = 0.5;
+/// Part of the run that is long enough to show that it has come to an end, ...
+constexpr double kPartToSlacken = 1.0 / 8;
+/// ... blocks that would have come to stay in it, and part of those that did.
+constexpr double kExpectedToSlacken = 10;
+constexpr double kSlackened = 1.0 / 8;
+constexpr double kFalling = 0.5;
+
+using Intervals = std::span<const IntervalCount>;
+
+/// What happened in some intervals.
+struct Sum {
+    BlockCount alloc;
+    BlockCount live;
+    double seconds = 0;
+    std::size_t with_live = 0;
+
+    explicit Sum(Intervals intervals) {
+        for (const IntervalCount& i : intervals) {
+            alloc.blocks += i.alloc.blocks;
+            alloc.bytes += i.alloc.bytes;
+            live.blocks += i.live.blocks;
+            live.bytes += i.live.bytes;
+            seconds += memleax::seconds(i.end.value() - i.begin.value());
+            with_live += i.live.blocks != 0 ? 1 : 0;
+        }
+    }
+    [[nodiscard]] double share() const {
+        return alloc.blocks == 0
+                   ? 0
+                   : static_cast<double>(live.blocks) / static_cast<double>(alloc.blocks);
+    }
+    [[nodiscard]] double blocks_per_s() const { return per_second(live.blocks); }
+    [[nodiscard]] double bytes_per_s() const { return per_second(live.bytes); }
+
+  private:
+    [[nodiscard]] double per_second(std::uint64_t n) const {
+        return seconds <= 0 ? 0 : static_cast<double>(n) / seconds;
+    }
+};
+
+std::string percent(double share) {
+    const double p = share * 100;
+    return p >= 10 ? fmt::format("{:.0f}%", p) : fmt::format("{:.2g}%", p);
+}
+
+std::string rate(double per_s) {
+    return per_s >= 10 ? fmt::format("{:.0f} blocks/s", per_s)
+                       : fmt::format("{:.2g} blocks/s", per_s);
+}
+
+std::string duration(double s) {
+    constexpr double kMinute = 60;
+    constexpr double kHour = 3600;
+    if (s < 10) {
+        return fmt::format("{:.1f} s", s);
+    }
+    if (s < 5 * kMinute) {
+        return fmt::format("{:.0f} s", s);
+    }
+    return s < 3 * kHour ? fmt::format("{:.0f} min", s / kMinute)
+                         : fmt::format("{:.1f} h", s / kHour);
+}
+
+std::string duration(std::int64_t ns) {
+    return duration(seconds(ns));
+}
+
+std::string blocks(std::uint64_t n) {
+    return fmt::format("{} block{}", n, n == 1 ? "" : "s");
+}
+
+/// How many of the youngest intervals make up the newer half, at most, of their time.
+std::size_t newer_half(Intervals intervals) {
+    const double half = Sum(intervals).seconds / 2;
+    double time = 0;
+    std::size_t count = 0;
+    while (count < intervals.size()) {
+        const IntervalCount& next = intervals[intervals.size() - 1 - count];
+        time += seconds(next.end.value() - next.begin.value());
+        if (time > half) {
+            break;
+        }
+        ++count;
+    }
+    return count;
+}
+
+/// One judgement under way.
+class Judge {
+  public:
+    Judge(Intervals intervals, MonotonicNs now) : now_(now), all_(intervals) {}
+    Judgement judge();
+
+  private:
+    [[nodiscard]] std::int64_t age(MonotonicNs time) const { return now_.value() - time.value(); }
+    Judgement judge_without_old();
+    Judgement judge_run(Intervals run, Intervals old, bool most_stay);
+    /// Has the run come to an end? The newest intervals that show it.
+    static std::optional<Sum> slackened(Intervals run);
+    static Judgement make(Verdict verdict, const Sum* window, double score, std::string why);
+
+    MonotonicNs now_;
+    Intervals all_; ///< from the first that has an allocation
+    std::int64_t longest_life_ = 0;
+};
+
+Judgement Judge::make(Verdict verdict, const Sum* window, double score, std::string why) {
+    Judgement judgement;
+    judgement.verdict = verdict;
+    judgement.score = score;
+    judgement.why = std::move(why);
+    if (window != nullptr) {
+        judgement.blocks_per_s = window->blocks_per_s();
+        judgement.bytes_per_s = window->bytes_per_s();
+    }
+    return judgement;
+}
+
+Judgement Judge::judge() {
+    while (!all_.empty() && all_.front().alloc.blocks == 0) {
+        all_ = all_.subspan(1);
+    }
+    if (all_.empty()) {
+        return make(Verdict::too_early, nullptr, 0, "nothing was allocated in the intervals");
+    }
+    const Sum sum(all_);
+    const std::int64_t seen = age(all_.front().begin);
+    if (seen < kLeastWatch) {
+        return make(Verdict::too_early, nullptr, static_cast<double>(sum.live.bytes),
+                    fmt::format("seen for {} only", duration(seen)));
+    }
+    for (const IntervalCount& i : all_) {
+        longest_life_ = std::max(longest_life_, i.longest_life);
+    }
+    if (sum.live.blocks == 0) {
+        return make(Verdict::settled, nullptr, 0,
+                    fmt::format("no block of {} is left, none lived longer than {}",
+                                sum.alloc.blocks, duration(longest_life_)));
+    }
+    // Not a product: lives may be as long as time itself.
+    const std::int64_t old_age = longest_life_ > age(all_.front().begin)
+                                     ? INT64_MAX
+                                     : std::max(kLeastOldAge, kOldLives * longest_life_);
+    const auto young = std::find_if(all_.begin(), all_.end(),
+                                    [&](const IntervalCount& i) { return age(i.end) < old_age; });
+    const Intervals old = all_.first(static_cast<std::size_t>(young - all_.begin()));
+    if (old.empty() && longest_life_ > 0) {
+        return judge_without_old();
+    }
+    const Sum old_sum(old);
+    if (!old.empty() && old_sum.live.blocks == 0) {
+        return make(Verdict::settled, nullptr, 0,
+                    fmt::format("no block of {} older than {} is left", old_sum.alloc.blocks,
+                                duration(age(old.back().end))));
+    }
+    const bool most_stay = old.empty() || old_sum.share() > kMostStay;
+    Intervals run = most_stay ? all_ : old;
+    while (run.front().live.blocks == 0) {
+        run = run.subspan(1);
+    }
+    return judge_run(run, old, most_stay);
+}
+
+Judgement Judge::judge_without_old() {
+    const std::size_t newer_count = newer_half(all_);
+    const Sum newer(all_.last(newer_count));
+    const Sum older(all_.first(all_.size() - newer_count));
+    const auto bytes = static_cast<double>(older.live.bytes + newer.live.bytes);
+    if (older.share() <= kFalling * newer.share()) {
+        return make(Verdict::settled, nullptr, bytes,
+                    fmt::format("blocks go with age: {} are left after {}, {} of the newer",
+                                percent(older.share()),
+                                duration(age(all_[all_.size() - newer_count - 1].end)),
+                                percent(newer.share())));
+    }
+    Intervals run = all_;
+    while (run.front().live.blocks == 0) {
+        run = run.subspan(1);
+    }
+    return judge_run(run, {}, true);
+}
+
+std::optional<Sum> Judge::slackened(Intervals run) {
+    const Sum whole(run);
+    for (std::size_t count = 1; count < run.size(); ++count) {
+        const Sum newest(run.last(count));
+        if (newest.seconds < kPartToSlacken * whole.seconds) {
+            continue;
+        }
+        const double expected = Sum(run.first(run.size() - count)).blocks_per_s() * newest.seconds;
+        if (expected >= kExpectedToSlacken &&
+            static_cast<double>(newest.live.blocks) < kSlackened * expected) {
+            return newest;
+        }
+    }
+    return std::nullopt;
+}
+
+Judgement Judge::judge_run(Intervals run, Intervals old, bool most_stay) {
+    const Sum whole(run);
+    const Sum newer(run.last(newer_half(run)));
+    const std::string stay = fmt::format("{} of blocks stay", percent(whole.share()));
+    const auto bytes = static_cast<double>(whole.live.bytes);
+    if (whole.live.blocks < kLeastStayers && age(all_.front().begin) < kFewIsFewAfter) {
+        return make(Verdict::too_early, nullptr, bytes,
+                    fmt::format("only {} so far", blocks(whole.live.blocks)));
+    }
+    const auto slack = slackened(run);
+    if (slack || whole.live.blocks < kLeastStayers) {
+        const Sum& window = slack ? *slack : newer;
+        return make(Verdict::plateau, &window, bytes,
+                    fmt::format("{} stay, {} of the last {}", blocks(whole.live.blocks),
+                                window.live.blocks, duration(window.seconds)));
+    }
+    if (newer.seconds == 0) {
+        return make(Verdict::too_early, nullptr, bytes, stay + ", but nothing is much older yet");
+    }
+    if (newer.live.blocks == 0) {
+        return make(Verdict::plateau, &newer, bytes,
+                    fmt::format("{} stay, none of the last {}", blocks(whole.live.blocks),
+                                duration(newer.seconds)));
+    }
+    const Sum older(run.first(run.size() - newer_half(run)));
+    const auto first_old = std::find_if(old.begin(), old.end(),
+                                        [](const IntervalCount& i) { return i.live.blocks != 0; });
+    const std::int64_t proved = first_old == old.end() ? 0 : age(first_old->end);
+    const std::int64_t wanted = most_stay ? kLeakAgeIfMostStay : kLeakAge;
+    const bool steady =
+        !most_stay || newer.blocks_per_s() >= kSteadyIfMostStay * older.blocks_per_s();
+    if (proved >= wanted && proved / kLeakLives >= longest_life_ &&
+        newer.live.blocks >= kLeastStayers && whole.with_live >= kLeastIntervals && steady) {
+        const std::string where =
+            whole.with_live == run.size()
+                ? "every interval"
+                : fmt::format("{} of {} intervals", whole.with_live, run.size());
+        return make(Verdict::leaking, &newer, newer.bytes_per_s(),
+                    fmt::format("{} in {} back to {}; {}", stay, where,
+                                duration(age(run.front().begin)), rate(newer.blocks_per_s())));
+    }
+    return make(Verdict::growing, &newer, newer.bytes_per_s(),
+                fmt::format("{} for {}; {}{}", stay, duration(whole.seconds),
+                            rate(newer.blocks_per_s()),
+                            most_stay ? "; it may be a cache that fills" : ""));
+}
+
+} // namespace
 
 const char* describe(Verdict verdict) {
     switch (verdict) {
@@ -17,6 +288,10 @@ const char* describe(Verdict verdict) {
         return "leaking";
     }
     return "?";
+}
+
+Judgement judge(std::span<const IntervalCount> intervals, MonotonicNs now) {
+    return Judge(intervals, now).judge();
 }
 
 } // namespace memleax

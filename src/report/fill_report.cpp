@@ -42,7 +42,25 @@ CallStackReport describe_stack(const CallStackAccount& account, std::optional<Mo
 
 } // namespace
 
-void fill_report(Tracker& tracker, MonotonicNs now, const StackResolver& resolve, Report* report) {
+void fill_intervals(const Intervals& intervals, StackId id, MonotonicNs now,
+                    MonotonicNs watching_since, CallStackReport* stack) {
+    const auto counts = intervals.of(id, now);
+    if (counts.empty()) {
+        return;
+    }
+    stack->judgement = judge(counts, now);
+    const auto since = [&](MonotonicNs time) {
+        return seconds(time.value() - watching_since.value());
+    };
+    stack->intervals.reserve(counts.size());
+    for (const IntervalCount& count : counts) {
+        stack->intervals.push_back({since(count.begin), since(count.end), count.alloc, count.live});
+    }
+}
+
+void fill_report(Tracker& tracker, MonotonicNs now, const StackResolver& resolve, Report* report,
+                 std::optional<MonotonicNs> watching_since) {
+    const MonotonicNs since = watching_since.value_or(tracker.intervals().origin().value_or(now));
     const EventCounts& events = tracker.events();
     report->session.events = {events.alloc,        events.free,         events.realloc,
                               events.failed_alloc, events.unknown_free, events.double_free};
@@ -57,6 +75,7 @@ void fill_report(Tracker& tracker, MonotonicNs now, const StackResolver& resolve
         CallStackReport stack = describe_stack(account, oldest[index], now);
         stack.frames = resolve(id);
         stack.end = tracker.stacks().end(id);
+        fill_intervals(tracker.intervals(), id, now, since, &stack);
         report->totals.live.blocks += stack.live.blocks;
         report->totals.live.bytes += stack.live.bytes;
         report->totals.expired.blocks += account.may_leak().blocks;

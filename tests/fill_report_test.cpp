@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/fill_report.hpp"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "memleax/clock.hpp"
+
+namespace memleax {
+namespace {
+
+MonotonicNs at(std::int64_t s) {
+    return MonotonicNs(s * kNsPerSecond);
+}
+
+/// One stack that leaks a block each second, and one that has a single block; from 100 s to 300 s.
+struct FillReport : testing::Test {
+    FillReport() {
+        alloc(b, 100, 1 << 20);
+        for (std::int64_t s = 100; s < 300; ++s) {
+            tracker.expire(at(s), SIZE_MAX);
+            alloc(a, s, 10);
+        }
+    }
+    void alloc(StackId stack, std::int64_t s, std::uint64_t size) {
+        tracker.on_event({.kind = EventKind::alloc,
+                          .tid = Tid(1),
+                          .address = RemoteAddr(next += 16),
+                          .size = size,
+                          .old_address = {},
+                          .stack = stack,
+                          .time = at(s)});
+    }
+    Report fill(std::optional<MonotonicNs> since = std::nullopt) {
+        Report report;
+        fill_report(
+            tracker, at(300), [](StackId) { return Backtrace{}; }, &report, since);
+        return report;
+    }
+
+    std::uint64_t next = 0;
+    Tracker tracker{{.memory_block_max = 0, .call_stack_max = 0}};
+    StackId a = tracker.intern(std::vector{FrameAddress::exact(CodeAddr(1))}, StackEnd::outermost);
+    StackId b = tracker.intern(std::vector{FrameAddress::exact(CodeAddr(2))}, StackEnd::outermost);
+};
+
+TEST_F(FillReport, SaysWhatItThinksOfEachStack) {
+    const Report report = fill();
+    ASSERT_EQ(report.callstacks.size(), 2U);
+    // Most leaked bytes last, whatever the verdict.
+    ASSERT_TRUE(report.callstacks[0].judgement);
+    EXPECT_EQ(report.callstacks[0].judgement->verdict, Verdict::growing);
+    EXPECT_DOUBLE_EQ(report.callstacks[0].judgement->blocks_per_s, 1);
+    ASSERT_TRUE(report.callstacks[1].judgement);
+    EXPECT_EQ(report.callstacks[1].judgement->verdict, Verdict::plateau);
+}
+
+TEST_F(FillReport, IntervalsAreThoseOfTheWatching) {
+    const auto intervals = fill().callstacks[0].intervals;
+    ASSERT_GT(intervals.size(), 5U);
+    EXPECT_EQ(intervals.front().begin_s, 0);
+    EXPECT_EQ(intervals.back().end_s, 200);
+    std::uint64_t live = 0;
+    for (const IntervalReport& interval : intervals) {
+        EXPECT_EQ(static_cast<double>(interval.alloc.blocks), interval.end_s - interval.begin_s);
+        live += interval.live.blocks;
+    }
+    EXPECT_EQ(live, 200U);
+    EXPECT_EQ(fill(at(90)).callstacks[0].intervals.front().begin_s, 10);
+}
+
+TEST_F(FillReport, WithoutIntervalsThereIsNoVerdict) {
+    tracker.intervals().stop(at(300));
+    while (tracker.intervals().drop_oldest()) {
+    }
+    const Report report = fill();
+    EXPECT_FALSE(report.callstacks[0].judgement);
+    EXPECT_TRUE(report.callstacks[0].intervals.empty());
+}
+
+} // namespace
+} // namespace memleax
