@@ -5,6 +5,7 @@
 
 #include "memleax/log.hpp"
 #include "memleax/options.hpp"
+#include "memleax/program.hpp"
 #include "memleax/session.hpp"
 
 int main(int argc, char** argv) {
@@ -18,7 +19,7 @@ int main(int argc, char** argv) {
         const auto& options = std::get<Options>(parsed);
         set_log_level(options.log_level);
         const Inherited inherited = prepare_process();
-        return run_session(options, inherited);
+        return run_program(options, inherited);
     } catch (const std::exception& broken) {
         log_error("internal error: {}", broken.what());
         return 1;

@@ -32,10 +32,14 @@ struct FillReport : testing::Test {
                           .stack = stack,
                           .time = at(s)});
     }
-    Report fill(std::optional<MonotonicNs> since = std::nullopt) {
+    Report fill(MonotonicNs since = at(100)) {
+        SnapshotCopier copier(at(300));
+        while (copier.copy_some(tracker)) {
+        }
         Report report;
         fill_report(
-            tracker, at(300), [](StackId) { return Backtrace{}; }, &report, since);
+            copier.take(), since, [](StackId) { return Backtrace{}; },
+            [](const Backtrace&) { return true; }, &report);
         return report;
     }
 

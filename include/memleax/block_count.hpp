@@ -14,6 +14,9 @@ struct BlockCount {
         ++blocks;
         bytes += size;
     }
+    friend BlockCount operator+(BlockCount a, BlockCount b) {
+        return {a.blocks + b.blocks, a.bytes + b.bytes};
+    }
     friend BlockCount operator-(BlockCount a, BlockCount b) {
         return {a.blocks - b.blocks, a.bytes - b.bytes};
     }

@@ -1,28 +1,25 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// From the tracker's account to the report's model.
+/// From the tracker's snapshot to the report's model.
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "memleax/report.hpp"
 #include "memleax/source_frame.hpp"
-#include "memleax/tracker.hpp"
+#include "memleax/tracker_snapshot.hpp"
 
 namespace memleax {
 
-/// Turns a stack into what people read. May be slow; is called once for each stack reported.
+/// Turns a stack into what people read. May be slow; is called once for each stack.
 using StackResolver = std::function<Backtrace(StackId)>;
+/// Is this one to be in the report?
+using StackChoice = std::function<bool(const Backtrace&)>;
 
 /// Fills `report` with counts and with every call stack that has live or expired blocks, most
-/// leaked bytes last. Ages are those at `now`. Stacks without a number get one. Times of intervals
-/// are since `watching_since`; without it, since the first interval of the session.
-void fill_report(Tracker& tracker, MonotonicNs now, const StackResolver& resolve, Report* report,
-                 std::optional<MonotonicNs> watching_since = std::nullopt);
-
-/// The verdict on one stack, and what it rests on. Nothing if there are no intervals.
-void fill_intervals(const Intervals& intervals, StackId id, MonotonicNs now,
-                    MonotonicNs watching_since, CallStackReport* stack);
+/// leaked bytes last. Ages are those at the snapshot's time; times of intervals count from `begin`.
+/// The totals are of all call stacks, chosen or not.
+void fill_report(const TrackerSnapshot& snapshot, MonotonicNs begin, const StackResolver& resolve,
+                 const StackChoice& shows, Report* report);
 
 } // namespace memleax

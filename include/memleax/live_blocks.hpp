@@ -79,6 +79,8 @@ class LiveBlocks {
     void clear();
 
     [[nodiscard]] std::size_t size() const { return size_; }
+    /// How many of them are not young any more.
+    [[nodiscard]] std::size_t expired() const { return expired_; }
     /// Sum of the blocks' sizes.
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
@@ -146,6 +148,7 @@ class LiveBlocks {
     std::uint32_t oldest_ = kNone;
     std::uint32_t youngest_ = kNone;
     std::size_t size_ = 0;
+    std::size_t expired_ = 0;
     std::uint64_t bytes_ = 0;
 };
 

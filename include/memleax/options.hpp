@@ -14,6 +14,12 @@
 namespace memleax {
 
 struct Options {
+    enum class Color { automatic, always, never };
+    enum class Progress { automatic, never };
+    /// Of the prompt: if stdin and stdout are terminals and there is no --time; or in any case; or
+    /// never.
+    enum class Interactive { automatic, always, never };
+
     std::optional<int> pid;           ///< watch this process, or
     std::vector<std::string> command; ///< start this program and watch it
     double expire_s = 10;
@@ -25,6 +31,13 @@ struct Options {
     std::string output;                                   ///< "": stdout
     const ReportFormat* format = report_formats().data(); ///< text
     bool quiet = false;
+    Interactive interactive = Interactive::automatic;
+    std::vector<std::string> commands; ///< -x: run just before the target is let go
+    Color color = Color::automatic;
+    Progress progress = Progress::automatic;
+    std::optional<double> interval_s; ///< print the worst call stacks that often, ...
+    std::uint64_t interval_count = 0; ///< ... that many times; 0: until the end
+    std::uint64_t top = 10;           ///< and that many of them
     int error_exitcode = 0;
     LogLevel log_level = LogLevel::info;
 };

@@ -37,6 +37,8 @@ struct CallStackReport {
     BlockCount live;
     BlockCount expired;                          ///< ever
     BlockCount free_expired;                     ///< of those, freed afterwards
+    BlockCount lost;         ///< may have been freed while nobody watched: neither live nor freed
+    BlockCount lost_expired; ///< of those, expired
     std::optional<FreedLifetime> freed_lifetime; ///< absent: none was freed
     std::optional<double> oldest_live_s;         ///< absent: none is live
     Backtrace frames;
@@ -45,7 +47,7 @@ struct CallStackReport {
     std::vector<IntervalReport> intervals; ///< oldest first
 
     /// Expired and still there.
-    [[nodiscard]] BlockCount may_leak() const { return expired - free_expired; }
+    [[nodiscard]] BlockCount may_leak() const { return expired - free_expired - lost_expired; }
 };
 
 struct Report {
@@ -66,10 +68,10 @@ struct Report {
     };
     struct Session {
         std::string engine;
-        std::int64_t started_unix_ns = 0; ///< when the watching began, CLOCK_REALTIME; 0: not known
         double duration_s = 0;
         double expire_s = 0;
-        std::string end_reason; ///< time, user, target-exit or limit
+        std::string end_reason; ///< time, user, target-exit or limit; "" if it goes on
+        std::int64_t started_unix_ns = 0; ///< when the watching began, CLOCK_REALTIME; 0: not known
         Events events;
     };
     /// Of the target, at one moment.

@@ -1,16 +1,116 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// One run of memleax from the command line's meaning to the exit status.
+/// One run of memleax, from the command line's meaning to the exit status.
 #pragma once
 
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
 #include "memleax/inherited.hpp"
+#include "memleax/memory_history.hpp"
 #include "memleax/options.hpp"
+#include "memleax/report.hpp"
+#include "memleax/report_output.hpp"
+#include "memleax/session_client.hpp"
+#include "memleax/shared_tracker.hpp"
+#include "memleax/stack_filter.hpp"
+#include "memleax/stack_names.hpp"
+#include "memleax/watcher.hpp"
 
 namespace memleax {
 
-/// Watches as `options` say, prints live lines and the final report, and returns the exit status:
-/// 0, 1 after an error (told on stderr), or options.error_exitcode if expired blocks are live at
-/// the end. The target is as it was when this returns. A command gets what was `inherited`.
-int run_session(const Options& options, const Inherited& inherited);
+/// Watches a target and prints live lines and the final report. Everything but run() is for the
+/// client, and is called from within run(), in the main thread.
+class Session {
+  public:
+    enum class Phase {
+        starting, ///< not every breakpoint is in place
+        watching,
+        paused, ///< the target is as it was, for now
+        left    ///< the target is as it was, or has ended
+    };
+
+    /// Opens what can fail without the target, before it is touched. `options` and `inherited` must
+    /// outlive the session.
+    static Result<std::unique_ptr<Session>> open(const Options& options,
+                                                 const Inherited& inherited);
+    Session(const Session&) = delete;
+    Session& operator=(const Session&) = delete;
+
+    /// Returns the exit status: 0, 1 after an error (told on stderr), or options.error_exitcode if
+    /// expired blocks are live at the end. The target is as it was when this returns. `client` may
+    /// be null.
+    int run(SessionClient* client);
+
+    [[nodiscard]] Phase phase() const { return phase_; }
+    [[nodiscard]] const Options& options() const { return options_; }
+    [[nodiscard]] const Inherited& inherited() const { return inherited_; }
+    [[nodiscard]] WatchedTarget target() const { return watcher_.target(); }
+    /// The time of what is known: stands still when nobody watches.
+    [[nodiscard]] MonotonicNs now() const;
+    /// Since the first time that every breakpoint was in place.
+    [[nodiscard]] double watched_s() const;
+    [[nodiscard]] double seconds_since_start(MonotonicNs time) const;
+    [[nodiscard]] double expire_s() const { return seconds(expire_ns_); }
+    void set_expire_s(double seconds);
+
+    [[nodiscard]] SharedTracker& tracker() { return tracker_; }
+    [[nodiscard]] StackNames& names() { return names_; }
+    [[nodiscard]] StackFilter& filter() { return filter_; }
+    [[nodiscard]] const MemoryHistory& memory() const { return memory_; }
+    /// Does the user want to see this call stack?
+    [[nodiscard]] bool shows(StackId id);
+    /// All that is known, now.
+    [[nodiscard]] Report make_report();
+
+    /// Takes every breakpoint out; only while watching. The target runs as before.
+    void pause();
+    /// Puts them in again; on_watching() or on_failure() of the client tells how that went. What was
+    /// live before is not followed any more, as its end may have been missed.
+    void resume();
+    /// Lets go of the target for good. `reason` is the report's end_reason.
+    void leave(const char* reason);
+    /// Leaves, and ends the loop.
+    void end(const char* reason);
+
+    /// Prints to the report's place, above the line that is being typed.
+    void print(std::string_view text);
+
+  private:
+    Session(const Options& options, ReportOutput output, const Inherited& inherited);
+    void step();
+    void on_signals();
+    void on_change();
+    void on_first_watching();
+    void begin_leaving(const char* reason);
+    void finish_leaving();
+    void expire(MonotonicNs now);
+    void print_notices();
+    [[nodiscard]] int pause_ms(MonotonicNs now) const;
+    int write_report();
+
+    const Options& options_;
+    const Inherited& inherited_;
+    ReportOutput output_;
+    std::int64_t expire_ns_;
+    bool live_lines_;
+    SharedTracker tracker_;
+    StackFilter filter_;
+    Watcher watcher_;
+    StackNames names_;
+    MemoryHistory memory_;
+    SessionClient* client_ = nullptr;
+    int signals_ = -1;
+    Phase phase_ = Phase::starting;
+    std::optional<MonotonicNs> watching_since_;
+    std::int64_t started_unix_ns_ = 0;
+    std::optional<MonotonicNs> frozen_at_; ///< nobody watches since
+    std::optional<MonotonicNs> deadline_;
+    const char* end_reason_ = nullptr; ///< set: the target is being let go of, or has been
+    bool ending_ = false;              ///< ... and the loop ends then
+    bool over_ = false;
+};
 
 /// Blocks the signals that a session reads from a descriptor, in this thread and those it will
 /// make; ignores those that a lost reader or terminal sends; raises the soft limit of open files,

@@ -42,6 +42,9 @@ class Symbolizer {
     /// when the stack was recorded: names survive dlclose.
     ResolvedFrame resolve(FrameAddress frame, Generation generation);
 
+    /// Where this module's symbols, lines and unwind tables come from, or why there are none.
+    std::string describe(const Module& module);
+
   private:
     struct Impl;
     std::unique_ptr<Impl> impl_;

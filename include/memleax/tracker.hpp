@@ -102,6 +102,9 @@ class Tracker final : public EventSink {
     /// without breakpoints, before they are put in again. If intervals are being recorded, they
     /// start anew. One pass over all blocks.
     void forget_live(MonotonicNs now);
+    void on_gap(MonotonicNs time) override { forget_live(time); }
+    /// From now on blocks expire at this age. Those that have expired stay so.
+    void set_expire_ns(std::int64_t expire_ns) { options_.expire_ns = expire_ns; }
 
     [[nodiscard]] StackTable& stacks() { return stacks_; }
     [[nodiscard]] const StackTable& stacks() const { return stacks_; }

@@ -16,6 +16,9 @@
 #include "memleax/engine.hpp"
 #include "memleax/error.hpp"
 #include "memleax/inherited.hpp"
+#include "memleax/modules.hpp"
+#include "memleax/remote_memory.hpp"
+#include "memleax/target.hpp"
 #include "memleax/types.hpp"
 
 namespace memleax {
@@ -38,8 +41,9 @@ struct WatchedTarget {
     std::size_t threads = 0;
 };
 
-/// One watching of one target, in a thread of its own. The thread's end lets go of target threads
-/// that sleep in the kernel, without waking them (ptrace binds to the tracer thread).
+/// The watching of one target, in a thread of its own. The thread's end lets go of target threads
+/// that sleep in the kernel, without waking them (ptrace binds to the tracer thread). After stop()
+/// the same target can be watched again, by another start().
 class Watcher final : EngineObserver {
   public:
     enum class State { starting, watching, failed, ended };
@@ -72,10 +76,16 @@ class Watcher final : EngineObserver {
     [[nodiscard]] std::optional<Modules> take_modules();
     /// Leaves the target, if that has not happened, and waits until it is as it was.
     void stop();
+    /// Asks for that and waits, but not for ever, and without a lock: for a signal handler, when
+    /// this program is about to die. The tracer thread must not need what the dying one holds.
+    void stop_in_emergency() noexcept;
 
   private:
     void run();
     Result<void> watch();
+    /// Launches, or checks that we may seize what we are to watch; the latter gives null.
+    Result<std::unique_ptr<Target>> prepare(bool again);
+    Result<void> read_modules(Tid pid, bool again);
     void on_watching(std::size_t threads) override;
     void on_modules(const ModuleMap& modules) override;
     void change_state(State state);
@@ -86,6 +96,11 @@ class Watcher final : EngineObserver {
     std::thread thread_;
     std::atomic<bool> stop_{false};
     std::atomic<bool> done_{false};
+
+    // The tracer thread's, kept from one start() to the next.
+    std::optional<RemoteMemory> memory_;
+    std::optional<ModuleMap> module_map_;
+    std::uint64_t start_time_ = 0; ///< of the process, see ProcessInfo
 
     mutable std::mutex mutex_; ///< guards what follows
     State state_ = State::starting;

@@ -291,7 +291,19 @@ const char* describe(Verdict verdict) {
 }
 
 Judgement judge(std::span<const IntervalCount> intervals, MonotonicNs now) {
-    return Judge(intervals, now).judge();
+    Judgement judgement = Judge(intervals, now).judge();
+    const double span_s =
+        intervals.empty() ? 0 : seconds(now.value() - intervals.front().begin.value());
+    if (judgement.verdict == Verdict::too_early && span_s > 0) {
+        // Better than none: what is there until now.
+        BlockCount live;
+        for (const IntervalCount& interval : intervals) {
+            live = live + interval.live;
+        }
+        judgement.blocks_per_s = static_cast<double>(live.blocks) / span_s;
+        judgement.bytes_per_s = static_cast<double>(live.bytes) / span_s;
+    }
+    return judgement;
 }
 
 } // namespace memleax

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "command.hpp"
+
 namespace memleax {
 
 namespace {
@@ -37,6 +39,16 @@ int parse_pid(const std::string& text) {
 std::string parse_file(const std::string& option, const std::string& text) {
     if (text.empty()) { // an unset variable of a script, hardly what is meant
         throw UsageError(fmt::format("{}: the file's name is empty", option));
+    }
+    return text;
+}
+
+std::string parse_command(const std::string& option, const std::string& text) {
+    const auto end = text.find_first_of(" \t");
+    try {
+        (void)find_command(text.substr(0, end));
+    } catch (const CommandError& wrong) {
+        throw UsageError(fmt::format("{}: {}", option, wrong.what()));
     }
     return text;
 }

@@ -32,6 +32,9 @@ int parse_pid(const std::string& text);
 /// The name of a file: anything but "".
 std::string parse_file(const std::string& option, const std::string& text);
 
+/// A line for the prompt, whose command exists.
+std::string parse_command(const std::string& option, const std::string& text);
+
 template <std::integral T>
 T parse_whole(const std::string& option, const std::string& text, T min, T max) {
     T value = 0;

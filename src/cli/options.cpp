@@ -45,6 +45,12 @@ const Names<LogLevel> kLevels{{"error", LogLevel::error},
                               {"info", LogLevel::info},
                               {"debug", LogLevel::debug}};
 
+const Names<Options::Color> kColors{{"auto", Options::Color::automatic},
+                                    {"always", Options::Color::always},
+                                    {"never", Options::Color::never}};
+const Names<Options::Progress> kProgress{{"auto", Options::Progress::automatic},
+                                         {"never", Options::Progress::never}};
+
 /// What the user typed comes back in the message, and it must stay one line on a terminal.
 EarlyExit usage_exit(const std::string& what) {
     std::string line;
@@ -114,7 +120,7 @@ Parser::Parser(Options& options) {
 
     app_.formatter(std::make_shared<HelpFormat>());
     app_.get_formatter()->column_width(31);
-    app_.footer("Ctrl-C ends the watching and prints the report. More in memleax(1).");
+    app_.footer("Ctrl-C ends the watching and prints the report; with a prompt, quit does. More in\nmemleax(1).");
     app_.set_help_flag("-h,--help", "print this help");
     app_.allow_extras(); // unknown options; named in our own words
     app_.add_option("PID", positionals_)->group("");
@@ -137,6 +143,38 @@ Parser::Parser(Options& options) {
         whole_into(options.error_exitcode, 1, kMaxExitCode));
     add("--log", "LEVEL", "error, warning, info (default) or debug",
         name_into(options.log_level, kLevels));
+    add("--interval", "SECONDS[,COUNT]", "print the worst call stacks that often, and\nleave after COUNT times",
+        [&options](const std::string& name, const std::string& text) {
+            const auto comma = text.find(',');
+            options.interval_s = parse_seconds(name, text.substr(0, comma));
+            if (comma != std::string::npos) {
+                options.interval_count =
+                    parse_whole(name, text.substr(comma + 1), std::uint64_t{1}, kMax64);
+            }
+        });
+    add("--top", "N", "how many call stacks --interval prints (default 10)",
+        whole_into(options.top, std::uint64_t{1}, kMax64));
+    app_.add_option_function<std::vector<std::string>>(
+            "-x",
+            [&options](const std::vector<std::string>& lines) {
+                for (const std::string& line : lines) {
+                    options.commands.push_back(parse_command("-x", line));
+                }
+            },
+            "run a command of the prompt before the target is\nlet go; repeatable")
+        ->type_name("COMMAND")
+        ->allow_extra_args(false);
+    add("--color", "WHEN", "auto (default), always or never", name_into(options.color, kColors));
+    add("--progress", "WHEN", "a line of progress on a terminal: auto (default)\nor never",
+        name_into(options.progress, kProgress));
+    app_.add_flag_callback("-i,--interactive",
+                           [&options] { options.interactive = Options::Interactive::always; },
+                           "prompt for commands, even if there is no terminal")
+        ->disable_flag_override();
+    app_.add_flag_callback("-n,--no-interactive",
+                           [&options] { options.interactive = Options::Interactive::never; },
+                           "no prompt, even on a terminal")
+        ->disable_flag_override();
     app_.add_flag("-q,--quiet", options.quiet, "final report only")->disable_flag_override();
     app_.add_flag("-v,--version", version_, "print the version")->disable_flag_override();
 }

@@ -38,6 +38,9 @@ class DebugImage {
     /// The compilation unit that has code at this address, if there is debug information.
     std::optional<UnitAddress> find_unit(ElfAddr address);
 
+    /// Where symbols, lines and unwind tables come from, in a line for people.
+    std::string describe();
+
   private:
     struct EndSession {
         void operator()(Dwfl* dwfl) const { dwfl_end(dwfl); }

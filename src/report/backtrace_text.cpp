@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "memleax/report.hpp"
-#include "printable.hpp"
+#include "memleax/printable.hpp"
 
 namespace memleax {
 

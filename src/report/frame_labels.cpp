@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "printable.hpp"
+#include "memleax/printable.hpp"
 #include "utf8.hpp"
 
 namespace memleax {

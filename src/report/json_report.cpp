@@ -47,6 +47,9 @@ Json call_stack_json(const CallStackReport& stack) {
     put_count(json, "alloc", stack.alloc);
     put_count(json, "free", stack.free);
     put_count(json, "live", stack.live);
+    if (stack.lost.blocks > 0) {
+        put_count(json, "lost", stack.lost);
+    }
     if (stack.freed_lifetime) {
         json["freed_lifetime_s"] = {{"min", stack.freed_lifetime->min_s},
                                     {"mean", stack.freed_lifetime->mean_s},

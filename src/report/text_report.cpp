@@ -3,7 +3,7 @@
 
 #include "memleax/live_lines.hpp"
 #include "memleax/report_writer.hpp"
-#include "printable.hpp"
+#include "memleax/printable.hpp"
 
 namespace memleax {
 
@@ -29,6 +29,9 @@ std::string call_stack_text(const CallStackReport& stack) {
 }
 
 const char* why(const std::string& end_reason) {
+    if (end_reason.empty()) {
+        return "the watching goes on";
+    }
     if (end_reason == "time") {
         return "the time is up";
     }

@@ -11,7 +11,7 @@ sigset_t session_signals() {
     sigset_t set;
     sigemptyset(&set);
     // SIGTSTP: a stopped memleax would leave the target standing at its next breakpoint.
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}) {
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGWINCH}) {
         sigaddset(&set, signal);
     }
     return set;

@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// The loop: signals, the tracer thread's news, timers, the client.
 #include "memleax/session.hpp"
 
 #include <algorithm>
 #include <cerrno>
-#include <optional>
+#include <ctime>
 
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "emergency.hpp"
+#include "live_printer.hpp"
 #include "memleax/clock.hpp"
-#include "memleax/fill_report.hpp"
-#include "memleax/live_lines.hpp"
 #include "memleax/log.hpp"
-#include "memleax/report_writer.hpp"
 #include "memleax/symbolizer.hpp"
-#include "memleax/watcher.hpp"
-#include "report_output.hpp"
 #include "session_signals.hpp"
-#include "shared_tracker.hpp"
 
 namespace memleax {
 
@@ -31,95 +28,142 @@ constexpr std::int64_t kMinPauseNs = 20'000'000;
 /// ... and at least this often, as nobody tells it of new blocks.
 constexpr std::int64_t kMaxPauseNs = kNsPerSecond;
 
-/// Everything of a session but the tracer thread.
-class Session {
-  public:
-    Session(const Options& options, ReportOutput output, WatchRequest request)
-        : options_(options), output_(std::move(output)),
-          expire_ns_(static_cast<std::int64_t>(options.expire_s * kNsPerSecond)),
-          live_lines_(options.format->write == write_text && !options.quiet),
-          tracker_({.expire_ns = expire_ns_,
-                    .memory_block_max = options.memory_block_max,
-                    .call_stack_max = options.call_stack_max,
-                    .notices = live_lines_}),
-          symbolizer_({.main_debug_file = options.debug_info}),
-          watcher_(std::move(request), tracker_) {}
+std::int64_t to_ns(double seconds) {
+    return static_cast<std::int64_t>(seconds * kNsPerSecond);
+}
 
-    int run();
+WatchRequest request_of(const Options& options, const Inherited& inherited) {
+    WatchRequest request;
+    request.pid = Tid(options.pid.value_or(0));
+    request.command = options.command;
+    request.inherited = inherited;
+    request.backtrace_limit = options.backtrace_limit;
+    return request;
+}
 
-  private:
-    void loop(int signals);
-    void read_signal(int signals);
-    void on_change();
-    void expire(MonotonicNs now);
-    void print_notices();
-    void print(const Notice& notice);
-    [[nodiscard]] int pause_ms(MonotonicNs now);
-    Backtrace resolve(StackId id, StackEnd* end = nullptr);
-    void end(const char* reason);
-    int report();
+std::int64_t unix_now_ns() {
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec * kNsPerSecond + now.tv_nsec;
+}
 
-    const Options& options_;
-    ReportOutput output_;
-    std::int64_t expire_ns_;
-    bool live_lines_;
-    SharedTracker tracker_;
-    Symbolizer symbolizer_;
-    Watcher watcher_;
-    std::optional<MonotonicNs> watching_since_;
-    std::optional<MonotonicNs> deadline_;
-    const char* end_reason_ = nullptr; ///< set: the session is over
-};
+} // namespace
 
-int Session::run() {
+Result<std::unique_ptr<Session>> Session::open(const Options& options, const Inherited& inherited) {
+    if (!options.debug_info.empty()) {
+        auto usable = Symbolizer::check_debug_file(options.debug_info);
+        if (!usable) {
+            return std::move(usable).error();
+        }
+    }
+    auto output = ReportOutput::open(options.output);
+    if (!output) {
+        return std::move(output).error();
+    }
+    return std::unique_ptr<Session>(new Session(options, *std::move(output), inherited));
+}
+
+Session::Session(const Options& options, ReportOutput output, const Inherited& inherited)
+    : options_(options), inherited_(inherited), output_(std::move(output)),
+      expire_ns_(to_ns(options.expire_s)),
+      live_lines_(options.format->write == write_text && !options.quiet &&
+                  !options.interval_s.has_value()),
+      tracker_({.expire_ns = expire_ns_,
+                .memory_block_max = options.memory_block_max,
+                .call_stack_max = options.call_stack_max,
+                .notices = live_lines_}),
+      watcher_(request_of(options, inherited), tracker_),
+      names_(watcher_, tracker_, options.debug_info) {}
+
+int Session::run(SessionClient* client) {
+    client_ = client;
     const sigset_t set = session_signals();
-    const int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    signals_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    const EmergencyExit restore_the_target(watcher_, tracker_);
     watcher_.start();
-    loop(signals);
+    while (!over_) {
+        step();
+    }
     watcher_.stop();
-    close(signals);
-    if (watcher_.state() == Watcher::State::failed) {
+    close(signals_);
+    if (!watching_since_ && watcher_.state() == Watcher::State::failed) {
         log_error("{}", watcher_.error().message());
         return 1;
     }
-    return report();
+    return write_report();
 }
 
-void Session::loop(int signals) {
-    while (end_reason_ == nullptr) {
-        pollfd ready[] = {{signals, POLLIN, 0}, {watcher_.changes_fd(), POLLIN, 0}};
-        if (poll(ready, 2, pause_ms(monotonic_now())) < 0 && errno != EINTR) {
-            end("user"); // cannot happen; but the target comes first
-        }
-        read_signal(signals);
-        on_change();
-        if (!watching_since_ || end_reason_ != nullptr) {
-            continue;
-        }
-        const MonotonicNs now = monotonic_now();
-        expire(now);
+void Session::step() {
+    const int input = client_ != nullptr && phase_ != Phase::starting ? client_->input_fd() : -1;
+    pollfd ready[] = {
+        {signals_, POLLIN, 0}, {watcher_.changes_fd(), POLLIN, 0}, {input, POLLIN, 0}};
+    if (poll(ready, 3, pause_ms(monotonic_now())) < 0 && errno != EINTR) {
+        end("user"); // cannot happen; but the target comes first
+    }
+    on_signals();
+    on_change();
+    if (phase_ == Phase::watching) {
+        const MonotonicNs time = monotonic_now();
+        expire(time);
         print_notices();
-        if (deadline_ && now >= *deadline_) {
+        memory_.sample(watcher_.target().pid, seconds_since_start(time), [this] {
+            return tracker_.with([](Tracker& t) { return t.blocks().bytes(); });
+        });
+        if (deadline_ && time >= *deadline_) {
             end("time");
         }
-        if (output_.error() != 0) {
-            end("user"); // nobody reads us any more
+    }
+    if (output_.error() != 0) {
+        end("user"); // nobody reads us any more
+    }
+    if (client_ != nullptr && !over_ && input >= 0 && ready[2].revents != 0) {
+        client_->on_input();
+    }
+    if (end_reason_ != nullptr) {
+        finish_leaving();
+    }
+}
+
+int Session::pause_ms(MonotonicNs now) const {
+    std::int64_t pause = std::min(kMaxPauseNs, std::max(expire_ns_, kMinPauseNs));
+    if (phase_ == Phase::watching) {
+        auto& tracker = const_cast<SharedTracker&>(tracker_);
+        if (const auto next = tracker.with([](Tracker& t) { return t.next_expiry(); })) {
+            pause = std::clamp(next->value() - now.value(), kMinPauseNs, pause);
         }
     }
-}
-
-void Session::end(const char* reason) {
-    if (end_reason_ == nullptr) {
-        end_reason_ = reason;
+    if (deadline_) {
+        pause = std::min(pause, std::max<std::int64_t>(deadline_->value() - now.value(), 0));
     }
+    if (end_reason_ != nullptr && phase_ != Phase::left) {
+        pause = std::min(pause, kMinPauseNs);
+    }
+    constexpr std::int64_t kNsPerMs = 1'000'000;
+    return static_cast<int>((pause + kNsPerMs - 1) / kNsPerMs);
 }
 
-void Session::read_signal(int signals) {
+void Session::on_signals() {
     signalfd_siginfo info{};
-    while (read(signals, &info, sizeof info) == sizeof info) {
-        if (info.ssi_signo == SIGTSTP) {
+    while (read(signals_, &info, sizeof info) == sizeof info) {
+        switch (info.ssi_signo) {
+        case SIGTSTP:
             log_warning("not stopped: the target would stand still with memleax; end it by Ctrl-C");
-        } else {
+            break;
+        case SIGWINCH:
+            if (client_ != nullptr) {
+                client_->on_resize();
+            }
+            break;
+        case SIGINT:
+            if (client_ != nullptr && phase_ != Phase::starting && client_->on_interrupt()) {
+                break;
+            }
+            [[fallthrough]];
+        default:
+            // A second one does not wait for what the client still wants to do.
+            if (ending_ && client_ != nullptr) {
+                client_ = nullptr;
+            }
             end("user");
         }
     }
@@ -128,34 +172,112 @@ void Session::read_signal(int signals) {
 void Session::on_change() {
     watcher_.acknowledge_changes();
     const Watcher::State state = watcher_.state();
-    if (state != Watcher::State::starting && state != Watcher::State::failed && !watching_since_) {
-        watching_since_ = monotonic_now();
-        if (options_.time_s) {
-            deadline_ = MonotonicNs(watching_since_->value() +
-                                    static_cast<std::int64_t>(*options_.time_s * kNsPerSecond));
+    if (phase_ == Phase::starting && state != Watcher::State::starting &&
+        state != Watcher::State::failed) {
+        phase_ = Phase::watching;
+        frozen_at_.reset();
+        if (!watching_since_) {
+            on_first_watching();
         }
-        const WatchedTarget target = watcher_.target();
-        announce(fmt::format("watching {} ({}, {} thread{}, engine {})", target.pid.value(),
-                             target.comm, target.threads, target.threads == 1 ? "" : "s",
-                             target.engine));
+        if (client_ != nullptr) {
+            client_->on_watching();
+        }
     }
-    if (state == Watcher::State::failed) {
+    if (state == Watcher::State::failed && phase_ == Phase::starting) {
+        if (watching_since_ && client_ != nullptr) { // in vain, after a pause
+            watcher_.stop();
+            phase_ = Phase::paused;
+            client_->on_failure(watcher_.error().message().c_str());
+        } else {
+            over_ = true;
+        }
+    } else if (state == Watcher::State::failed && phase_ == Phase::watching) {
+        log_error("{}", watcher_.error().message());
         end("error");
-    } else if (state == Watcher::State::ended) {
-        end(watcher_.end() == EngineEnd::target_gone ? "target-exit" : "user");
+    } else if (state == Watcher::State::ended && phase_ == Phase::watching) {
+        begin_leaving(watcher_.end() == EngineEnd::target_gone ? "target-exit" : "user");
     }
 }
 
-int Session::pause_ms(MonotonicNs now) {
-    std::int64_t pause = std::min(kMaxPauseNs, std::max(expire_ns_, kMinPauseNs));
-    if (const auto next = tracker_.with([](Tracker& t) { return t.next_expiry(); })) {
-        pause = std::clamp(next->value() - now.value(), kMinPauseNs, pause);
+void Session::on_first_watching() {
+    watching_since_ = monotonic_now();
+    started_unix_ns_ = unix_now_ns();
+    if (options_.time_s) {
+        deadline_ = MonotonicNs(watching_since_->value() + to_ns(*options_.time_s));
     }
-    if (deadline_) {
-        pause = std::min(pause, std::max<std::int64_t>(deadline_->value() - now.value(), 0));
+    const WatchedTarget target = watcher_.target();
+    announce(fmt::format("watching {} ({}, {} thread{}, engine {})", target.pid.value(),
+                         target.comm, target.threads, target.threads == 1 ? "" : "s",
+                         target.engine));
+}
+
+MonotonicNs Session::now() const {
+    return frozen_at_.value_or(monotonic_now());
+}
+
+double Session::watched_s() const {
+    return seconds_since_start(now());
+}
+
+double Session::seconds_since_start(MonotonicNs time) const {
+    return watching_since_ ? seconds(time.value() - watching_since_->value()) : 0;
+}
+
+void Session::set_expire_s(double seconds) {
+    expire_ns_ = to_ns(seconds);
+    tracker_.with([this](Tracker& t) { t.set_expire_ns(expire_ns_); });
+}
+
+void Session::pause() {
+    watcher_.stop();
+    frozen_at_ = monotonic_now();
+    phase_ = Phase::paused;
+    on_change(); // the target may have ended just now
+}
+
+void Session::resume() {
+    phase_ = Phase::starting;
+    watcher_.start();
+}
+
+void Session::leave(const char* reason) {
+    begin_leaving(reason);
+}
+
+void Session::end(const char* reason) {
+    ending_ = true;
+    begin_leaving(reason);
+}
+
+void Session::begin_leaving(const char* reason) {
+    if (end_reason_ != nullptr) {
+        return;
     }
-    constexpr std::int64_t kNsPerMs = 1'000'000;
-    return static_cast<int>((pause + kNsPerMs - 1) / kNsPerMs);
+    end_reason_ = reason;
+    deadline_.reset();
+    if (client_ != nullptr && phase_ != Phase::starting) {
+        client_->on_leaving();
+    }
+}
+
+void Session::finish_leaving() {
+    if (client_ != nullptr && client_->busy()) {
+        return;
+    }
+    if (phase_ != Phase::left) {
+        watcher_.stop();
+        if (!frozen_at_) {
+            frozen_at_ = monotonic_now();
+        }
+        expire(*frozen_at_);
+        print_notices();
+        const bool begun = watching_since_.has_value();
+        phase_ = Phase::left;
+        if (!begun || ending_ || client_ == nullptr || !client_->on_left()) {
+            over_ = true;
+        }
+    }
+    over_ = over_ || ending_;
 }
 
 void Session::expire(MonotonicNs now) {
@@ -164,122 +286,32 @@ void Session::expire(MonotonicNs now) {
 }
 
 void Session::print_notices() {
+    LivePrinter printer(names_, filter_);
     for (const Notice& notice : tracker_.with([](Tracker& t) { return t.take_notices(); })) {
-        if (notice.kind == Notice::Kind::block_limit || notice.kind == Notice::Kind::stack_limit) {
-            end("limit");
-        }
         if (live_lines_) {
-            print(notice);
+            print(printer.text(notice));
+        }
+        if (notice.kind == Notice::Kind::block_limit || notice.kind == Notice::Kind::stack_limit) {
+            begin_leaving("limit");
         }
     }
 }
 
-void Session::print(const Notice& notice) {
-    StackEnd stack_end = StackEnd::outermost;
-    switch (notice.kind) {
-    case Notice::Kind::expired:
-        if (notice.count == 1) {
-            const auto frames = resolve(notice.stack, &stack_end);
-            output_.write(expired_first(notice.id, notice.size, frames, stack_end));
-        } else {
-            output_.write(expired_again(notice.id, notice.size, notice.count));
-        }
-        break;
-    case Notice::Kind::expired_freed:
-        output_.write(freed_after_expiry(notice.id, seconds(notice.age)));
-        break;
-    case Notice::Kind::too_many_expired_free:
-        output_.write(too_many_expired_free(notice.id));
-        break;
-    case Notice::Kind::double_free:
-        output_.write(
-            double_free(notice.address,
-                        notice.free_stack == kNoStack ? Backtrace{} : resolve(notice.free_stack),
-                        resolve(notice.stack)));
-        break;
-    case Notice::Kind::block_limit:
-        output_.write(block_limit_reached(notice.id, notice.count));
-        break;
-    case Notice::Kind::stack_limit:
-        output_.write(stack_limit_reached(notice.count));
-        break;
+void Session::print(std::string_view text) {
+    if (text.empty()) {
+        return;
+    }
+    if (client_ != nullptr) {
+        client_->before_output();
+    }
+    output_.write(text);
+    if (client_ != nullptr) {
+        client_->after_output();
     }
 }
 
-Backtrace Session::resolve(StackId id, StackEnd* end) {
-    // Before the frames: what is loaded when a stack is recorded has been told by then.
-    if (auto modules = watcher_.take_modules()) {
-        symbolizer_.set_modules(std::move(modules->all), modules->main.get());
-    }
-    std::vector<FrameAddress> addresses;
-    Generation generation = 0;
-    tracker_.with([&](Tracker& t) {
-        const auto frames = t.stacks().frames(id);
-        addresses.assign(frames.begin(), frames.end());
-        generation = t.stacks().generation(id);
-        if (end != nullptr) {
-            *end = t.stacks().end(id);
-        }
-    });
-    std::vector<ResolvedFrame> frames;
-    frames.reserve(addresses.size());
-    for (const FrameAddress address : addresses) {
-        frames.push_back(symbolizer_.resolve(address, generation));
-    }
-    return Backtrace(std::move(frames));
-}
-
-int Session::report() {
-    const MonotonicNs now = monotonic_now();
-    expire(now);
-    print_notices();
-
-    const WatchedTarget target = watcher_.target();
-    Report report;
-    report.version = MEMLEAX_VERSION;
-    report.target = {target.pid.value(), target.executable, target.arch, target.threads};
-    report.session.engine = target.engine;
-    report.session.duration_s =
-        watching_since_ ? seconds(now.value() - watching_since_->value()) : 0;
-    report.session.expire_s = options_.expire_s;
-    report.session.end_reason = end_reason_;
-    // The tracer thread has ended: nobody else is at the tracker any more.
-    Tracker& tracker = tracker_.alone();
-    fill_report(
-        tracker, now, [this](StackId id) { return resolve(id); }, &report);
-    if (tracker.missed_frees() != 0) {
-        log_debug("{} blocks were freed without our seeing it", tracker.missed_frees());
-    }
-    options_.format->write(report, output_);
-    if (output_.error() != 0) {
-        log_error("{}", Error("cannot write the report", output_.error()).message());
-        return 1;
-    }
-    return report.totals.expired.blocks > 0 ? options_.error_exitcode : 0;
-}
-
-} // namespace
-
-int run_session(const Options& options, const Inherited& inherited) {
-    // What can fail without the target comes before it is touched.
-    if (!options.debug_info.empty()) {
-        const auto usable = Symbolizer::check_debug_file(options.debug_info);
-        if (!usable) {
-            log_error("{}", usable.error().message());
-            return 1;
-        }
-    }
-    auto output = ReportOutput::open(options.output);
-    if (!output) {
-        log_error("{}", output.error().message());
-        return 1;
-    }
-    WatchRequest request;
-    request.pid = Tid(options.pid.value_or(0));
-    request.command = options.command;
-    request.inherited = inherited;
-    request.backtrace_limit = options.backtrace_limit;
-    return Session(options, *std::move(output), std::move(request)).run();
+bool Session::shows(StackId id) {
+    return filter_.empty() || filter_.shows(names_.resolve(id));
 }
 
 } // namespace memleax

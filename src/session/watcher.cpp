@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -11,10 +12,10 @@
 
 #include "arch.hpp"
 #include "memleax/allocator_api.hpp"
+#include "memleax/clock.hpp"
 #include "memleax/int3_engine.hpp"
 #include "memleax/log.hpp"
 #include "memleax/process_info.hpp"
-#include "memleax/target.hpp"
 
 namespace memleax {
 
@@ -61,6 +62,13 @@ Watcher::~Watcher() {
 }
 
 void Watcher::start() {
+    stop_.store(false);
+    done_.store(false);
+    {
+        const std::lock_guard lock(mutex_);
+        state_ = State::starting;
+        error_.reset();
+    }
     thread_ = std::thread([this] { run(); });
 }
 
@@ -77,6 +85,19 @@ void Watcher::stop() {
         usleep(kRetryUs);
     }
     thread_.join();
+}
+
+void Watcher::stop_in_emergency() noexcept {
+    if (!thread_.joinable() || pthread_equal(pthread_self(), thread_.native_handle()) != 0) {
+        return; // the tracer itself has crashed
+    }
+    stop_.store(true);
+    constexpr int kTries = 2000;
+    for (int i = 0; i < kTries && !done_.load(); ++i) {
+        pthread_kill(thread_.native_handle(), kWakeSignal);
+        const timespec pause{0, 1'000'000};
+        nanosleep(&pause, nullptr);
+    }
 }
 
 void Watcher::run() {
@@ -99,39 +120,64 @@ void Watcher::run() {
     change_state(result ? State::ended : State::failed);
 }
 
-Result<void> Watcher::watch() {
-    std::unique_ptr<Target> target;
-    Tid pid = request_.pid;
-    if (!request_.command.empty()) {
-        auto launched = Target::launch(request_.command, request_.inherited);
-        if (!launched) {
-            return std::move(launched).error();
-        }
-        target = *std::move(launched);
-        pid = target->pid();
-    } else if (auto watchable = check_watchable(pid); !watchable) {
+Result<std::unique_ptr<Target>> Watcher::prepare(bool again) {
+    if (!request_.command.empty() && !again) {
+        return Target::launch(request_.command, request_.inherited);
+    }
+    const Tid pid = again ? target().pid : request_.pid;
+    auto watchable = check_watchable(pid);
+    if (!watchable) {
         return std::move(watchable).error();
     }
+    if (again && watchable->start_time != start_time_) {
+        return Error(fmt::format("process {} is another one by now", pid.value()));
+    }
+    return std::unique_ptr<Target>();
+}
 
+Result<void> Watcher::read_modules(Tid pid, bool again) {
     auto memory = RemoteMemory::open(pid);
     if (!memory) {
         return explain_seize_failure(pid, memory.error().errnum());
     }
+    if (again) {
+        *memory_ = *std::move(memory); // the module map refers to it
+    } else {
+        memory_.emplace(*std::move(memory));
+        module_map_.emplace(pid, *memory_);
+    }
+    auto changes = module_map_->refresh();
+    if (!changes) {
+        return std::move(changes).error();
+    }
+    for (const auto& module : changes->removed) {
+        sink_.on_code_gone(module->range);
+    }
+    return {};
+}
+
+Result<void> Watcher::watch() {
+    const bool again = module_map_.has_value();
+    auto prepared = prepare(again);
+    if (!prepared) {
+        return std::move(prepared).error();
+    }
+    std::unique_ptr<Target> target = *std::move(prepared);
+    const Tid pid = target ? target->pid() : again ? this->target().pid : request_.pid;
+    // Symbols are read while nothing is seized yet: a thread that is born meanwhile does not wait.
+    if (auto read = read_modules(pid, again); !read) {
+        return read;
+    }
     {
         const auto info = try_read_process_info(pid);
+        start_time_ = info ? info->start_time : 0;
         const std::lock_guard lock(mutex_);
         target_.pid = pid;
         target_.executable = executable_path(pid);
         target_.comm = info ? info->comm : std::string("?");
     }
-    // Symbols are read while nothing is seized yet: a thread that is born meanwhile does not wait.
-    ModuleMap modules(pid, *memory);
-    auto changes = modules.refresh();
-    if (!changes) {
-        return std::move(changes).error();
-    }
-    if (!has_allocator(modules) && (!target || is_static(modules))) {
-        Error error = no_allocator(pid, modules);
+    if (!has_allocator(*module_map_) && (!target || is_static(*module_map_))) {
+        Error error = no_allocator(pid, *module_map_);
         if (target) {
             kill(pid.value(), SIGKILL); // ours, and it has not executed one instruction
         }
@@ -144,7 +190,10 @@ Result<void> Watcher::watch() {
         }
         target = *std::move(seized);
     }
-    const auto engine = make_int3_engine(*target, modules, sink_, *this,
+    if (again) {
+        sink_.on_gap(monotonic_now());
+    }
+    const auto engine = make_int3_engine(*target, *module_map_, sink_, *this,
                                          {.backtrace_limit = request_.backtrace_limit});
     {
         const std::lock_guard lock(mutex_);

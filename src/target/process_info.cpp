@@ -67,7 +67,7 @@ std::optional<ProcessInfo> try_read_process_info(Tid tid) {
         return std::nullopt;
     }
     const std::vector<std::string> fields = stat_fields(*stat);
-    if (fields.size() < 7) {
+    if (fields.size() < 20) {
         return std::nullopt;
     }
     ProcessInfo info;
@@ -77,6 +77,7 @@ std::optional<ProcessInfo> try_read_process_info(Tid tid) {
     info.tracer = Tid(number<int>(status_field(*status, "TracerPid")));
     info.uid = number<unsigned>(status_field(*status, "Uid"));
     info.kernel_thread = (number<unsigned long>(fields[6]) & kKernelThreadFlag) != 0;
+    info.start_time = number<std::uint64_t>(fields[19]);
     info.pending_signals = number<std::uint64_t>(status_field(*status, "SigPnd"), 16);
     info.blocked_signals = number<std::uint64_t>(status_field(*status, "SigBlk"), 16);
     info.ignored_signals = number<std::uint64_t>(status_field(*status, "SigIgn"), 16);

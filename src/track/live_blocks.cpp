@@ -64,6 +64,7 @@ void LiveBlocks::release(BlockId id) {
         unlink(id.value());
     }
     --size_;
+    expired_ -= r.expired;
     bytes_ -= r.size;
     r.alive = 0;
     r.next = free_record_;
@@ -115,6 +116,7 @@ void LiveBlocks::mark_expired(BlockId id) {
     if (r.queued) {
         unlink(id.value());
     }
+    expired_ += r.expired == 0 ? 1 : 0;
     r.expired = 1;
 }
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The target's memory over the time of a session, in bounded space.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "memleax/report.hpp"
+#include "memleax/types.hpp"
+
+namespace memleax {
+
+/// A sample each second at first. When there are kMost, every other one is dropped, and the
+/// distance doubles: a session of a week has as many points as one of ten minutes.
+class MemoryHistory {
+  public:
+    static constexpr std::size_t kMost = 600;
+
+    /// Takes a sample if it is time for one; `live_bytes` is asked only then.
+    void sample(Tid pid, double time_s, const std::function<std::uint64_t()>& live_bytes);
+    [[nodiscard]] const std::vector<Report::MemorySample>& samples() const { return samples_; }
+
+  private:
+    double distance_s_ = 1;
+    std::vector<Report::MemorySample> samples_;
+};
+
+} // namespace memleax

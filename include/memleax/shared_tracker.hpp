@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The tracker between two threads: the tracer feeds it, the main thread looks at it.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+#include "memleax/tracker.hpp"
+#include "memleax/tracker_snapshot.hpp"
+
+namespace memleax {
+
+/// Every event takes the lock for some 100 ns. Whoever holds it otherwise holds up the target, so
+/// the main thread takes it for small pieces of work only.
+class SharedTracker final : public EventSink {
+  public:
+    explicit SharedTracker(const Tracker::Options& options) : tracker_(options) {}
+
+    StackId intern(std::span<const FrameAddress> frames, StackEnd end) override;
+    void on_event(const AllocationEvent& event) override;
+    bool wants_free_stack(RemoteAddr address) override;
+    bool is_live(RemoteAddr address) override;
+    void on_code_gone(AddrRange range) override;
+    void on_memory_gone(MonotonicNs time) override;
+    void on_generation(std::uint32_t generation) override;
+    void on_gap(MonotonicNs time) override;
+
+    /// Runs `use(Tracker&)` under the lock.
+    template <class Use> auto with(Use use) {
+        const std::lock_guard lock(mutex_);
+        return use(tracker_);
+    }
+    /// In many small pieces.
+    [[nodiscard]] TrackerSnapshot snapshot(MonotonicNs now);
+    /// Calls `each(const Block&)` for every block, many times under the lock for a short while.
+    template <class Each> void for_each_block(Each each) {
+        constexpr std::uint32_t kBlocksAtOnce = 4096;
+        std::uint32_t end = 0;
+        do {
+            const std::uint32_t begin = end;
+            end = with([&](Tracker& tracker) {
+                const std::uint32_t stop =
+                    std::min(begin + kBlocksAtOnce, tracker.blocks().used());
+                tracker.blocks().for_each(begin, stop, each);
+                return stop == tracker.blocks().used() ? 0 : stop;
+            });
+        } while (end != 0);
+    }
+
+    /// The thread that holds the lock may never let go of it, as it has crashed: events are thrown
+    /// away from now on, so that the tracer can still leave. Async-signal-safe.
+    void abandon() noexcept { abandoned_.store(true); }
+
+  private:
+    /// Runs `use(Tracker&)` under the lock, or returns `otherwise` after abandon().
+    template <class Use, class T> T unless_abandoned(T otherwise, Use use);
+
+    std::timed_mutex mutex_;
+    std::atomic<bool> abandoned_{false};
+    Tracker tracker_;
+};
+
+} // namespace memleax

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// A program that the prompt runs: a pager, a shell.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "memleax/error.hpp"
+#include "memleax/inherited.hpp"
+
+namespace memleax {
+
+/// Has the terminal while it runs; the session goes on meanwhile and sees its end at fd().
+class ChildProgram {
+  public:
+    /// Starts it with the signal mask and limits that memleax itself was given, and with default
+    /// dispositions. `input_fd` becomes its standard input, and is closed here; -1: ours.
+    static Result<ChildProgram> start(const std::vector<std::string>& words, int input_fd,
+                                      const Inherited& inherited);
+    ChildProgram(ChildProgram&& other) noexcept;
+    ChildProgram& operator=(ChildProgram&&) = delete;
+    /// Does not end the program: somebody may be reading in his pager.
+    ~ChildProgram();
+
+    /// Readable when it has ended (pidfd_open(2), Linux 5.3).
+    [[nodiscard]] int fd() const { return fd_; }
+    /// Its wait status, once it has ended.
+    int reap();
+
+  private:
+    ChildProgram(pid_t pid, int fd) : pid_(pid), fd_(fd) {}
+    pid_t pid_;
+    int fd_;
+};
+
+} // namespace memleax

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The prompt's commands. One table serves execution, help, completion, -x and the man page.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "arguments.hpp"
+#include "console.hpp"
+#include "marks.hpp"
+#include "memleax/process_memory.hpp"
+#include "memleax/session.hpp"
+
+namespace memleax {
+
+/// What a command can have done for it once it has returned.
+class CommandHost {
+  public:
+    virtual ~CommandHost() = default;
+    /// Runs a program that gets the terminal; what comes next waits for its end. `input_fd` is
+    /// its standard input and is closed, or -1 for ours.
+    virtual void run_program(const std::vector<std::string>& words, int input_fd) = 0;
+    /// These lines come before all others.
+    virtual void run_lines(std::vector<std::string> lines, const std::string& from) = 0;
+    /// The next command waits until the target is being watched again.
+    virtual void wait_for_watching() = 0;
+};
+
+/// What commands work on, and keep from one to the next.
+struct CommandContext {
+    Session& session;
+    Console& console;
+    CommandHost& host;
+    Marks marks{};
+    std::size_t stats_rows = 20;       ///< of `stats`; `list N` sets it
+    ProcessMemory memory_at_start{};   ///< of the target, when watching began
+    std::uint64_t events_before = 0;   ///< at the last `status`
+    MonotonicNs events_before_time{0}; ///< 0: there was none
+};
+
+/// What Tab offers for a command's arguments.
+enum class Completion { none, commands, stacks, stack_or_all, stats, format_then_file, file };
+
+struct Command {
+    std::string_view name;
+    std::string_view arguments; ///< "[N] [by bytes|blocks|rate|age]"
+    std::string_view summary;   ///< one line, without a full stop
+    std::string_view help;      ///< what else there is to say; may be ""
+    void (*run)(CommandContext& context, Arguments& arguments);
+    Completion completion = Completion::none;
+    bool repeats = true; ///< does an empty line run it again?
+};
+
+/// Sorted as `help` shows them.
+std::span<const Command> commands();
+/// By its name or an unambiguous beginning of it. Throws CommandError with what there is.
+const Command& find_command(const std::string& name);
+/// Runs one line. Throws CommandError.
+void run_command(CommandContext& context, const std::string& line);
+/// "stats [N] [by bytes|blocks|rate|age]"
+std::string usage_of(const Command& command);
+
+// One for each command, in commands/*.cpp. Each throws CommandError.
+void run_help(CommandContext& context, Arguments& arguments);
+void run_status(CommandContext& context, Arguments& arguments);
+void run_stats(CommandContext& context, Arguments& arguments);
+void run_dump(CommandContext& context, Arguments& arguments);
+void run_blocks(CommandContext& context, Arguments& arguments);
+void run_show(CommandContext& context, Arguments& arguments);
+void run_expire(CommandContext& context, Arguments& arguments);
+void run_mark(CommandContext& context, Arguments& arguments);
+void run_since(CommandContext& context, Arguments& arguments);
+void run_start(CommandContext& context, Arguments& arguments);
+void run_stop(CommandContext& context, Arguments& arguments);
+void run_restart(CommandContext& context, Arguments& arguments);
+void run_delete(CommandContext& context, Arguments& arguments);
+void run_list(CommandContext& context, Arguments& arguments);
+void run_ignore(CommandContext& context, Arguments& arguments);
+void run_only(CommandContext& context, Arguments& arguments);
+void run_pause(CommandContext& context, Arguments& arguments);
+void run_resume(CommandContext& context, Arguments& arguments);
+void run_threads(CommandContext& context, Arguments& arguments);
+void run_modules(CommandContext& context, Arguments& arguments);
+void run_save(CommandContext& context, Arguments& arguments);
+void run_source(CommandContext& context, Arguments& arguments);
+void run_shell(CommandContext& context, Arguments& arguments);
+void run_detach(CommandContext& context, Arguments& arguments);
+void run_quit(CommandContext& context, Arguments& arguments);
+
+} // namespace memleax

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Commands that change what is watched, and how.
+#include <fmt/format.h>
+
+#include "../command.hpp"
+#include "../human_text.hpp"
+#include "memleax/live_lines.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// Throws, saying what to do instead, if nobody is watching.
+void need_watching(const CommandContext& context) {
+    switch (context.session.phase()) {
+    case Session::Phase::watching:
+        return;
+    case Session::Phase::paused:
+        throw CommandError("watching is paused; try 'resume'");
+    default:
+        throw CommandError("the target is not watched any more; what is known can be read");
+    }
+}
+
+} // namespace
+
+void run_expire(CommandContext& context, Arguments& arguments) {
+    if (!arguments.empty()) {
+        const double seconds = arguments.seconds("the age");
+        arguments.done();
+        context.session.set_expire_s(seconds);
+    }
+    context.console.add(fmt::format("Blocks expire at an age of {} s.\n",
+                                    seconds_text(context.session.expire_s())));
+}
+
+void run_pause(CommandContext& context, Arguments& arguments) {
+    arguments.done();
+    need_watching(context);
+    context.session.pause();
+    if (context.session.phase() == Session::Phase::paused) {
+        context.console.add("All breakpoints are out. 'resume' puts them in again.\n");
+    }
+}
+
+void run_resume(CommandContext& context, Arguments& arguments) {
+    arguments.done();
+    if (context.session.phase() == Session::Phase::watching) {
+        throw CommandError("the target is being watched");
+    }
+    if (context.session.phase() != Session::Phase::paused) {
+        need_watching(context);
+    }
+    context.session.resume();
+    context.host.wait_for_watching();
+}
+
+void run_detach(CommandContext& context, Arguments& arguments) {
+    arguments.done();
+    if (context.session.phase() == Session::Phase::left) {
+        need_watching(context);
+    }
+    context.session.leave("user");
+}
+
+void run_quit(CommandContext& context, Arguments& arguments) {
+    arguments.done();
+    context.session.end("user");
+}
+
+namespace {
+
+void show_patterns(Console& console, const char* what, const std::vector<std::string>& patterns) {
+    if (patterns.empty()) {
+        console.add(fmt::format("No call stacks are {}.\n", what));
+        return;
+    }
+    console.add(fmt::format("Call stacks are {} through:\n", what));
+    for (const std::string& pattern : patterns) {
+        console.add("    " + pattern + "\n");
+    }
+}
+
+} // namespace
+
+void run_ignore(CommandContext& context, Arguments& arguments) {
+    StackFilter& filter = context.session.filter();
+    if (arguments.take("clear")) {
+        filter.clear_ignored();
+    } else if (!arguments.empty()) {
+        filter.ignore(arguments.word("the pattern"));
+    }
+    arguments.done();
+    show_patterns(context.console, "hidden", filter.ignored());
+}
+
+void run_only(CommandContext& context, Arguments& arguments) {
+    StackFilter& filter = context.session.filter();
+    if (arguments.take("clear")) {
+        filter.clear_only();
+    } else if (!arguments.empty()) {
+        filter.only(arguments.word("the pattern"));
+    }
+    arguments.done();
+    show_patterns(context.console, filter.only().empty() ? "singled out" : "shown only",
+                  filter.only());
+}
+
+} // namespace memleax

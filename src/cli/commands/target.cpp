@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The target itself: status, threads, modules.
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "../command.hpp"
+#include "../human_text.hpp"
+#include "memleax/clock.hpp"
+#include "memleax/live_lines.hpp"
+#include "memleax/printable.hpp"
+#include "memleax/process_info.hpp"
+
+namespace memleax {
+
+namespace {
+
+const char* describe(Session::Phase phase) {
+    switch (phase) {
+    case Session::Phase::starting:
+        return "being prepared";
+    case Session::Phase::watching:
+        return "watched";
+    case Session::Phase::paused:
+        return "not watched for now (paused)";
+    case Session::Phase::left:
+        return "not watched any more";
+    }
+    return "?";
+}
+
+std::string line(const char* name, const std::string& text) {
+    return fmt::format("{:<12}{}\n", name, text);
+}
+
+template <class T> double as_double(const std::optional<T>& value) {
+    return static_cast<double>(value.value_or(0));
+}
+
+/// "12.3 MiB (+1.1 MiB)"
+std::string with_change(std::optional<std::uint64_t> now, std::optional<std::uint64_t> before) {
+    if (!now) {
+        return "?";
+    }
+    const std::string text = human_bytes(as_double(now));
+    return before ? fmt::format("{} ({})", text, human_change(as_double(now) - as_double(before)))
+                  : text;
+}
+
+std::string memory_lines(const ProcessMemory& now, const ProcessMemory& before) {
+    std::string text = line(
+        "memory", fmt::format("RSS {}, PSS {}, private {}, shared {}, swap {} since the begin",
+                              with_change(now.rss, before.rss), with_change(now.pss, before.pss),
+                              with_change(now.private_bytes, before.private_bytes),
+                              with_change(now.shared, before.shared),
+                              with_change(now.swap, before.swap)));
+    text += line("faults", fmt::format("{} minor (+{}), {} major (+{})",
+                                       now.minor_faults.value_or(0),
+                                       now.minor_faults.value_or(0) - before.minor_faults.value_or(0),
+                                       now.major_faults.value_or(0),
+                                       now.major_faults.value_or(0) -
+                                           before.major_faults.value_or(0)));
+    std::string limits = now.oom_score ? fmt::format("OOM score {} of 2000", *now.oom_score)
+                                       : std::string("OOM score unknown");
+    limits += now.cgroup_limit ? fmt::format(", cgroup limit {} ({} used)",
+                                             human_bytes(as_double(now.cgroup_limit)),
+                                             human_bytes(as_double(now.cgroup_usage)))
+                               : ", no cgroup limit";
+    return text + line("limits", limits);
+}
+
+std::uint64_t count_events(const EventCounts& events) {
+    return events.alloc + events.free + events.realloc + events.failed_alloc + events.unknown_free +
+           events.double_free;
+}
+
+std::string event_line(CommandContext& context, const EventCounts& events) {
+    const std::uint64_t all = count_events(events);
+    const MonotonicNs now = context.session.now();
+    // Since the last `status`, which is what somebody who repeats it wants to see.
+    const bool first = context.events_before_time.value() == 0;
+    const double elapsed = first ? context.session.watched_s()
+                                 : seconds(now.value() - context.events_before_time.value());
+    const std::uint64_t fresh = all - context.events_before;
+    context.events_before = all;
+    context.events_before_time = now;
+    return line("events",
+                fmt::format("{} ({} since {}): {} allocations, {} frees, {} reallocations, {} "
+                            "failed, {} frees of unknown blocks, {} double frees",
+                            all, human_rate(elapsed > 0 ? static_cast<double>(fresh) / elapsed : 0),
+                            first ? "the begin" : "the last status", events.alloc, events.free,
+                            events.realloc, events.failed_alloc, events.unknown_free,
+                            events.double_free));
+}
+
+std::string own_line(const Session& session) {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    const auto to_seconds = [](const timeval& t) {
+        return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+    };
+    const double cpu = to_seconds(usage.ru_utime) + to_seconds(usage.ru_stime);
+    const double watched = session.watched_s();
+    return line("memleax",
+                fmt::format("{} of CPU time{}, {} resident", human_duration(cpu),
+                            watched >= 1 ? fmt::format(" ({})", human_share(cpu / watched)) : "",
+                            human_bytes(as_double(try_read_resident_bytes(Tid(getpid()))))));
+}
+
+} // namespace
+
+void run_status(CommandContext& context, Arguments& arguments) {
+    arguments.done();
+    Session& session = context.session;
+    const WatchedTarget target = session.target();
+    BlockCount live;
+    BlockCount expired;
+    EventCounts events;
+    const TrackerSnapshot snapshot = session.tracker().snapshot(session.now());
+    for (const StackSnapshot& stack : snapshot.stacks) {
+        live = live + stack.account.live();
+        expired = expired + stack.account.may_leak();
+    }
+    Console& console = context.console;
+    console.add(line("target", fmt::format("{} ({}), {}", target.pid.value(),
+                                           printable(target.executable), describe(session.phase()))));
+    const std::size_t threads = list_threads(target.pid).size();
+    console.add(line("threads", threads > 0 ? fmt::format("{}", threads) : "none: it has ended"));
+    console.add(line("watched", fmt::format("for {}, engine {}, expiry after {} s",
+                                            human_duration(session.watched_s()), target.engine,
+                                            seconds_text(session.expire_s()))));
+    console.add(event_line(context, snapshot.events));
+    console.add(line("live", human_count(live)));
+    console.add(line("expired", human_count(expired)));
+    if (threads > 0) {
+        console.add(memory_lines(read_process_memory(target.pid), context.memory_at_start));
+    }
+    console.add(own_line(session));
+}
+
+void run_threads(CommandContext& context, Arguments& arguments) {
+    arguments.done();
+    Session& session = context.session;
+    std::map<Tid, BlockCount> live;
+    session.tracker().for_each_block([&live](const Block& block) { live[block.tid].add(block.size); });
+    Console& console = context.console;
+    console.add(console.styled(Style::heading, fmt::format("{:>8}  {:<5}  {:<16}  {}\n", "THREAD",
+                                                           "STATE", "NAME", "LIVE")));
+    const auto add = [&console](Tid tid, char state, const std::string& name, BlockCount count) {
+        console.add(fmt::format("{:>8}  {:<5}  {:<16}  {}\n", tid.value(), state, printable(name),
+                                human_count(count)));
+    };
+    for (const Tid tid : list_threads(session.target().pid)) {
+        if (const auto info = try_read_process_info(tid)) {
+            // A thread that we look at in a stop is running, as far as its owner is concerned.
+            add(tid, info->state == 't' ? 'R' : info->state, info->comm, live[tid]);
+            live.erase(tid);
+        }
+    }
+    for (const auto& [tid, count] : live) {
+        if (count.blocks > 0) {
+            add(tid, '-', "(has ended)", count);
+        }
+    }
+}
+
+void run_modules(CommandContext& context, Arguments& arguments) {
+    arguments.done();
+    Console& console = context.console;
+    StackNames& names = context.session.names();
+    console.add(console.styled(
+        Style::heading,
+        fmt::format("{:<37}  {:<24}  {}\n", "CODE", "MODULE", "SYMBOLS, LINES, UNWIND TABLES")));
+    for (const auto& module : names.modules()) {
+        const AddrRange first = module->executable.empty() ? AddrRange{} : module->executable.front();
+        const AddrRange last = module->executable.empty() ? AddrRange{} : module->executable.back();
+        console.add(fmt::format("0x{:016x}-0x{:016x}  {:<24}  {}{}\n", first.begin, last.end,
+                                printable(module->name), printable(names.describe(*module)),
+                                module->unloaded ? " (unloaded)" : ""));
+    }
+}
+
+} // namespace memleax

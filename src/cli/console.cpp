@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "console.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace memleax {
+
+namespace {
+
+constexpr unsigned kEndless = 1'000'000;
+
+bool wants_colors(Options::Color color, bool terminal) {
+    if (color != Options::Color::automatic) {
+        return color == Options::Color::always;
+    }
+    // The NO_COLOR convention: set, and not empty.
+    const char* no_color = std::getenv("NO_COLOR");
+    const char* term = std::getenv("TERM");
+    return terminal && (no_color == nullptr || *no_color == '\0') && term != nullptr &&
+           std::strcmp(term, "dumb") != 0;
+}
+
+const char* escape(Style style) {
+    switch (style) {
+    case Style::plain:
+        return "";
+    case Style::heading:
+        return "\x1b[1m";
+    case Style::dim:
+        return "\x1b[2m";
+    case Style::good:
+        return "\x1b[32m";
+    case Style::warning:
+        return "\x1b[33m";
+    case Style::bad:
+        return "\x1b[1;31m";
+    }
+    return "";
+}
+
+winsize size_of(int fd) {
+    winsize size{};
+    if (ioctl(fd, TIOCGWINSZ, &size) != 0) {
+        size = {};
+    }
+    return size;
+}
+
+bool is_continuation(char c) {
+    return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U;
+}
+
+} // namespace
+
+Console::Console(int fd, Options::Color color)
+    : fd_(fd), terminal_(isatty(fd) == 1), colors_(wants_colors(color, terminal_)) {}
+
+unsigned Console::columns() const {
+    const unsigned columns = terminal_ ? size_of(fd_).ws_col : 0;
+    return columns > 0 ? columns : kEndless;
+}
+
+unsigned Console::rows() const {
+    const unsigned rows = terminal_ ? size_of(fd_).ws_row : 0;
+    return rows > 0 ? rows : kEndless;
+}
+
+std::string Console::styled(Style style, std::string_view text) const {
+    if (!colors_ || style == Style::plain) {
+        return std::string(text);
+    }
+    return std::string(escape(style)).append(text).append("\x1b[0m");
+}
+
+std::string Console::take() {
+    return std::exchange(pending_, {});
+}
+
+bool Console::write(std::string_view text) {
+    while (!text.empty() && !broken_) {
+        const ssize_t written = ::write(fd_, text.data(), text.size());
+        if (written >= 0) {
+            text.remove_prefix(static_cast<std::size_t>(written));
+        } else if (errno == EAGAIN) { // somebody else has made the terminal non-blocking
+            pollfd ready{fd_, POLLOUT, 0};
+            poll(&ready, 1, -1);
+        } else if (errno != EINTR) {
+            broken_ = true;
+        }
+    }
+    return !broken_;
+}
+
+bool Console::is_long(std::string_view text) const {
+    return terminal_ &&
+           static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1 >= rows();
+}
+
+std::string shortened(const std::string& text, std::size_t columns) {
+    constexpr std::size_t kEllipsis = 3;
+    const auto width = static_cast<std::size_t>(
+        std::count_if(text.begin(), text.end(), [](char c) { return !is_continuation(c); }));
+    if (width <= columns) {
+        return text;
+    }
+    std::size_t end = 0;
+    for (std::size_t room = columns > kEllipsis ? columns - kEllipsis : 0; end < text.size();
+         ++end) {
+        if (!is_continuation(text[end]) && room-- == 0) {
+            break;
+        }
+    }
+    return text.substr(0, end) + std::string(std::min(columns, kEllipsis), '.');
+}
+
+} // namespace memleax

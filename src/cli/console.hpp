@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// Where the prompt's commands print: a terminal, a pipe, or nowhere any more.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "memleax/options.hpp"
+
+namespace memleax {
+
+/// How a piece of text looks on a terminal that has colours.
+enum class Style { plain, heading, dim, good, warning, bad };
+
+class Console {
+  public:
+    /// `fd` stays the caller's.
+    Console(int fd, Options::Color color);
+
+    [[nodiscard]] int fd() const { return fd_; }
+    [[nodiscard]] bool is_terminal() const { return terminal_; }
+    /// Columns and rows of the terminal; wide and endless if it is none.
+    [[nodiscard]] unsigned columns() const;
+    [[nodiscard]] unsigned rows() const;
+
+    [[nodiscard]] std::string styled(Style style, std::string_view text) const;
+    /// Collects what a command prints, until flush() or take().
+    void add(std::string_view text) { pending_ += text; }
+    [[nodiscard]] std::string take();
+    /// False when nobody reads any more.
+    bool write(std::string_view text);
+    [[nodiscard]] bool broken() const { return broken_; }
+    /// Would this text scroll the terminal's content away?
+    [[nodiscard]] bool is_long(std::string_view text) const;
+
+  private:
+    int fd_;
+    bool terminal_;
+    bool colors_;
+    bool broken_ = false;
+    std::string pending_;
+};
+
+/// The text in at most `columns` columns, "..." at its end if something is missing. Bytes of UTF-8
+/// sequences are kept together; every code point is taken for one column wide.
+std::string shortened(const std::string& text, std::size_t columns);
+
+} // namespace memleax

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// What takes part in a session's loop for the user: the prompt, -x, --interval, --progress.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "child_program.hpp"
+#include "command.hpp"
+#include "console.hpp"
+#include "line_editor.hpp"
+#include "line_reader.hpp"
+#include "periodic_stats.hpp"
+#include "progress_line.hpp"
+
+namespace memleax {
+
+class Frontend final : public SessionClient, private CommandHost {
+  public:
+    /// Where commands come from, besides -x.
+    enum class Input { none, terminal, stream };
+    Frontend(Session& session, Input input);
+    ~Frontend() override;
+    Frontend(const Frontend&) = delete;
+    Frontend& operator=(const Frontend&) = delete;
+
+    int input_fd() override { return events_; }
+    void on_input() override;
+    void on_watching() override;
+    void on_failure(const char* message) override;
+    void on_leaving() override;
+    bool on_left() override;
+    bool busy() override;
+    bool on_interrupt() override;
+    void on_resize() override;
+    void before_output() override;
+    void after_output() override;
+
+  private:
+    void run_program(const std::vector<std::string>& words, int input_fd) override;
+    void run_lines(std::vector<std::string> lines, const std::string& from) override;
+    void wait_for_watching() override { waiting_ = true; }
+
+    bool watch_fd(int fd);
+    void unwatch_fd(int fd) const;
+    void start_input();
+    void read_terminal();
+    void read_stream();
+    void on_typed(const std::string& line);
+    void on_child_end();
+    void run_queue();
+    void run_line(const std::string& line);
+    void show_result(const std::string& text);
+    void page(const std::string& text);
+    void ask_again();
+    [[nodiscard]] bool is_waiting() const { return waiting_ || child_.has_value(); }
+
+    Session& session_;
+    Input input_;
+    Console console_;
+    CommandContext context_;
+    std::unique_ptr<LineEditor> editor_;
+    LineReader reader_;
+    std::optional<ProgressLine> progress_;
+    std::optional<PeriodicStats> periodic_;
+    int events_ = -1; ///< epoll(7): stdin, a child, timers
+    std::deque<std::string> queue_;
+    std::deque<std::string> last_commands_; ///< those of -x, while the target is being let go of
+    std::optional<ChildProgram> child_;
+    std::string last_line_;
+    unsigned interrupts_ = 0; ///< Ctrl-C, without anything else between
+    bool asking_ = false;     ///< whether to quit
+    bool started_ = false;
+    bool waiting_ = false; ///< until the target is watched again
+    bool running_ = false; ///< a command is
+    bool leaving_ = false; ///< only last_commands_ are run
+};
+
+} // namespace memleax

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "human_text.hpp"
+
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace memleax {
+
+namespace {
+
+/// 1.42, 14.2, 142; without zeros behind the point.
+std::string three_digits(double value) {
+    const int decimals = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+    std::string text = fmt::format("{:.{}f}", value, decimals);
+    if (decimals > 0) {
+        text.erase(text.find_last_not_of('0') + 1);
+        if (text.ends_with('.')) {
+            text.pop_back();
+        }
+    }
+    return text;
+}
+
+} // namespace
+
+std::string human_bytes(double bytes) {
+    static constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    constexpr double kStep = 1024;
+    constexpr double kLimit = 999.5; // "1000 KiB" is longer than "0.98 MiB"
+    std::size_t unit = 0;
+    while (bytes >= kLimit && unit + 1 < kUnits.size()) {
+        bytes /= kStep;
+        ++unit;
+    }
+    return unit == 0 ? fmt::format("{:.0f} B", bytes)
+                     : fmt::format("{} {}", three_digits(bytes), kUnits[unit]);
+}
+
+std::string human_change(double bytes) {
+    return fmt::format("{}{}", bytes < 0 ? "-" : "+", human_bytes(std::fabs(bytes)));
+}
+
+std::string human_count(BlockCount count) {
+    return fmt::format("{} block{}, {}", count.blocks, count.blocks == 1 ? "" : "s",
+                       human_bytes(static_cast<double>(count.bytes)));
+}
+
+std::string human_rate(double per_second) {
+    static constexpr std::array kUnits{"", "k", "M", "G"};
+    constexpr double kStep = 1000;
+    std::size_t unit = 0;
+    while (std::fabs(per_second) >= 999.5 && unit + 1 < kUnits.size()) {
+        per_second /= kStep;
+        ++unit;
+    }
+    return fmt::format("{}{}{}/s", per_second < 0 ? "-" : "", three_digits(std::fabs(per_second)),
+                       kUnits[unit]);
+}
+
+std::string human_byte_rate(double per_second) {
+    return fmt::format("{}{}/s", per_second < 0 ? "-" : "", human_bytes(std::fabs(per_second)));
+}
+
+std::string human_duration(double seconds) {
+    constexpr std::int64_t kMinute = 60;
+    constexpr std::int64_t kHour = 60 * kMinute;
+    constexpr std::int64_t kDay = 24 * kHour;
+    if (seconds < 1) {
+        return fmt::format("{:.0f} ms", seconds * 1000);
+    }
+    if (seconds < static_cast<double>(kMinute)) {
+        return three_digits(seconds) + " s";
+    }
+    const auto whole = static_cast<std::int64_t>(std::llround(seconds));
+    if (whole < kHour) {
+        return fmt::format("{} min {} s", whole / kMinute, whole % kMinute);
+    }
+    if (whole < kDay) {
+        return fmt::format("{} h {} min", whole / kHour, whole % kHour / kMinute);
+    }
+    return fmt::format("{} d {} h", whole / kDay, whole % kDay / kHour);
+}
+
+std::string human_share(double share) {
+    const double percent = share * 100;
+    if (percent > 0 && percent < 0.1) {
+        return "<0.1%";
+    }
+    if (percent < 100 && percent > 99.9) {
+        return ">99.9%";
+    }
+    return fmt::format("{:.{}f}%", percent, percent == std::floor(percent) ? 0 : 1);
+}
+
+} // namespace memleax

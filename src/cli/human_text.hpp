@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// Numbers as people read them. Reports for programs have the exact ones.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "memleax/block_count.hpp"
+
+namespace memleax {
+
+/// "312 B", "1.4 MiB": three digits that matter, in powers of 1024.
+std::string human_bytes(double bytes);
+/// The same with a sign, for changes: "+1.4 MiB", "-312 B", "+0 B".
+std::string human_change(double bytes);
+/// "12 blocks, 1.4 MiB"
+std::string human_count(BlockCount count);
+/// Events in a second: "312/s", "0.02/s", "1.2M/s".
+std::string human_rate(double per_second);
+/// "1.4 MiB/s"
+std::string human_byte_rate(double per_second);
+/// "34 ms", "2.5 s", "12 min 3 s", "5 h 12 min", "3 d 4 h"
+std::string human_duration(double seconds);
+/// 0 to 1 as "0%", "0.1%", "54.9%", "100%"; never 0 or 100 for what is not.
+std::string human_share(double share);
+
+} // namespace memleax

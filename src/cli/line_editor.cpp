@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "line_editor.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <readline/history.h>
+#include <readline/readline.h>
+
+namespace memleax {
+
+namespace {
+constexpr int kHistoryLines = 1000;
+}
+
+LineEditor* LineEditor::the_editor = nullptr;
+
+LineEditor::LineEditor(int fd, std::string history_file, Completer completer)
+    : out_(fdopen(fcntl(fd, F_DUPFD_CLOEXEC, 3), "w")), history_file_(std::move(history_file)),
+      completer_(std::move(completer)) {
+    the_editor = this;
+    // The session reads the signals, from a descriptor.
+    rl_catch_signals = 0;
+    rl_catch_sigwinch = 0;
+    rl_change_environment = 0;
+    rl_outstream = out_ != nullptr ? out_ : stdout;
+    rl_readline_name = "memleax";
+    rl_attempted_completion_function = complete;
+    // Not those of C programs: ids, globs and paths are words.
+    rl_basic_word_break_characters = " \t";
+    using_history();
+    stifle_history(kHistoryLines);
+    if (!history_file_.empty()) {
+        read_history(history_file_.c_str());
+    }
+}
+
+LineEditor::~LineEditor() {
+    hide();
+    if (!history_file_.empty()) {
+        const mode_t before = umask(077); // commands may name what nobody else is to know
+        write_history(history_file_.c_str());
+        umask(before);
+    }
+    the_editor = nullptr;
+    if (out_ != nullptr) {
+        rl_outstream = stdout;
+        std::fclose(out_);
+    }
+}
+
+void LineEditor::show(const std::string& prompt) {
+    if (!shown_) {
+        shown_ = true;
+        rl_callback_handler_install(prompt.c_str(), on_line);
+    }
+}
+
+void LineEditor::hide() {
+    if (shown_) {
+        shown_ = false;
+        rl_callback_handler_remove();
+    }
+}
+
+void LineEditor::read_input() {
+    rl_callback_read_char();
+}
+
+void LineEditor::on_line(char* line) {
+    LineEditor& self = *the_editor;
+    // What the line does may print, or run a program: not in readline's terminal mode.
+    self.hide();
+    if (line == nullptr) {
+        std::fputc('\n', rl_outstream);
+        std::fflush(rl_outstream);
+        self.lines_.push_back({});
+        return;
+    }
+    if (*line != '\0') {
+        const HIST_ENTRY* last = history_length > 0 ? history_get(history_base + history_length - 1)
+                                                    : nullptr;
+        if (last == nullptr || std::strcmp(last->line, line) != 0) {
+            add_history(line);
+        }
+    }
+    self.lines_.push_back({line});
+    std::free(line);
+}
+
+std::optional<LineEditor::Line> LineEditor::take_line() {
+    if (lines_.empty()) {
+        return std::nullopt;
+    }
+    Line line = std::move(lines_.front());
+    lines_.pop_front();
+    return line;
+}
+
+bool LineEditor::has_text() {
+    return rl_end > 0;
+}
+
+void LineEditor::cancel_line() {
+    std::fputs("^C\n", rl_outstream);
+    rl_free_line_state();
+    rl_callback_sigcleanup();
+    rl_replace_line("", 1);
+    rl_crlf();
+    rl_on_new_line();
+    rl_redisplay();
+}
+
+void LineEditor::get_out_of_the_way() {
+    if (shown_) {
+        rl_clear_visible_line();
+        std::fflush(rl_outstream);
+    }
+}
+
+void LineEditor::come_back() {
+    if (shown_) {
+        rl_on_new_line();
+        rl_redisplay();
+    }
+}
+
+void LineEditor::resize() {
+    if (shown_) {
+        rl_resize_terminal();
+    } else {
+        rl_reset_screen_size();
+    }
+}
+
+std::vector<std::string> LineEditor::file_names(const std::string& word) {
+    std::vector<std::string> names;
+    for (int state = 0;; state = 1) {
+        char* name = rl_filename_completion_function(word.c_str(), state);
+        if (name == nullptr) {
+            return names;
+        }
+        names.emplace_back(name);
+        std::free(name);
+    }
+}
+
+char** LineEditor::complete(const char* text, int start, int /*end*/) {
+    rl_attempted_completion_over = 1; // no file names where nobody asked for one
+    LineEditor& self = *the_editor;
+    self.matches_ =
+        self.completer_(std::string(rl_line_buffer, static_cast<std::size_t>(start)), text);
+    // A folder's name is not complete: no blank behind it.
+    if (self.matches_.size() == 1 && std::filesystem::is_directory(self.matches_[0])) {
+        rl_completion_append_character = '/';
+    } else {
+        rl_completion_append_character = ' ';
+    }
+    return rl_completion_matches(text, [](const char* word, int state) -> char* {
+        static std::size_t next = 0;
+        if (state == 0) {
+            next = 0;
+        }
+        const auto& matches = the_editor->matches_;
+        while (next < matches.size()) {
+            const std::string& match = matches[next++];
+            if (match.starts_with(word)) {
+                return strdup(match.c_str());
+            }
+        }
+        return nullptr;
+    });
+}
+
+std::string history_path() {
+    const char* state = std::getenv("XDG_STATE_HOME");
+    const char* home = std::getenv("HOME");
+    std::filesystem::path folder;
+    if (state != nullptr && *state == '/') { // a relative one is to be ignored
+        folder = state;
+    } else if (home != nullptr && *home == '/') {
+        folder = std::filesystem::path(home) / ".local" / "state";
+    } else {
+        return {};
+    }
+    folder /= "memleax";
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    return error ? std::string() : (folder / "history").string();
+}
+
+} // namespace memleax

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// --interval: the worst call stacks, again and again.
+#pragma once
+
+#include <cstdint>
+
+#include "console.hpp"
+#include "memleax/session.hpp"
+#include "timer.hpp"
+
+namespace memleax {
+
+class PeriodicStats {
+  public:
+    PeriodicStats(Session& session, Console& console)
+        : session_(session), console_(console), timer_(*session.options().interval_s) {}
+
+    [[nodiscard]] int timer_fd() const { return timer_.fd(); }
+    /// Prints, and returns whether there is more to come.
+    bool on_timer();
+
+  private:
+    Session& session_;
+    Console& console_;
+    Timer timer_;
+    std::uint64_t printed_ = 0;
+};
+
+} // namespace memleax

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "stack_rows.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "human_text.hpp"
+#include "memleax/own_frame.hpp"
+#include "memleax/printable.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// Greater is worse.
+auto rank(const StackRow& row, StackOrder order) {
+    const BlockCount live = row.stack.account.live();
+    const auto bytes = static_cast<double>(live.bytes);
+    using Rank = std::tuple<double, double, double>;
+    switch (order) {
+    case StackOrder::bytes:
+        return Rank(bytes, static_cast<double>(live.blocks), 0);
+    case StackOrder::blocks:
+        return Rank(static_cast<double>(live.blocks), bytes, 0);
+    case StackOrder::rate:
+        return Rank(row.judgement.bytes_per_s, row.judgement.blocks_per_s, bytes);
+    case StackOrder::age:
+        return Rank(row.stack.oldest ? -static_cast<double>(row.stack.oldest->value()) : -1e300,
+                    bytes, 0);
+    case StackOrder::evidence:
+        break;
+    }
+    return Rank(static_cast<double>(row.judgement.verdict), row.judgement.score, bytes);
+}
+
+double kept_share(const CallStackAccount& account) {
+    return account.alloc.blocks == 0 ? 0
+                                     : static_cast<double>(account.live().blocks) /
+                                           static_cast<double>(account.alloc.blocks);
+}
+
+} // namespace
+
+std::vector<StackRow> stack_rows(Session& session, StackOrder order, std::size_t* hidden) {
+    const MonotonicNs now = session.now();
+    std::vector<StackRow> rows;
+    for (StackSnapshot& stack : session.tracker().snapshot(now).stacks) {
+        if (!session.shows(stack.id)) {
+            ++*hidden;
+            continue;
+        }
+        Judgement judgement =
+            stack.intervals.empty() ? Judgement{} : judge(stack.intervals, now);
+        rows.push_back({std::move(stack), std::move(judgement)});
+    }
+    std::sort(rows.begin(), rows.end(), [order](const StackRow& a, const StackRow& b) {
+        const auto left = rank(a, order);
+        const auto right = rank(b, order);
+        return left != right ? left > right : a.stack.account.id < b.stack.account.id;
+    });
+    return rows;
+}
+
+std::string where(const Backtrace& frames) {
+    const SourceFrame* frame = own_frame(frames);
+    if (frame == nullptr) {
+        return "?";
+    }
+    std::string text = frame->function.empty() ? fmt::format("0x{:x}", frame->pc.value())
+                                               : printable(frame->function);
+    if (!frame->module.empty()) {
+        text += "  " + printable(frame->module);
+    }
+    if (!frame->file.empty()) {
+        const std::string file = printable(frame->file);
+        text += fmt::format("  {}:{}", file.substr(file.rfind('/') + 1), frame->line);
+    }
+    return text;
+}
+
+Style style_of(Verdict verdict) {
+    switch (verdict) {
+    case Verdict::leaking:
+        return Style::bad;
+    case Verdict::growing:
+        return Style::warning;
+    case Verdict::plateau:
+    case Verdict::settled:
+        return Style::good;
+    case Verdict::too_early:
+        break;
+    }
+    return Style::dim;
+}
+
+std::string stats_table(Session& session, const Console& console, const std::vector<StackRow>& rows,
+                        std::size_t count) {
+    constexpr auto kFormat = "{:>5}  {:<9}  {:>9}  {:>8}  {:>8}  {:>8}  {:>11}  {:>6}  ";
+    std::string text = console.styled(
+        Style::heading, fmt::format(kFormat, "ID", "VERDICT", "LIVE", "BLOCKS", "EXPIRED", "BLOCKS/S",
+                                    "BYTES/S", "KEPT") +
+                            "WHERE, WHY\n");
+    for (const StackRow& row : std::span(rows).first(std::min(count, rows.size()))) {
+        const CallStackAccount& account = row.stack.account;
+        std::string line =
+            fmt::format(kFormat, account.id, describe(row.judgement.verdict),
+                        human_bytes(static_cast<double>(account.live().bytes)),
+                        account.live().blocks, account.may_leak().blocks,
+                        human_rate(row.judgement.blocks_per_s),
+                        human_byte_rate(row.judgement.bytes_per_s), human_share(kept_share(account)));
+        line += where(session.names().resolve(row.stack.id));
+        if (!row.judgement.why.empty()) {
+            line += "  (" + row.judgement.why + ")";
+        }
+        text += console.styled(style_of(row.judgement.verdict), shortened(line, console.columns()));
+        text += '\n';
+    }
+    return text;
+}
+
+} // namespace memleax

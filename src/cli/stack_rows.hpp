@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// Call stacks as lines of a table, for `stats`, `since` and --interval.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "console.hpp"
+#include "memleax/session.hpp"
+#include "memleax/verdict.hpp"
+
+namespace memleax {
+
+struct StackRow {
+    StackSnapshot stack;
+    Judgement judgement;
+};
+
+enum class StackOrder { evidence, bytes, blocks, rate, age };
+
+/// The call stacks that the user wants to see and that have live blocks or let some expire, worst
+/// first. `hidden` is the number of those that he does not want to see.
+std::vector<StackRow> stack_rows(Session& session, StackOrder order, std::size_t* hidden);
+
+/// A heading and a line for each of the first `count` rows.
+std::string stats_table(Session& session, const Console& console,
+                        const std::vector<StackRow>& rows, std::size_t count);
+
+/// "shop::open(int)  server  shop.cpp:40" of the innermost frame of the user's own code.
+std::string where(const Backtrace& frames);
+
+Style style_of(Verdict verdict);
+
+} // namespace memleax

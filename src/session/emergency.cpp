@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "emergency.hpp"
+
+#include <array>
+#include <atomic>
+#include <csignal>
+
+namespace memleax {
+
+namespace {
+
+constexpr std::array kFatalSignals{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+/// Enough for the handler, which calls little. On its own stack: an overflow of the usual one is a
+/// crash as well.
+constexpr std::size_t kStackBytes = 64 * 1024;
+std::atomic<Watcher*> the_watcher{nullptr};
+std::atomic<SharedTracker*> the_tracker{nullptr};
+
+void on_fatal_signal(int signal) {
+    // The default action follows, when this returns to what crashed or when abort() goes on.
+    struct sigaction fatal {};
+    fatal.sa_handler = SIG_DFL;
+    sigaction(signal, &fatal, nullptr);
+    Watcher* watcher = the_watcher.exchange(nullptr);
+    SharedTracker* tracker = the_tracker.exchange(nullptr);
+    if (watcher != nullptr && tracker != nullptr) {
+        tracker->abandon(); // whoever crashed may have held its lock
+        watcher->stop_in_emergency();
+    }
+    raise(signal);
+}
+
+} // namespace
+
+EmergencyExit::EmergencyExit(Watcher& watcher, SharedTracker& tracker) {
+    the_tracker.store(&tracker);
+    the_watcher.store(&watcher);
+    static std::array<char, kStackBytes> stack;
+    stack_t alternate{};
+    alternate.ss_sp = stack.data();
+    alternate.ss_size = stack.size();
+    sigaltstack(&alternate, nullptr);
+    for (const int signal : kFatalSignals) {
+        struct sigaction action {};
+        action.sa_handler = on_fatal_signal;
+        action.sa_flags = SA_ONSTACK;
+        sigaction(signal, &action, nullptr);
+    }
+}
+
+EmergencyExit::~EmergencyExit() {
+    the_watcher.store(nullptr);
+    the_tracker.store(nullptr);
+}
+
+} // namespace memleax

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// From a tracker's notices to the lines that are printed while a session runs.
+#pragma once
+
+#include <string>
+
+#include "memleax/stack_filter.hpp"
+#include "memleax/stack_names.hpp"
+#include "memleax/tracker.hpp"
+
+namespace memleax {
+
+class LivePrinter {
+  public:
+    LivePrinter(StackNames& names, const StackFilter& filter) : names_(names), filter_(filter) {}
+
+    /// "" if the user does not want to hear of this call stack.
+    [[nodiscard]] std::string text(const Notice& notice);
+
+  private:
+    [[nodiscard]] bool is_hidden(const Notice& notice);
+
+    StackNames& names_;
+    const StackFilter& filter_;
+};
+
+} // namespace memleax

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/stack_names.hpp"
+
+namespace memleax {
+
+void StackNames::refresh() {
+    // Before the frames: what is loaded when a stack is recorded has been told by then.
+    if (auto modules = watcher_.take_modules()) {
+        modules_ = modules->all;
+        main_ = modules->main;
+        symbolizer_.set_modules(std::move(modules->all), modules->main.get());
+    }
+}
+
+const std::vector<std::shared_ptr<const Module>>& StackNames::modules() {
+    refresh();
+    return modules_;
+}
+
+std::string StackNames::describe(const Module& module) {
+    refresh();
+    return module.image == nullptr ? module.problem : symbolizer_.describe(module);
+}
+
+StackEnd StackNames::end(StackId id) {
+    return tracker_.with([id](Tracker& t) { return t.stacks().end(id); });
+}
+
+Backtrace StackNames::resolve(StackId id) {
+    refresh();
+    std::vector<FrameAddress> addresses;
+    Generation generation = 0;
+    tracker_.with([&](Tracker& t) {
+        const auto frames = t.stacks().frames(id);
+        addresses.assign(frames.begin(), frames.end());
+        generation = t.stacks().generation(id);
+    });
+    std::vector<ResolvedFrame> frames;
+    frames.reserve(addresses.size());
+    for (const FrameAddress address : addresses) {
+        frames.push_back(symbolizer_.resolve(address, generation));
+    }
+    return Backtrace(std::move(frames));
+}
+
+} // namespace memleax

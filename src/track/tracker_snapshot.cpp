@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/tracker_snapshot.hpp"
+
+#include <algorithm>
+
+namespace memleax {
+
+namespace {
+constexpr std::uint32_t kNowhere = 0xffffffff;
+constexpr std::uint32_t kStacksAtOnce = 128; ///< each has some dozen intervals to be copied
+constexpr std::uint32_t kBlocksAtOnce = 8192;
+} // namespace
+
+bool SnapshotCopier::copy_some(Tracker& tracker) {
+    if (next_stack_ < tracker.stacks().size()) {
+        copy_stacks(tracker);
+        return true;
+    }
+    if (next_block_ < tracker.blocks().used()) {
+        find_oldest(tracker);
+        return true;
+    }
+    snapshot_.events = tracker.events();
+    return false;
+}
+
+void SnapshotCopier::copy_stacks(Tracker& tracker) {
+    const auto end = static_cast<std::uint32_t>(
+        std::min<std::size_t>(next_stack_ + kStacksAtOnce, tracker.stacks().size()));
+    place_.resize(end, kNowhere);
+    for (; next_stack_ < end; ++next_stack_) {
+        const StackId id(next_stack_);
+        if (tracker.account(id).live().blocks == 0 && tracker.account(id).expired.blocks == 0) {
+            continue;
+        }
+        tracker.number(id);
+        place_[next_stack_] = static_cast<std::uint32_t>(snapshot_.stacks.size());
+        snapshot_.stacks.push_back({id, tracker.account(id), tracker.stacks().end(id), std::nullopt,
+                                    tracker.intervals().of(id, snapshot_.time)});
+    }
+}
+
+void SnapshotCopier::find_oldest(const Tracker& tracker) {
+    const auto end = std::min(next_block_ + kBlocksAtOnce, tracker.blocks().used());
+    tracker.blocks().for_each(next_block_, end, [this](const Block& block) {
+        const std::size_t stack = block.stack.value();
+        if (stack >= place_.size() || place_[stack] == kNowhere) {
+            return; // came after the stacks were copied
+        }
+        auto& oldest = snapshot_.stacks[place_[stack]].oldest;
+        oldest = oldest ? std::min(*oldest, block.time) : block.time;
+    });
+    next_block_ = end;
+}
+
+} // namespace memleax
