@@ -215,7 +215,7 @@ std::uint64_t PprofWriter::label_location(const std::string& label) {
 /// Without system_name: the mangled name is not in the report, and pprof, which demangles what has
 /// equal names, shortens "f(int)" to "f".
 std::uint64_t PprofWriter::function(const std::string& name, const std::string& file) {
-    const std::pair key(string(name), string(file));
+    const std::pair key{string(name), string(file)}; // in this order
     const auto [entry, is_new] = functions_.try_emplace(key, functions_.size() + 1);
     if (is_new) {
         Builder<Profile> profile(piece_);
