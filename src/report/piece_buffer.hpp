@@ -30,7 +30,7 @@ class PieceBuffer {
     }
 
   private:
-    static constexpr std::size_t kPiece = 64 * 1024;
+    static constexpr std::size_t kPiece = 65536;
     ReportSink& sink_;
     fmt::memory_buffer text_;
 };
