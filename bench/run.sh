@@ -26,7 +26,8 @@ done
 PYTHONDONTWRITEBYTECODE=1 python3 bench/measure.py "$folder" "$@"
 
 if [ $# -eq 0 ] || [ "$*" = --full ]; then
-    printf '\nunwind_bench and track_bench: our own time, without a target\n'
+    printf '\nunwind_bench, track_bench and report_bench: our own time, without a target\n'
     "$folder/bench/unwind_bench" --benchmark_min_time=0.2 2>/dev/null
     "$folder/bench/track_bench"
+    "$folder/bench/report_bench"
 fi

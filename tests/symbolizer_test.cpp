@@ -156,6 +156,7 @@ TEST_F(Symbols, InlinedCalls) {
     subject::Middle middle;
     const void* pc = subject::outer(&middle);
     expect_inlined_calls(resolve(on_stack(pc)), pc);
+    EXPECT_EQ(resolve(on_stack(pc)).front().address(), on_stack(pc));
 }
 
 TEST_F(Symbols, InternalLinkage) {
@@ -180,6 +181,7 @@ TEST_F(Symbols, C) {
 
 TEST_F(Symbols, FirstInstruction) {
     const auto& frame = resolve(exact(pointer(&plain_c_function))).back();
+    EXPECT_EQ(frame.address(), exact(pointer(&plain_c_function)));
     EXPECT_EQ(frame.function, "plain_c_function");
     EXPECT_EQ(frame.offset, 0U);
     // The same address, as one that is returned to, belongs to the instruction before.

@@ -39,6 +39,9 @@ void write_folded_blocks(const Report& report, ReportSink& sink);
 /// For pprof and speedscope: a profile.proto, in gzip. A sample for each call stack, with what it
 /// has allocated and what of that is live, and with its verdict as a label.
 void write_pprof(const Report& report, ReportSink& sink);
+/// For KCachegrind and callgrind_annotate: a graph of functions. Self cost is at the allocating
+/// function; see src/report/call_graph.hpp for the calls' and for recursion.
+void write_callgrind(const Report& report, ReportSink& sink);
 
 struct ReportFormat {
     std::string_view name; ///< of --format and of the prompt's `save`

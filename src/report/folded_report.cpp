@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <cstdint>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -52,9 +53,10 @@ class FoldedStacks {
     void write(ReportSink& sink) const {
         PieceBuffer out(sink);
         for (const auto* entry : order_) {
-            const char* separator = "";
+            std::string_view separator;
             for (const std::uint32_t name : entry->first) {
-                out.print("{}{}", separator, names_.name(name));
+                out.put(separator);
+                out.put(names_.name(name));
                 separator = ";";
             }
             out.print(" {}\n", entry->second);

@@ -28,7 +28,7 @@ class GzipSink final : public ReportSink {
 
     ReportSink& out_;
     z_stream stream_{};
-    std::array<char, 64 * 1024> compressed_{};
+    std::array<char, 65536> compressed_{};
 };
 
 } // namespace memleax

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include <string>
+#include <string_view>
+
+#include <absl/container/flat_hash_map.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -73,10 +77,7 @@ Json call_stack_json(const CallStackReport& stack) {
             json["intervals"].push_back(std::move(each));
         }
     }
-    json["frames"] = Json::array();
-    for (const SourceFrame& frame : stack.frames) {
-        json["frames"].push_back(frame_json(frame));
-    }
+    json["frames"] = Json::array(); // CallStackTexts fills it
     if (stack.end != StackEnd::outermost) {
         json["stack_end"] = describe(stack.end);
     }
@@ -96,6 +97,44 @@ std::string text_of(const Json& json, unsigned indent) {
     }
     return result.append(text, begin);
 }
+
+/// Frames make up most of a report, and 10^5 call stacks share some thousand: the text of each is
+/// made once.
+class CallStackTexts {
+  public:
+    /// As an element of the document's array.
+    std::string text(const CallStackReport& stack) {
+        std::string text = text_of(call_stack_json(stack), kIndent);
+        if (stack.frames.empty()) {
+            return text;
+        }
+        // The only place of this text: within a string its quotes would be escaped.
+        constexpr std::string_view kNoFrames = "\"frames\": []";
+        const std::size_t place = text.find(kNoFrames) + kNoFrames.size() - 1;
+        std::string frames;
+        for (const ResolvedFrame& frame : stack.frames.machine_frames()) {
+            frames += frames.empty() ? "" : ",";
+            frames += frames_text(frame);
+        }
+        frames.append("\n").append(kIndent + 2, ' ');
+        return text.insert(place, frames);
+    }
+
+  private:
+    static constexpr unsigned kIndent = 4;
+
+    const std::string& frames_text(const ResolvedFrame& frame) {
+        std::string& text = texts_[frame.get()];
+        if (text.empty()) {
+            for (const SourceFrame& call : *frame) {
+                text += text.empty() ? "\n" : ",\n";
+                text.append(kIndent + 4, ' ').append(text_of(frame_json(call), kIndent + 4));
+            }
+        }
+        return text;
+    }
+    absl::flat_hash_map<ResolvedFrame::element_type*, std::string> texts_;
+};
 
 Json session_json(const Report::Session& session) {
     return {{"engine", session.engine},
@@ -134,9 +173,10 @@ void write_json(const Report& report, ReportSink& sink) {
     member("session", session_json(report.session));
     member("totals", totals_json(report.totals));
     sink.write("  \"callstacks\": [");
+    CallStackTexts texts;
     const char* separator = "\n    ";
     for (const CallStackReport& stack : report.callstacks) {
-        sink.write(separator + text_of(call_stack_json(stack), 4));
+        sink.write(separator + texts.text(stack));
         separator = ",\n    ";
     }
     sink.write(report.callstacks.empty() ? "]\n}\n" : "\n  ]\n}\n");

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -72,7 +73,7 @@ class PprofWriter {
     std::uint64_t location(const ResolvedFrame& frame);
     std::uint64_t label_location(const std::string& label);
     std::uint64_t function(const std::string& name, const std::string& file);
-    std::int64_t string(std::string text);
+    std::int64_t string(std::string_view text);
     void flush();
 
     const Report& report_;
@@ -92,7 +93,7 @@ void PprofWriter::flush() {
     piece_.clear();
 }
 
-std::int64_t PprofWriter::string(std::string text) {
+std::int64_t PprofWriter::string(std::string_view text) {
     const auto [number, is_new] = strings_.number(valid_utf8(text));
     if (is_new) {
         Builder<Profile>(piece_).add_string(Profile::string_table, strings_.name(number));
@@ -152,7 +153,7 @@ void PprofWriter::write_sample(const CallStackReport& stack) {
             tag.add_int64(Label::str, verdict);
         }
     }
-    constexpr std::size_t kPiece = 64 * 1024;
+    constexpr std::size_t kPiece = 65536;
     if (piece_.size() >= kPiece) {
         flush();
     }
@@ -215,7 +216,7 @@ std::uint64_t PprofWriter::label_location(const std::string& label) {
 /// Without system_name: the mangled name is not in the report, and pprof, which demangles what has
 /// equal names, shortens "f(int)" to "f".
 std::uint64_t PprofWriter::function(const std::string& name, const std::string& file) {
-    const std::pair key(string(name), string(file));
+    const std::pair key{string(name), string(file)}; // in this order
     const auto [entry, is_new] = functions_.try_emplace(key, functions_.size() + 1);
     if (is_new) {
         Builder<Profile> profile(piece_);

@@ -13,6 +13,7 @@ constexpr std::array kFormats{
     ReportFormat{"folded", "live bytes, for flame graphs", write_folded},
     ReportFormat{"folded-blocks", "live blocks, for flame graphs", write_folded_blocks},
     ReportFormat{"pprof", "for pprof: profile.proto, in gzip", write_pprof},
+    ReportFormat{"callgrind", "for KCachegrind", write_callgrind},
 };
 } // namespace
 

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// Call stacks added up to a graph of functions, for formats that know callers and callees only.
+///
+/// Self cost is where an allocation was made: at the innermost frame, mostly malloc itself. Each
+/// call on the way down to it has the stack's cost as its inclusive cost, if it is the stack's
+/// first into that function:
+///
+///     main -> f -> g -> f -> malloc, 8 bytes:   main->f 8, f->g 8, g->f 0, f->malloc 8
+///
+/// Thus the calls into a function add up to the cost of the stacks that it is in, however it
+/// recurses; that is how callgrind_annotate and KCachegrind get at its inclusive cost. Above each
+/// stack is a function that stands for what has begun it, as a thread's first function may be
+/// called elsewhere.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <tuple>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+
+#include "memleax/report.hpp"
+#include "module_index.hpp"
+#include "name_table.hpp"
+
+namespace memleax {
+
+class CallGraph {
+  public:
+    static constexpr std::array kEvents{"live_bytes",  "live_blocks", "leak_bytes",
+                                        "leak_blocks", "alloc_bytes", "alloc_blocks"};
+    using Cost = std::array<std::uint64_t, kEvents.size()>;
+    using Name = std::uint32_t; ///< a number in names()
+    using FunctionId = std::uint32_t;
+    static constexpr std::uint32_t kNone = 0xffffffff;
+
+    struct Function {
+        Name object = 0; ///< path of its module
+        Name file = 0;
+        Name name = 0;
+        std::uint32_t first = kNone; ///< of its costs
+        std::uint32_t last = kNone;
+        std::uint32_t seen = kNone; ///< the last stack that it was in
+    };
+    /// What is spent at a line of a function.
+    struct LineCost {
+        unsigned line = 0;
+        FunctionId callee = kNone; ///< kNone: by the function itself
+        Cost cost{};
+        std::uint64_t calls = 0;    ///< allocations made through it
+        std::uint32_t next = kNone; ///< cost of the same function
+        std::uint32_t seen = kNone; ///< the last stack that it was in
+    };
+
+    /// `report` must outlive the graph.
+    explicit CallGraph(const Report& report);
+
+    [[nodiscard]] const std::deque<Function>& functions() const { return functions_; }
+    [[nodiscard]] const LineCost& cost(std::uint32_t index) const { return costs_[index]; }
+    [[nodiscard]] const Cost& total() const { return total_; }
+    [[nodiscard]] const std::string& name(Name number) const { return names_.name(number); }
+    /// What callgrind writes where it does not know.
+    static constexpr const char* kUnknown = "???";
+
+  private:
+    /// A function that is running, at a line.
+    struct Call {
+        FunctionId function = kNone;
+        unsigned line = 0;
+    };
+
+    void add(const CallStackReport& stack, std::uint32_t index);
+    LineCost& cost_at(Call caller, FunctionId callee);
+    const std::vector<Call>& calls_of(const ResolvedFrame& frame);
+    FunctionId function(std::string object, std::string file, std::string name);
+
+    const Report& report_;
+    ModuleIndex modules_;
+    NameTable names_;
+    std::deque<Function> functions_;
+    absl::flat_hash_map<std::tuple<Name, Name, Name>, FunctionId> function_ids_;
+    absl::flat_hash_map<ResolvedFrame::element_type*, std::vector<Call>> frame_calls_;
+    std::deque<LineCost> costs_; ///< not a vector: growing would take them twice
+    absl::flat_hash_map<std::tuple<FunctionId, unsigned, FunctionId>, std::uint32_t> cost_ids_;
+    Cost total_{};
+};
+
+} // namespace memleax
