@@ -30,11 +30,14 @@ using ReportWriter = void (*)(const Report& report, ReportSink& sink);
 void write_text(const Report& report, ReportSink& sink);
 /// For programs: one JSON document, with every call stack of the model.
 void write_json(const Report& report, ReportSink& sink);
+/// For browsers: a page that fetches nothing. Empty but for the data in a build without html.
+void write_html(const Report& report, ReportSink& sink);
 
 struct ReportFormat {
-    std::string_view name; ///< of --format and of the prompt's `save`
-    std::string_view what; ///< for --help
-    ReportWriter write;    ///< null: this build is without it
+    std::string_view name;             ///< of --format and of the prompt's `save`
+    std::string_view what;             ///< for --help
+    ReportWriter write;                ///< null: this build is without it
+    std::string_view why_without = {}; ///< ... for which reason
 };
 
 /// Every format; the first is the default.

@@ -34,6 +34,15 @@ const Names<LogLevel> kLevels{{"error", LogLevel::error},
                               {"info", LogLevel::info},
                               {"debug", LogLevel::debug}};
 
+const ReportFormat* parse_format(const std::string& option, const std::string& text) {
+    const ReportFormat* format = find_report_format(text);
+    if (format != nullptr && format->write == nullptr) {
+        throw UsageError(fmt::format("{}: this build is without {}: {}", option, format->name,
+                                     format->why_without));
+    }
+    return parse_name(option, text, kFormats);
+}
+
 /// What the user typed comes back in the message, and it must stay one line on a terminal.
 EarlyExit usage_exit(const std::string& what) {
     std::string line;
@@ -121,7 +130,10 @@ Parser::Parser(Options& options) {
     add("-d,--debug-info", "FILE", "debug information of the program",
         file_into(options.debug_info));
     add("-o,--output", "FILE", "write the report there, not to stdout", file_into(options.output));
-    add("-F,--format", "FORMAT", "text (default) or json", name_into(options.format, kFormats));
+    add("-F,--format", "FORMAT", "text (default), json or html",
+        [&options](const std::string& name, const std::string& text) {
+            options.format = parse_format(name, text);
+        });
     add("--error-exitcode", "N", "exit with N, 1 to 255, if blocks have expired\nand are not freed",
         whole_into(options.error_exitcode, 1, kMaxExitCode));
     add("--log", "LEVEL", "error, warning, info (default) or debug",

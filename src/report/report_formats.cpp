@@ -10,6 +10,9 @@ namespace {
 constexpr std::array kFormats{
     ReportFormat{"text", "for people", write_text},
     ReportFormat{"json", "for programs: all that is known", write_json},
+    ReportFormat{"html", "for browsers: a page that fetches nothing",
+                 MEMLEAX_WITH_HTML != 0 ? write_html : nullptr,
+                 "npm was not available when it was built"},
 };
 } // namespace
 
