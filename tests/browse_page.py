@@ -8,7 +8,7 @@ browse_page.py PAGE < STEPS, a JSON list of
   {"click": "JavaScript"}    clicks, with the mouse, the middle of the element that it gives
   {"key": "Enter"}           presses and releases a key
   {"screenshot": "FILE"}     of the whole page, as PNG
-  {"media": {"prefers-color-scheme": "dark"}}   {"size": [390, 844]}   before or between the others
+  {"media": {"media": "print", "prefers-color-scheme": "dark"}}   {"size": [390, 844]}   before or between the others
   {"pdf": "FILE"}            as it is printed
 """
 import base64
@@ -118,8 +118,8 @@ class Browser:
 
     def set_media(self, features):
         self.media = {**getattr(self, "media", {}), **features}
-        self.call("Emulation.setEmulatedMedia",
-                  features=[{"name": name, "value": value} for name, value in self.media.items()])
+        self.call("Emulation.setEmulatedMedia", media=self.media.get("media", ""),
+                  features=[{"name": name, "value": value} for name, value in self.media.items() if name != "media"])
 
     def eval(self, script):
         answer = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)

@@ -22,7 +22,7 @@ function account(stack) {
   }
   if (stack.lifetime !== null) {
     const [least, mean, most] = stack.lifetime;
-    facts.push(fact('Freed blocks lived', `${duration(mean)} on average`, `${duration(least)} to ${duration(most)}`));
+    facts.push(fact('Mean life of the freed', duration(mean), `${duration(least)} to ${duration(most)}`));
   }
   if (stack.blockRate !== null) {
     facts.push(fact('Comes to stay', `${bytes(stack.byteRate)}/s`, `${digits(stack.blockRate)} blocks/s`));
@@ -35,11 +35,11 @@ function intervalTable(stack) {
   if (intervals.length === 0) {
     return null;
   }
-  const heads = ['Allocated between', 'Allocated', 'Still live', 'Share'];
+  const heads = ['Allocated at', 'Allocated', 'Still live', 'Share'];
   const rows = intervals.map((each) => {
     const share = each.alloc.bytes === 0 ? 0 : each.live.bytes / each.alloc.bytes;
     return el('tr', {},
-      el('th', { scope: 'row' }, `${digits(each.begin)} and ${duration(each.end)}`),
+      el('th', { scope: 'row' }, `${duration(each.begin)} – ${duration(each.end)}`),
       el('td', {}, bytes(each.alloc.bytes)),
       el('td', {}, bytes(each.live.bytes)),
       el('td', {}, el('span', { class: 'bar' }, el('i', { style: `width:${(share * 100).toFixed(1)}%` })),
@@ -53,7 +53,7 @@ function intervalTable(stack) {
 function frameItem(frame, isOwn) {
   const where = [frame.module || 'no module', frame.offset === null ? '' : `+${frame.offset}`].join(' ').trim();
   return el('li', { class: isOwn ? 'own' : null },
-    el('code', {}, frame.full || '?'),
+    el('code', {}, ...breakable(frame.full || '?')),
     frame.inlined ? el('span', { class: 'tag' }, 'inlined') : null,
     el('span', { class: 'where' }, lineText(frame) === '' ? null : el('b', {}, lineText(frame)), where, ` 0x${frame.pc}`));
 }
@@ -70,7 +70,7 @@ function frameList(model, stack) {
 
 function details(model, stack) {
   return el('div', { class: 'details' },
-    el('p', { class: 'why' }, el('b', {}, stack.verdict === 'old' || stack.verdict === 'live' ? '' : `${stack.verdict}: `),
+    el('p', { class: 'why' }, el('b', {}, stack.judged ? `${stack.verdict}: ` : ''),
       stack.why || verdictWords[stack.verdict]),
     account(stack), frameList(model, stack), intervalTable(stack));
 }

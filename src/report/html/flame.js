@@ -46,7 +46,7 @@ function heat(flame) {
 
 function heatLegend(judged) {
   const steps = Array.from({ length: heatSteps + 1 }, (_, i) => el('i', { style: `background:var(--heat-${i})` }));
-  return [judged ? 'none of it leaks ' : 'none of it expired ', ...steps, judged ? ' all of it does' : ' all of it has'];
+  return judged ? ['Settled ', ...steps, ' leaking or growing'] : ['Young ', ...steps, ' expired'];
 }
 
 /** Frames can be reached and opened by keyboard, as by mouse. */
@@ -66,6 +66,12 @@ function makeAccessible(place) {
   });
 }
 
+/** Without the padding. */
+function widthOf(place) {
+  const style = getComputedStyle(place);
+  return place.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+}
+
 function showFlame(model) {
   const place = byId('graph');
   const calm = matchMedia('(prefers-reduced-motion: reduce)').matches;
@@ -73,6 +79,12 @@ function showFlame(model) {
   let flame = null;
   let chart = null;
 
+  /** What d3 would do within a quarter of a second. */
+  const settle = () => {
+    for (const g of place.querySelectorAll('g.frame')) {
+      d3.select(g).select('rect').interrupt().attr('width', g.getAttribute('width'));
+    }
+  };
   const label = (d) => {
     const { name, value, suspect } = d.data;
     const amount = measure === 'bytes' ? bytes(value) : numberOf(value, 'block');
@@ -83,23 +95,28 @@ function showFlame(model) {
   const zoomed = (d) => {
     byId('unzoom').disabled = d.depth === 0;
     if (!d.data.cut) {
+      if (calm) {
+        settle();
+      }
       return;
     }
     // There is room now for what was too narrow. d3 numbers the frames anew: no moving from old places.
     flame.refine(d.data);
     place.querySelectorAll('g').forEach((g) => g.remove());
     chart.transitionDuration(0).update(flame.root);
+    settle();
     chart.transitionDuration(calm ? 0 : 350);
   };
   const draw = () => {
     place.replaceChildren();
     flame = buildFlame(model, measure);
     chart = flamegraph.default()
-      .width(place.clientWidth).cellHeight(22).inverted(true).selfValue(false).sort(false)
+      .width(widthOf(place)).cellHeight(22).inverted(true).selfValue(false).sort(false)
       .transitionDuration(0).minFrameSize(1).resetHeightOnZoom(true)
       .setLabelHandler(label).setDetailsElement(byId('frame')).onClick(zoomed)
       .setColorMapper((d) => `var(--heat-${heat(d.data)})`);
     d3.select(place).datum(flame.root).call(chart);
+    settle();
     chart.transitionDuration(calm ? 0 : 350);
     byId('unzoom').disabled = true;
   };
@@ -118,11 +135,13 @@ function showFlame(model) {
     });
   }
   byId('unzoom').addEventListener('click', () => chart.resetZoom());
-  let width = place.clientWidth;
+  let width = widthOf(place);
   new ResizeObserver(() => {
-    if (place.clientWidth !== width && place.clientWidth > 0) {
-      width = place.clientWidth;
-      chart.width(width).update();
+    if (widthOf(place) !== width && widthOf(place) > 0) {
+      width = widthOf(place);
+      chart.transitionDuration(0).width(width).update();
+      settle();
+      chart.transitionDuration(calm ? 0 : 350);
     }
   }).observe(place);
 }

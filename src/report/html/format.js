@@ -20,6 +20,11 @@ function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS('http://www.w3.org/2000/svg', tag), attributes, children);
 }
 
+/** Long names may break behind what separates their parts. */
+function breakable(text) {
+  return text.split(/(?<=::|\/|_|,)/).flatMap((part, i) => (i === 0 ? [part] : [el('wbr'), part]));
+}
+
 function byId(id) {
   return document.getElementById(id);
 }

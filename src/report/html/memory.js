@@ -11,10 +11,22 @@ function byteTicks(most) {
   return Array.from({ length: Math.floor(most / step) + 1 }, (_, i) => i * step);
 }
 
+/** At most `most` round times up to `end`. */
+function timeTicks(end, most) {
+  const steps = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400];
+  const step = steps.find((each) => end / each <= most) ?? Math.ceil(end / most / 86400) * 86400;
+  return Array.from({ length: Math.floor(end / step) + 1 }, (_, i) => i * step);
+}
+
+function timeText(seconds) {
+  const [length, unit] = seconds >= 86400 ? [86400, 'd'] : seconds >= 3600 ? [3600, 'h'] : seconds >= 60 ? [60, 'min'] : [1, 's'];
+  return `${digits(seconds / length)} ${unit}`;
+}
+
 function drawPanel(place, samples, key) {
   const width = place.clientWidth;
   const height = 190;
-  const box = { left: 64, right: width - 10, top: 12, bottom: height - 26 };
+  const box = { left: 64, right: width - 22, top: 12, bottom: height - 26 };
   const most = Math.max(1, ...samples.map((each) => each[key]));
   const x = d3.scaleLinear().domain([samples[0].time, Math.max(samples[samples.length - 1].time, samples[0].time + 1e-3)])
     .range([box.left, box.right]);
@@ -28,8 +40,8 @@ function drawPanel(place, samples, key) {
     picture.append(svg('line', { class: 'grid', x1: box.left, x2: box.right, y1: y(tick), y2: y(tick) }),
       svg('text', { x: box.left - 8, y: y(tick) + 4, 'text-anchor': 'end' }, bytes(tick)));
   }
-  for (const tick of x.ticks(Math.max(2, Math.floor(width / 110)))) {
-    picture.append(svg('text', { x: x(tick), y: height - 8, 'text-anchor': 'middle' }, duration(tick)));
+  for (const tick of timeTicks(samples[samples.length - 1].time, width / 90)) {
+    picture.append(svg('text', { x: x(tick), y: height - 8, 'text-anchor': 'middle' }, timeText(tick)));
   }
   picture.append(svg('path', { class: 'area', d: `M${first},${box.bottom}L${points.join('L')}L${last},${box.bottom}Z` }),
     svg('polyline', { class: 'line', points: points.join(' ') }));

@@ -8,8 +8,8 @@ const verdictWords = {
   'plateau': 'It has filled up and stays as it is: most likely a cache.',
   'settled': 'What it allocated is given back in time.',
   'too early': 'It has not been watched for long enough.',
-  'old': 'Blocks of it are older than the threshold and still there.',
-  'live': 'Its blocks are younger than the threshold.',
+  'expired': 'Blocks of it are older than the threshold and still there.',
+  'young': 'Its blocks are younger than the threshold.',
 };
 
 function readFrame(names, row) {
@@ -37,7 +37,7 @@ function readStack(data, row, order) {
   const [rank, score, why, blockRate, byteRate] = judgement ?? [old.blocks > 0 ? 1 : 0, old.bytes, '', null, null];
   return {
     id, node, own, end: data.names[end], order, judged: judgement !== null, rank, score, why, blockRate, byteRate,
-    verdict: judgement ? verdictNames[rank] : (rank === 1 ? 'old' : 'live'),
+    verdict: judgement ? verdictNames[rank] : (rank === 1 ? 'expired' : 'young'),
     alloc, free, live, expired, freeExpired, old, lifetime, oldest,
     times: data.divisions[division], counts,
     kept: alloc.blocks === 0 ? 0 : live.blocks / alloc.blocks,

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What is still live of the blocks of each interval, oldest on the left. Areas are bytes: intervals
-// differ in length, and an old one that has kept much is what a leak looks like.
+// What is still live of the blocks of each interval, oldest on the left. An interval is about twice as
+// long as the next younger, so that bars show bytes per second of it: a leak is level, a cache has its
+// bars on the left only, and what is given back in time has them on the right.
 
 function sparkline(stack, width, height) {
   const intervals = readIntervals(stack.times, stack.counts).filter((each) => each.end > each.begin);
   if (intervals.length === 0) {
     return el('span', { class: 'none' }, '–');
   }
-  const begin = intervals[0].begin;
-  const span = intervals[intervals.length - 1].end - begin;
+  const span = intervals[intervals.length - 1].end - intervals[0].begin;
   const density = (each) => each.live.bytes / (each.end - each.begin);
   const most = Math.max(...intervals.map(density));
-  const x = (time) => ((time - begin) / span) * width;
-  const bars = intervals.filter((each) => each.live.bytes > 0).map((each) => {
-    const tall = Math.max(1, (density(each) / most) * (height - 2));
-    const wide = Math.max(1, x(each.end) - x(each.begin) - 1);
+  const step = width / Math.max(intervals.length, 6);
+  const bars = intervals.map((each, i) => {
+    const tall = each.live.bytes === 0 ? 0 : Math.max(1.5, (density(each) / most) * (height - 2));
     return svg('rect', {
-      x: x(each.begin).toFixed(1), y: (height - 1 - tall).toFixed(1), width: wide.toFixed(1), height: tall.toFixed(1), rx: 1,
+      x: (i * step).toFixed(1), y: (height - 1 - tall).toFixed(1), width: (step - 2).toFixed(1), height: tall.toFixed(1), rx: 1,
     });
   });
   const oldest = intervals[0];

@@ -38,9 +38,9 @@ function matchingNodes(model, text) {
 }
 
 function cells(stack) {
-  const rate = stack.byteRate === null ? '–' : `${bytes(stack.byteRate)}/s`;
+  const rate = stack.byteRate === null || stack.byteRate <= 0 ? '–' : `${bytes(stack.byteRate)}/s`;
   return {
-    bytes: bytes(stack.live.bytes), blocks: count(stack.live.blocks), expired: bytes(stack.old.bytes), rate,
+    bytes: bytes(stack.live.bytes), blocks: count(stack.live.blocks), expired: stack.old.blocks === 0 ? '–' : bytes(stack.old.bytes), rate,
     allocated: bytes(stack.alloc.bytes), kept: percent(stack.kept),
   };
 }
@@ -49,23 +49,24 @@ function row(model, stack, index) {
   const id = `details-${index}`;
   const line = stack.frame === null ? '' : lineText(stack.frame) || stack.frame.module;
   const opener = el('button', { type: 'button', class: 'open', 'aria-expanded': 'false', 'aria-controls': id },
-    el('span', { class: 'name' }, placeText(stack.frame)),
-    el('span', { class: 'line' }, `#${stack.id}`, line === '' ? '' : ` · ${line}`));
+    el('span', { class: 'name' }, ...breakable(placeText(stack.frame))),
+    el('span', { class: 'line' }, `#${stack.id}`, ...(line === '' ? [] : breakable(` · ${line}`))));
   const text = cells(stack);
-  const tr = el('tr', { class: 'stack', 'data-id': stack.id });
+  // Roles as well, for browsers forget them where a phone's style makes a row of the table a grid.
+  const tr = el('tr', { class: 'stack', role: 'row', 'data-id': stack.id });
   for (const column of columns) {
     if (column.key === 'verdict') {
-      tr.append(el('td', { class: 'c-verdict' },
+      tr.append(el('td', { role: 'cell', class: 'c-verdict' },
         el('span', { class: `badge ${stack.verdict.replace(' ', '-')}`, title: stack.why || verdictWords[stack.verdict] }, stack.verdict)));
     } else if (column.key === 'where') {
-      tr.append(el('th', { scope: 'row', class: 'c-where' }, opener));
+      tr.append(el('th', { scope: 'row', role: 'rowheader', class: 'c-where' }, opener));
     } else {
-      tr.append(el('td', { class: `number c-${column.key}${column.minor ? ' minor' : ''}` }, text[column.key]));
+      tr.append(el('td', { role: 'cell', class: `number c-${column.key}${column.minor ? ' minor' : ''}` }, text[column.key]));
     }
   }
-  tr.append(el('td', { class: 'c-trend' }, sparkline(stack, 110, 26)));
+  tr.append(el('td', { role: 'cell', class: 'c-trend' }, sparkline(stack, 110, 26)));
   // Filled when it is opened: hundreds of backtraces are much to lay out.
-  const more = el('tr', { class: 'more-of', id, hidden: true }, el('td', { colspan: columns.length + 1 }));
+  const more = el('tr', { class: 'more-of', role: 'row', id, hidden: true }, el('td', { role: 'cell', colspan: columns.length + 1 }));
   const toggle = () => {
     const opens = more.hidden;
     if (opens && more.firstChild.childElementCount === 0) {
@@ -89,11 +90,11 @@ function headers(state, sortBy) {
     const button = el('button', { type: 'button' }, column.name, el('span', { class: 'arrow', 'aria-hidden': 'true' }));
     button.addEventListener('click', () => sortBy(column));
     return el('th', {
-      scope: 'col', 'data-key': column.key, 'aria-sort': 'none',
+      scope: 'col', role: 'columnheader', 'data-key': column.key, 'aria-sort': 'none',
       class: `c-${column.key}${column.numeric ? ' number' : ''}${column.minor ? ' minor' : ''}`,
     }, button);
   });
-  return [...buttons, el('th', { scope: 'col', class: 'c-trend', title: 'Bytes still live, by when they were allocated; oldest on the left' },
+  return [...buttons, el('th', { scope: 'col', role: 'columnheader', class: 'c-trend', title: 'Bytes still live, by when they were allocated; oldest on the left' },
     'Live by age')];
 }
 
@@ -102,7 +103,7 @@ function verdictChips(model, state, show) {
   for (const stack of model.stacks) {
     counts.set(stack.verdict, (counts.get(stack.verdict) ?? 0) + 1);
   }
-  const order = [...verdictNames].reverse().concat('old', 'live').filter((name) => counts.has(name));
+  const order = [...verdictNames].reverse().concat('expired', 'young').filter((name) => counts.has(name));
   if (order.length < 2) {
     return [];
   }
