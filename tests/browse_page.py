@@ -26,6 +26,7 @@ TIMEOUT = 120
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-extensions",
          "--disable-sync", "--hide-scrollbars", "--remote-debugging-pipe"]
+KEYS = {"Enter": (13, "\r")}
 
 
 class Browser:
@@ -146,8 +147,10 @@ class Browser:
         if what == "click":
             self.click(value)
         elif what == "key":
+            code, text = KEYS[value]
             for kind in ("keyDown", "keyUp"):
-                self.call("Input.dispatchKeyEvent", type=kind, key=value, code=value)
+                self.call("Input.dispatchKeyEvent", type=kind, key=value, code=value, text=text,
+                          windowsVirtualKeyCode=code)
         elif what == "screenshot":
             data = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
             pathlib.Path(value).write_bytes(base64.b64decode(data))
