@@ -13,10 +13,13 @@ packages=(
     # to test and to measure
     libgtest-dev libgmock-dev libbenchmark-dev musl-tools procps
     protobuf-compiler libprotobuf-dev valgrind
-    redis-server redis-tools memcached nginx-light wrk python3
+    redis-server redis-tools memcached nginx-light wrk python3 chromium
     # to check the source
     clang-14 clang-format-14 clang-tidy-14
 )
+
+# For the html report. Other builds of Node.js bring npm along, and conflict with Debian's.
+command -v npm >/dev/null || packages+=(nodejs npm)
 
 missing=()
 for package in "${packages[@]}"; do

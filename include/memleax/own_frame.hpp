@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// The frame of a backtrace that its reader wants to see first.
+/// Which line of a backtrace is the user's to look at first.
 #pragma once
+
+#include <cstddef>
 
 #include "memleax/source_frame.hpp"
 
 namespace memleax {
 
-/// The innermost frame of the user's own code: not of an allocator, the C or C++ runtime, or the
-/// dynamic linker, and not a function of namespace std that was inlined or instantiated in the
-/// user's module. If there is none, the innermost one that is no allocation function; null for an
-/// empty backtrace only.
-const SourceFrame* own_frame(const Backtrace& frames);
+/// Is this frame neither an allocator's nor in a language's runtime or standard library?
+bool is_own_code(const SourceFrame& frame);
+
+/// Index of the innermost frame of the user's own code. Where there is none: the allocator's
+/// caller.
+std::size_t own_frame(const Backtrace& frames);
 
 } // namespace memleax

@@ -42,11 +42,14 @@ void write_pprof(const Report& report, ReportSink& sink);
 /// For KCachegrind and callgrind_annotate: a graph of functions. Self cost is at the allocating
 /// function; see src/report/call_graph.hpp for the calls' and for recursion.
 void write_callgrind(const Report& report, ReportSink& sink);
+/// For browsers: a page that fetches nothing. Empty but for the data in a build without html.
+void write_html(const Report& report, ReportSink& sink);
 
 struct ReportFormat {
-    std::string_view name; ///< of --format and of the prompt's `save`
-    std::string_view what; ///< for --help
-    ReportWriter write;    ///< null: this build is without it
+    std::string_view name;             ///< of --format and of the prompt's `save`
+    std::string_view what;             ///< for --help
+    ReportWriter write;                ///< null: this build is without it
+    std::string_view why_without = {}; ///< ... for which reason
 };
 
 /// Every format; the first is the default.

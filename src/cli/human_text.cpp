@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "memleax/readable.hpp"
+
 namespace memleax {
 
 namespace {
@@ -25,26 +27,12 @@ std::string three_digits(double value) {
 
 } // namespace
 
-std::string human_bytes(double bytes) {
-    static constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    constexpr double kStep = 1024;
-    constexpr double kLimit = 999.5; // "1000 KiB" is longer than "0.98 MiB"
-    std::size_t unit = 0;
-    while (bytes >= kLimit && unit + 1 < kUnits.size()) {
-        bytes /= kStep;
-        ++unit;
-    }
-    return unit == 0 ? fmt::format("{:.0f} B", bytes)
-                     : fmt::format("{} {}", three_digits(bytes), kUnits[unit]);
-}
-
 std::string human_change(double bytes) {
-    return fmt::format("{}{}", bytes < 0 ? "-" : "+", human_bytes(std::fabs(bytes)));
+    return fmt::format("{}{}", bytes < 0 ? "-" : "+", bytes_text(std::fabs(bytes)));
 }
 
 std::string human_count(BlockCount count) {
-    return fmt::format("{} block{}, {}", count.blocks, count.blocks == 1 ? "" : "s",
-                       human_bytes(static_cast<double>(count.bytes)));
+    return number_of(count.blocks, "block") + ", " + bytes_text(static_cast<double>(count.bytes));
 }
 
 std::string human_rate(double per_second) {
@@ -60,7 +48,7 @@ std::string human_rate(double per_second) {
 }
 
 std::string human_byte_rate(double per_second) {
-    return fmt::format("{}{}/s", per_second < 0 ? "-" : "", human_bytes(std::fabs(per_second)));
+    return fmt::format("{}{}/s", per_second < 0 ? "-" : "", bytes_text(std::fabs(per_second)));
 }
 
 std::string human_duration(double seconds) {

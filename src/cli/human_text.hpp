@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// Numbers as people read them. Reports for programs have the exact ones.
+/// Numbers as people read them at the prompt; readable.hpp has those that reports use as well.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,7 @@
 
 namespace memleax {
 
-/// "312 B", "1.4 MiB": three digits that matter, in powers of 1024.
-std::string human_bytes(double bytes);
-/// The same with a sign, for changes: "+1.4 MiB", "-312 B", "+0 B".
+/// Bytes with a sign, for changes: "+1.4 MiB", "-312 B", "+0 B".
 std::string human_change(double bytes);
 /// "12 blocks, 1.4 MiB"
 std::string human_count(BlockCount count);

@@ -51,6 +51,15 @@ const Names<Options::Color> kColors{{"auto", Options::Color::automatic},
 const Names<Options::Progress> kProgress{{"auto", Options::Progress::automatic},
                                          {"never", Options::Progress::never}};
 
+const ReportFormat* parse_format(const std::string& option, const std::string& text) {
+    const ReportFormat* format = find_report_format(text);
+    if (format != nullptr && format->write == nullptr) {
+        throw UsageError(fmt::format("{}: this build is without {}: {}", option, format->name,
+                                     format->why_without));
+    }
+    return parse_name(option, text, kFormats);
+}
+
 /// What the user typed comes back in the message, and it must stay one line on a terminal.
 EarlyExit usage_exit(const std::string& what) {
     std::string line;
@@ -120,7 +129,8 @@ Parser::Parser(Options& options) {
 
     app_.formatter(std::make_shared<HelpFormat>());
     app_.get_formatter()->column_width(31);
-    app_.footer("Ctrl-C ends the watching and prints the report; with a prompt, quit does. More in\nmemleax(1).");
+    app_.footer("Ctrl-C ends the watching and prints the report; with a prompt, quit does. More "
+                "in\nmemleax(1).");
     app_.set_help_flag("-h,--help", "print this help");
     app_.allow_extras(); // unknown options; named in our own words
     app_.add_option("PID", positionals_)->group("");
@@ -138,12 +148,16 @@ Parser::Parser(Options& options) {
     add("-d,--debug-info", "FILE", "debug information of the program",
         file_into(options.debug_info));
     add("-o,--output", "FILE", "write the report there, not to stdout", file_into(options.output));
-    add("-F,--format", "FORMAT", format_help(), name_into(options.format, kFormats));
+    add("-F,--format", "FORMAT", format_help(),
+        [&options](const std::string& name, const std::string& text) {
+            options.format = parse_format(name, text);
+        });
     add("--error-exitcode", "N", "exit with N, 1 to 255, if blocks have expired\nand are not freed",
         whole_into(options.error_exitcode, 1, kMaxExitCode));
     add("--log", "LEVEL", "error, warning, info (default) or debug",
         name_into(options.log_level, kLevels));
-    add("--interval", "SECONDS[,COUNT]", "print the worst call stacks that often, and\nleave after COUNT times",
+    add("--interval", "SECONDS[,COUNT]",
+        "print the worst call stacks that often, and\nleave after COUNT times",
         [&options](const std::string& name, const std::string& text) {
             const auto comma = text.find(',');
             options.interval_s = parse_seconds(name, text.substr(0, comma));
@@ -167,13 +181,14 @@ Parser::Parser(Options& options) {
     add("--color", "WHEN", "auto (default), always or never", name_into(options.color, kColors));
     add("--progress", "WHEN", "a line of progress on a terminal: auto (default)\nor never",
         name_into(options.progress, kProgress));
-    app_.add_flag_callback("-i,--interactive",
-                           [&options] { options.interactive = Options::Interactive::always; },
-                           "prompt for commands, even if there is no terminal")
+    app_.add_flag_callback(
+            "-i,--interactive", [&options] { options.interactive = Options::Interactive::always; },
+            "prompt for commands, even if there is no terminal")
         ->disable_flag_override();
-    app_.add_flag_callback("-n,--no-interactive",
-                           [&options] { options.interactive = Options::Interactive::never; },
-                           "no prompt, even on a terminal")
+    app_.add_flag_callback(
+            "-n,--no-interactive",
+            [&options] { options.interactive = Options::Interactive::never; },
+            "no prompt, even on a terminal")
         ->disable_flag_override();
     app_.add_flag("-q,--quiet", options.quiet, "final report only")->disable_flag_override();
     app_.add_flag("-v,--version", version_, "print the version")->disable_flag_override();

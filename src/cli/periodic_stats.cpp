@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "human_text.hpp"
+#include "memleax/readable.hpp"
 #include "stack_rows.hpp"
 
 namespace memleax {
@@ -30,12 +31,12 @@ bool PeriodicStats::on_timer() {
         Style::heading, fmt::format("[{}] the {} worst of {} call stacks with live blocks\n",
                                     clock_text(), count, rows.size()));
     for (const StackRow& row : std::span(rows).first(count)) {
-        text += fmt::format("CallStack[{}]: {} in {}, {}, {}{}\n", row.stack.account.id,
-                            human_bytes(static_cast<double>(row.stack.account.live().bytes)),
-                            row.stack.account.live().blocks,
-                            human_byte_rate(row.judgement.bytes_per_s),
-                            describe(row.judgement.verdict),
-                            row.judgement.why.empty() ? "" : " (" + row.judgement.why + ")");
+        text +=
+            fmt::format("CallStack[{}]: {} in {}, {}, {}{}\n", row.stack.account.id,
+                        bytes_text(static_cast<double>(row.stack.account.live().bytes)),
+                        row.stack.account.live().blocks, human_byte_rate(row.judgement.bytes_per_s),
+                        describe(row.judgement.verdict),
+                        row.judgement.why.empty() ? "" : " (" + row.judgement.why + ")");
         text += backtrace_text(session_.names().resolve(row.stack.id), row.stack.end, 4);
     }
     console_.write(text + "\n");

@@ -9,6 +9,7 @@
 #include "human_text.hpp"
 #include "memleax/own_frame.hpp"
 #include "memleax/printable.hpp"
+#include "memleax/readable.hpp"
 
 namespace memleax {
 
@@ -51,8 +52,7 @@ std::vector<StackRow> stack_rows(Session& session, StackOrder order, std::size_t
             ++*hidden;
             continue;
         }
-        Judgement judgement =
-            stack.intervals.empty() ? Judgement{} : judge(stack.intervals, now);
+        Judgement judgement = stack.intervals.empty() ? Judgement{} : judge(stack.intervals, now);
         rows.push_back({std::move(stack), std::move(judgement)});
     }
     std::sort(rows.begin(), rows.end(), [order](const StackRow& a, const StackRow& b) {
@@ -64,10 +64,10 @@ std::vector<StackRow> stack_rows(Session& session, StackOrder order, std::size_t
 }
 
 std::string where(const Backtrace& frames) {
-    const SourceFrame* frame = own_frame(frames);
-    if (frame == nullptr) {
+    if (frames.empty()) {
         return "?";
     }
+    const auto frame = std::next(frames.begin(), static_cast<std::ptrdiff_t>(own_frame(frames)));
     std::string text = frame->function.empty() ? fmt::format("0x{:x}", frame->pc.value())
                                                : printable(frame->function);
     if (!frame->module.empty()) {
@@ -98,18 +98,17 @@ Style style_of(Verdict verdict) {
 std::string stats_table(Session& session, const Console& console, const std::vector<StackRow>& rows,
                         std::size_t count) {
     constexpr auto kFormat = "{:>5}  {:<9}  {:>9}  {:>8}  {:>8}  {:>8}  {:>11}  {:>6}  ";
-    std::string text = console.styled(
-        Style::heading, fmt::format(kFormat, "ID", "VERDICT", "LIVE", "BLOCKS", "EXPIRED", "BLOCKS/S",
-                                    "BYTES/S", "KEPT") +
-                            "WHERE, WHY\n");
+    std::string text =
+        console.styled(Style::heading, fmt::format(kFormat, "ID", "VERDICT", "LIVE", "BLOCKS",
+                                                   "EXPIRED", "BLOCKS/S", "BYTES/S", "KEPT") +
+                                           "WHERE, WHY\n");
     for (const StackRow& row : std::span(rows).first(std::min(count, rows.size()))) {
         const CallStackAccount& account = row.stack.account;
-        std::string line =
-            fmt::format(kFormat, account.id, describe(row.judgement.verdict),
-                        human_bytes(static_cast<double>(account.live().bytes)),
-                        account.live().blocks, account.may_leak().blocks,
-                        human_rate(row.judgement.blocks_per_s),
-                        human_byte_rate(row.judgement.bytes_per_s), human_share(kept_share(account)));
+        std::string line = fmt::format(
+            kFormat, account.id, describe(row.judgement.verdict),
+            bytes_text(static_cast<double>(account.live().bytes)), account.live().blocks,
+            account.may_leak().blocks, human_rate(row.judgement.blocks_per_s),
+            human_byte_rate(row.judgement.bytes_per_s), human_share(kept_share(account)));
         line += where(session.names().resolve(row.stack.id));
         if (!row.judgement.why.empty()) {
             line += "  (" + row.judgement.why + ")";

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "frame_labels.hpp"
-#include "printable.hpp"
+#include "memleax/printable.hpp"
 #include "utf8.hpp"
 
 namespace memleax {

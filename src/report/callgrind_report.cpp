@@ -10,9 +10,9 @@
 #include <fmt/ranges.h>
 
 #include "call_graph.hpp"
+#include "memleax/printable.hpp"
 #include "memleax/report_writer.hpp"
 #include "piece_buffer.hpp"
-#include "printable.hpp"
 #include "utf8.hpp"
 
 namespace memleax {

@@ -5,61 +5,62 @@
 #include <array>
 #include <string_view>
 
+#include "function_name.hpp"
+
 namespace memleax {
 
 namespace {
 
-/// Beginnings of the names of modules that nobody takes for his own code.
-constexpr std::array<std::string_view, 17> kRuntimeModules{
-    "libc.so",      "libc-",        "libc.musl", "ld-",          "libstdc++.so", "libc++.so",
-    "libc++abi.so", "libgcc_s.so",  "libm.so",   "libpthread",   "libdl.so",     "librt.so",
-    "libjemalloc",  "libtcmalloc",  "libmimalloc", "libasan.so", "[vdso]"};
+/// What modules of runtimes and allocators begin with.
+constexpr std::array<std::string_view, 16> kRuntimeModules{
+    "libc.so",     "libc-2.",     "libc.musl",  "ld-linux", "ld-musl",    "libstdc++",
+    "libc++",      "libgcc_s",    "libm.so",    "libm-2.",  "libpthread", "libjemalloc",
+    "libtcmalloc", "libmimalloc", "linux-vdso", "[vdso]"};
 
-/// Of a statically linked program the runtime is known by its functions only.
-constexpr std::array<std::string_view, 15> kAllocationFunctions{
-    "malloc",   "calloc", "realloc",  "reallocarray",  "memalign", "posix_memalign", "aligned_alloc",
-    "valloc",   "pvalloc", "strdup",  "__strdup",      "strndup",  "__strndup",      "asprintf",
-    "vasprintf"};
+/// What names in standard libraries begin with, also where they were compiled into the program.
+constexpr std::array<std::string_view, 16> kRuntimeNames{
+    "std::",        "__gnu_cxx::",  "operator new", "operator delete", "__cxxabiv1::",   "core::",
+    "alloc::alloc", "alloc::vec::", "alloc::boxed", "alloc::string",   "alloc::raw_vec", "<alloc::",
+    "<core::",      "<std::",       "__rust_",      "__rustc"};
 
-constexpr std::array<std::string_view, 6> kRuntimeNamespaces{
-    "std::", "__gnu_cxx::", "operator new", "alloc::", "core::", "__rust_"};
-
-bool is_allocation(const SourceFrame& frame) {
-    return std::find(kAllocationFunctions.begin(), kAllocationFunctions.end(), frame.function) !=
-           kAllocationFunctions.end();
-}
-
-/// "void std::vector<int>::push_back(int)": a template's name comes with its result type.
-bool is_in_runtime_namespace(std::string_view function) {
-    const std::string_view head = function.substr(0, function.find_first_of("<("));
-    const std::string_view last = head.substr(head.rfind(' ') == std::string_view::npos
-                                                  ? 0
-                                                  : head.rfind(' ') + 1);
-    return std::any_of(kRuntimeNamespaces.begin(), kRuntimeNamespaces.end(),
-                       [&](std::string_view space) {
-                           return function.starts_with(space) || last.starts_with(space);
-                       });
-}
-
-bool is_runtime(const SourceFrame& frame) {
-    const std::string_view module = frame.module;
-    return std::any_of(kRuntimeModules.begin(), kRuntimeModules.end(),
-                       [module](std::string_view name) { return module.starts_with(name); }) ||
-           is_allocation(frame) || is_in_runtime_namespace(frame.function);
-}
+/// A program can have its allocator linked in.
+constexpr std::array<std::string_view, 15> kAllocators{
+    "malloc",        "calloc",         "realloc",       "reallocarray",   "memalign",
+    "aligned_alloc", "posix_memalign", "valloc",        "pvalloc",        "strdup",
+    "strndup",       "__libc_malloc",  "__libc_calloc", "__libc_realloc", "__rdl_alloc"};
 
 } // namespace
 
-const SourceFrame* own_frame(const Backtrace& frames) {
-    if (frames.empty()) {
-        return nullptr;
+bool is_own_code(const SourceFrame& frame) {
+    const auto begins_one_of = [](std::string_view text, const auto& list) {
+        return std::any_of(list.begin(), list.end(),
+                           [text](std::string_view each) { return text.starts_with(each); });
+    };
+    if (begins_one_of(frame.module, kRuntimeModules)) {
+        return false;
     }
-    const auto own = std::find_if_not(frames.begin(), frames.end(), is_runtime);
-    if (own != frames.end()) {
-        return &*own;
+    const std::string_view name = bare_name(frame.function);
+    return !begins_one_of(name, kRuntimeNames) &&
+           std::find(kAllocators.begin(), kAllocators.end(), name) == kAllocators.end();
+}
+
+std::size_t own_frame(const Backtrace& frames) {
+    std::size_t index = 0;
+    for (const SourceFrame& frame : frames) {
+        if (!frame.function.empty() && is_own_code(frame)) {
+            return index;
+        }
+        ++index;
     }
-    const auto other = std::find_if_not(frames.begin(), frames.end(), is_allocation);
-    return other != frames.end() ? &*other : &*frames.begin();
+    // Without names: the module tells.
+    index = 0;
+    for (const SourceFrame& frame : frames) {
+        if (!frame.module.empty() && is_own_code(frame)) {
+            return index;
+        }
+        ++index;
+    }
+    return std::min<std::size_t>(1, index == 0 ? 0 : index - 1);
 }
 
 } // namespace memleax

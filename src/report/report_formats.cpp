@@ -14,6 +14,9 @@ constexpr std::array kFormats{
     ReportFormat{"folded-blocks", "live blocks, for flame graphs", write_folded_blocks},
     ReportFormat{"pprof", "for pprof: profile.proto, in gzip", write_pprof},
     ReportFormat{"callgrind", "for KCachegrind", write_callgrind},
+    ReportFormat{"html", "for browsers: a page that fetches nothing",
+                 MEMLEAX_WITH_HTML != 0 ? write_html : nullptr,
+                 "npm was not available when it was built"},
 };
 } // namespace
 

@@ -2,8 +2,9 @@
 #include <fmt/format.h>
 
 #include "memleax/live_lines.hpp"
-#include "memleax/report_writer.hpp"
 #include "memleax/printable.hpp"
+#include "memleax/readable.hpp"
+#include "memleax/report_writer.hpp"
 
 namespace memleax {
 
@@ -42,11 +43,6 @@ const char* why(const std::string& end_reason) {
         return "a limit is reached";
     }
     return "ended by the user";
-}
-
-/// "1 block", "2 blocks".
-std::string number_of(std::uint64_t count, const char* what) {
-    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 std::string header(const Report& report) {

@@ -13,6 +13,7 @@
 #include "memleax/live_lines.hpp"
 #include "memleax/printable.hpp"
 #include "memleax/process_info.hpp"
+#include "memleax/readable.hpp"
 
 namespace memleax {
 
@@ -45,29 +46,28 @@ std::string with_change(std::optional<std::uint64_t> now, std::optional<std::uin
     if (!now) {
         return "?";
     }
-    const std::string text = human_bytes(as_double(now));
+    const std::string text = bytes_text(as_double(now));
     return before ? fmt::format("{} ({})", text, human_change(as_double(now) - as_double(before)))
                   : text;
 }
 
 std::string memory_lines(const ProcessMemory& now, const ProcessMemory& before) {
     std::string text = line(
-        "memory", fmt::format("RSS {}, PSS {}, private {}, shared {}, swap {} since the begin",
-                              with_change(now.rss, before.rss), with_change(now.pss, before.pss),
-                              with_change(now.private_bytes, before.private_bytes),
-                              with_change(now.shared, before.shared),
-                              with_change(now.swap, before.swap)));
-    text += line("faults", fmt::format("{} minor (+{}), {} major (+{})",
-                                       now.minor_faults.value_or(0),
-                                       now.minor_faults.value_or(0) - before.minor_faults.value_or(0),
-                                       now.major_faults.value_or(0),
-                                       now.major_faults.value_or(0) -
-                                           before.major_faults.value_or(0)));
+        "memory",
+        fmt::format("RSS {}, PSS {}, private {}, shared {}, swap {} since the begin",
+                    with_change(now.rss, before.rss), with_change(now.pss, before.pss),
+                    with_change(now.private_bytes, before.private_bytes),
+                    with_change(now.shared, before.shared), with_change(now.swap, before.swap)));
+    text +=
+        line("faults", fmt::format("{} minor (+{}), {} major (+{})", now.minor_faults.value_or(0),
+                                   now.minor_faults.value_or(0) - before.minor_faults.value_or(0),
+                                   now.major_faults.value_or(0),
+                                   now.major_faults.value_or(0) - before.major_faults.value_or(0)));
     std::string limits = now.oom_score ? fmt::format("OOM score {} of 2000", *now.oom_score)
                                        : std::string("OOM score unknown");
     limits += now.cgroup_limit ? fmt::format(", cgroup limit {} ({} used)",
-                                             human_bytes(as_double(now.cgroup_limit)),
-                                             human_bytes(as_double(now.cgroup_usage)))
+                                             bytes_text(as_double(now.cgroup_limit)),
+                                             bytes_text(as_double(now.cgroup_usage)))
                                : ", no cgroup limit";
     return text + line("limits", limits);
 }
@@ -107,7 +107,7 @@ std::string own_line(const Session& session) {
     return line("memleax",
                 fmt::format("{} of CPU time{}, {} resident", human_duration(cpu),
                             watched >= 1 ? fmt::format(" ({})", human_share(cpu / watched)) : "",
-                            human_bytes(as_double(try_read_resident_bytes(Tid(getpid()))))));
+                            bytes_text(as_double(try_read_resident_bytes(Tid(getpid()))))));
 }
 
 } // namespace
@@ -125,8 +125,9 @@ void run_status(CommandContext& context, Arguments& arguments) {
         expired = expired + stack.account.may_leak();
     }
     Console& console = context.console;
-    console.add(line("target", fmt::format("{} ({}), {}", target.pid.value(),
-                                           printable(target.executable), describe(session.phase()))));
+    console.add(
+        line("target", fmt::format("{} ({}), {}", target.pid.value(), printable(target.executable),
+                                   describe(session.phase()))));
     const std::size_t threads = list_threads(target.pid).size();
     console.add(line("threads", threads > 0 ? fmt::format("{}", threads) : "none: it has ended"));
     console.add(line("watched", fmt::format("for {}, engine {}, expiry after {} s",
@@ -145,7 +146,8 @@ void run_threads(CommandContext& context, Arguments& arguments) {
     arguments.done();
     Session& session = context.session;
     std::map<Tid, BlockCount> live;
-    session.tracker().for_each_block([&live](const Block& block) { live[block.tid].add(block.size); });
+    session.tracker().for_each_block(
+        [&live](const Block& block) { live[block.tid].add(block.size); });
     Console& console = context.console;
     console.add(console.styled(Style::heading, fmt::format("{:>8}  {:<5}  {:<16}  {}\n", "THREAD",
                                                            "STATE", "NAME", "LIVE")));
@@ -171,11 +173,11 @@ void run_modules(CommandContext& context, Arguments& arguments) {
     arguments.done();
     Console& console = context.console;
     StackNames& names = context.session.names();
-    console.add(console.styled(
-        Style::heading,
-        fmt::format("{:<37}  {:<24}  {}\n", "CODE", "MODULE", "SYMBOLS, LINES, UNWIND TABLES")));
+    console.add(console.styled(Style::heading, fmt::format("{:<37}  {:<24}  {}\n", "CODE", "MODULE",
+                                                           "SYMBOLS, LINES, UNWIND TABLES")));
     for (const auto& module : names.modules()) {
-        const AddrRange first = module->executable.empty() ? AddrRange{} : module->executable.front();
+        const AddrRange first =
+            module->executable.empty() ? AddrRange{} : module->executable.front();
         const AddrRange last = module->executable.empty() ? AddrRange{} : module->executable.back();
         console.add(fmt::format("0x{:016x}-0x{:016x}  {:<24}  {}{}\n", first.begin, last.end,
                                 printable(module->name), printable(names.describe(*module)),

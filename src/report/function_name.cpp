@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "function_name.hpp"
+
+#include <array>
+#include <cstddef>
+
+namespace memleax {
+
+namespace {
+
+constexpr std::string_view kOperator = "operator";
+
+/// Cuts what may stand behind the parameters.
+std::string_view without_qualifiers(std::string_view name) {
+    constexpr std::array<std::string_view, 4> kQualifiers{" const", " volatile", " &", " &&"};
+    for (bool cut = true; cut;) {
+        cut = false;
+        for (const std::string_view qualifier : kQualifiers) {
+            if (name.ends_with(qualifier)) {
+                name.remove_suffix(qualifier.size());
+                cut = true;
+            }
+        }
+    }
+    return name;
+}
+
+/// Cuts the last pair of parentheses, unless they are the name: "operator()".
+std::string_view without_parameters(std::string_view name) {
+    if (!name.ends_with(')')) {
+        return name;
+    }
+    std::size_t open = name.size();
+    for (int depth = 0; open-- > 0;) {
+        depth += name[open] == ')' ? 1 : name[open] == '(' ? -1 : 0;
+        if (depth == 0) {
+            break;
+        }
+    }
+    if (open == std::string_view::npos || open == 0 || name.substr(0, open).ends_with(kOperator)) {
+        return name;
+    }
+    return name.substr(0, open);
+}
+
+/// Where an operator's sign ends, so that its brackets are not counted: "operator<<", "operator()".
+std::size_t after_operator(std::string_view name, std::size_t at) {
+    at += kOperator.size();
+    if (name.substr(at).starts_with("()") || name.substr(at).starts_with("[]")) {
+        return at + 2;
+    }
+    while (at < name.size() &&
+           std::string_view("<>=!-+*/%^&|~,").find(name[at]) != std::string_view::npos) {
+        ++at;
+    }
+    return at;
+}
+
+/// Function templates bring their return type along.
+std::string_view without_return_type(std::string_view name) {
+    std::size_t begin = 0;
+    int depth = 0;
+    for (std::size_t i = 0; i < name.size(); ++i) {
+        const char c = name[i];
+        if (name.substr(i).starts_with(kOperator)) {
+            i = after_operator(name, i);
+            if (i < name.size() && name[i] == ' ') { // "operator new", "operator unsigned long"
+                break;
+            }
+            --i;
+        } else if (c == '<' || c == '(' || c == '{' || c == '[') {
+            ++depth;
+        } else if (c == '>' || c == ')' || c == '}' || c == ']') {
+            --depth;
+        } else if (c == ' ' && depth == 0 && !name.substr(i + 1).starts_with("const")) {
+            begin = i + 1;
+        }
+    }
+    return name.substr(begin);
+}
+
+} // namespace
+
+std::string_view bare_name(std::string_view function) {
+    std::string_view name = function.substr(0, function.find(" [clone "));
+    name = without_return_type(without_parameters(without_qualifiers(name)));
+    return name.empty() ? function : name;
+}
+
+} // namespace memleax

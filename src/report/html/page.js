@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Puts the page together.
+
+function endText(reason) {
+  const texts = { 'time': 'until the time was up', 'target-exit': 'until the process ended', 'limit': 'until a limit was reached' };
+  return texts[reason] ?? 'until the user ended it';
+}
+
+function showAbout(model) {
+  const { target, session, live, old } = model;
+  const program = target.exe.slice(target.exe.lastIndexOf('/') + 1) || 'a process';
+  document.title = `${program} ${target.pid}: memleax report`;
+  byId('session').replaceChildren(el('b', { title: target.exe }, program), ` ${target.pid} · `,
+    `${numberOf(target.threads, 'thread')} · watched for ${duration(session.duration)}, ${endText(session.end)}`);
+  const facts = [
+    fact('Live', bytes(live[1]), numberOf(live[0], 'block')),
+    fact(`Older than ${duration(session.expire)}`, bytes(old[1]), numberOf(old[0], 'block')),
+    fact('Allocations', count(session.allocs), session.reallocs ? `and ${numberOf(session.reallocs, 'reallocation')}` : ''),
+    fact('Frees', count(session.frees), session.unknownFrees ? `${count(session.unknownFrees)} of older blocks` : ''),
+  ];
+  if (session.failed > 0) {
+    facts.push(fact('Failed allocations', count(session.failed)));
+  }
+  if (session.doubleFrees > 0) {
+    facts.push(fact('Double frees', count(session.doubleFrees)));
+  }
+  byId('facts').replaceChildren(...facts);
+  byId('made').textContent = `Made by memleax ${model.version} (engine ${session.engine}, ${target.arch}). `
+    + 'This page is whole: it fetches nothing.';
+}
+
+const model = readModel(byId('data').textContent);
+showAbout(model);
+if (model.stacks.length > 0) {
+  showTable(model);
+}
+if (model.live[0] > 0 && model.stacks.length > 0) {
+  showFlame(model);
+}
+showMemory(model);
+document.documentElement.dataset.ready = 'yes';

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "html_data.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "frame_tree.hpp"
+#include "function_name.hpp"
+#include "memleax/own_frame.hpp"
+#include "name_table.hpp"
+#include "piece_buffer.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// Names come from untrusted files, need not be UTF-8, and may contain "</script>".
+std::string json_text(std::string_view text) {
+    const std::string json =
+        nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    std::string result;
+    for (const char c : json) {
+        result += c == '<' ? std::string_view("\\u003c") : std::string_view(&c, 1);
+    }
+    return result;
+}
+
+/// JSON has no infinity; more digits than six tell nobody anything.
+std::string number(double value) {
+    return std::isfinite(value) ? fmt::format("{:.6g}", value) : "null";
+}
+
+std::string pair(BlockCount count) {
+    return fmt::format("{},{}", count.blocks, count.bytes);
+}
+
+class DataWriter {
+  public:
+    explicit DataWriter(ReportSink& sink) : out_(sink) {}
+    void write(const Report& report);
+
+  private:
+    void write_about(const Report& report);
+    void write_stacks(const Report& report);
+    void write_stack(const CallStackReport& stack);
+    void write_tree();
+    void write_frames();
+
+    std::uint32_t name(std::string_view text) { return number_in(names_, name_count_, text); }
+    static std::uint32_t number_in(NameTable& table, std::uint32_t& size, std::string_view text) {
+        const auto [number, is_new] = table.number(std::string(text));
+        size += is_new ? 1 : 0;
+        return number;
+    }
+    /// The times of intervals are the same for many call stacks.
+    std::uint32_t division(const std::vector<IntervalReport>& intervals);
+
+    PieceBuffer out_;
+    FrameTree tree_;
+    NameTable names_;
+    std::uint32_t name_count_ = 0;
+    NameTable divisions_; ///< as JSON
+    std::uint32_t division_count_ = 0;
+};
+
+void DataWriter::write(const Report& report) {
+    write_about(report);
+    write_stacks(report);
+    write_tree();
+    write_frames();
+    out_.print("\"divisions\":[");
+    for (std::uint32_t i = 0; i < division_count_; ++i) {
+        out_.print("{}{}", i == 0 ? "" : ",", divisions_.name(i));
+    }
+    out_.print("],\n\"names\":[");
+    for (std::uint32_t i = 0; i < name_count_; ++i) {
+        out_.print("{}{}", i == 0 ? "\n" : ",\n", json_text(names_.name(i)));
+    }
+    out_.print("]}}\n");
+    out_.flush();
+}
+
+void DataWriter::write_about(const Report& report) {
+    const Report::Session& session = report.session;
+    const Report::Events& events = session.events;
+    out_.print("{{\"version\":{},\n", json_text(report.version));
+    out_.print("\"target\":{{\"pid\":{},\"exe\":{},\"arch\":{},\"threads\":{}}},\n",
+               report.target.pid, json_text(report.target.exe), json_text(report.target.arch),
+               report.target.threads);
+    out_.print("\"session\":{{\"engine\":{},\"duration\":{},\"expire\":{},\"end\":{},",
+               json_text(session.engine), number(session.duration_s), number(session.expire_s),
+               json_text(session.end_reason));
+    out_.print("\"allocs\":{},\"frees\":{},\"reallocs\":{},\"failed\":{},\"unknownFrees\":{},"
+               "\"doubleFrees\":{}}},\n",
+               events.alloc, events.free, events.realloc, events.failed_alloc, events.unknown_free,
+               events.double_free);
+    out_.print("\"live\":[{}],\"old\":[{}],\n", pair(report.totals.live),
+               pair(report.totals.expired));
+    out_.print("\"memory\":[");
+    const char* separator = "";
+    for (const Report::MemorySample& sample : report.memory) {
+        out_.print("{}{},{},{}", separator, number(sample.time_s), sample.live_bytes,
+                   sample.rss_bytes);
+        separator = ",";
+    }
+    out_.print("],\n");
+}
+
+void DataWriter::write_stacks(const Report& report) {
+    out_.print("\"stacks\":[");
+    const char* separator = "\n";
+    for (const CallStackReport& stack : report.callstacks) {
+        out_.print("{}", separator);
+        write_stack(stack);
+        separator = ",\n";
+    }
+    out_.print("],\n");
+}
+
+void DataWriter::write_stack(const CallStackReport& stack) {
+    const std::uint32_t node = tree_.insert(stack.frames);
+    const char* end = stack.end == StackEnd::outermost ? "" : describe(stack.end);
+    out_.print("[{},{},{},{},", stack.id, node, own_frame(stack.frames), name(end));
+    if (stack.judgement) {
+        const Judgement& judgement = *stack.judgement;
+        out_.print("[{},{},{},{},{}],", static_cast<unsigned>(judgement.verdict),
+                   number(judgement.score), json_text(judgement.why),
+                   number(judgement.blocks_per_s), number(judgement.bytes_per_s));
+    } else {
+        out_.print("null,");
+    }
+    out_.print("[{},{},{},{},{}],", pair(stack.alloc), pair(stack.free), pair(stack.live),
+               pair(stack.expired), pair(stack.free_expired));
+    if (stack.freed_lifetime) {
+        out_.print("[{},{},{}],", number(stack.freed_lifetime->min_s),
+                   number(stack.freed_lifetime->mean_s), number(stack.freed_lifetime->max_s));
+    } else {
+        out_.print("null,");
+    }
+    out_.print("{},{},[", stack.oldest_live_s ? number(*stack.oldest_live_s) : "null",
+               division(stack.intervals));
+    const char* separator = "";
+    for (const IntervalReport& interval : stack.intervals) {
+        out_.print("{}{},{}", separator, pair(interval.alloc), pair(interval.live));
+        separator = ",";
+    }
+    out_.print("]]");
+}
+
+std::uint32_t DataWriter::division(const std::vector<IntervalReport>& intervals) {
+    std::string times = "[";
+    for (const IntervalReport& interval : intervals) {
+        times += fmt::format("{}{},{}", times.size() == 1 ? "" : ",", number(interval.begin_s),
+                             number(interval.end_s));
+    }
+    return number_in(divisions_, division_count_, times + "]");
+}
+
+void DataWriter::write_tree() {
+    // How far back the parent is, and the frame: along a path the former is mostly 1.
+    out_.print("\"tree\":[");
+    std::uint32_t number = 1;
+    for (const FrameTree::Node& node : tree_.nodes()) {
+        out_.print("{}{},{}", number == 1 ? "" : ",", number - node.parent, node.frame);
+        ++number;
+    }
+    out_.print("],\n");
+}
+
+void DataWriter::write_frames() {
+    out_.print("\"frames\":[");
+    const char* separator = "\n";
+    for (const SourceFrame* frame : tree_.frames()) {
+        out_.print("{}[{},{},{},{},{},\"{:x}\",{},{}]", separator, name(bare_name(frame->function)),
+                   name(frame->function), name(frame->module), name(frame->file), frame->line,
+                   frame->pc.value(), frame->offset ? fmt::format("{}", *frame->offset) : "null",
+                   frame->inlined ? 1 : 0);
+        separator = ",\n";
+    }
+    out_.print("],\n");
+}
+
+} // namespace
+
+void write_html_data(const Report& report, ReportSink& sink) {
+    DataWriter(sink).write(report);
+}
+
+} // namespace memleax

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// One page that fetches nothing: the page of src/report/html/ around the verdict in plain words,
+// which is readable without scripts, and the data.
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "html_data.hpp"
+#include "html_page.hpp"
+#include "memleax/printable.hpp"
+#include "memleax/report_writer.hpp"
+#include "summary.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// As text of an element or in quotes.
+std::string escaped(const std::string& text) {
+    // nlohmann's is the UTF-8 decoder at hand: names come from untrusted files.
+    const std::string valid =
+        nlohmann::json::parse(nlohmann::json(printable(text))
+                                  .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    std::string result;
+    for (const char c : valid) {
+        switch (c) {
+        case '&':
+            result += "&amp;";
+            break;
+        case '<':
+            result += "&lt;";
+            break;
+        case '>':
+            result += "&gt;";
+            break;
+        case '"':
+            result += "&quot;";
+            break;
+        default:
+            result += c;
+        }
+    }
+    return result;
+}
+
+const char* class_of(Summary::Mood mood) {
+    switch (mood) {
+    case Summary::Mood::good:
+        return "good";
+    case Summary::Mood::too_early:
+        return "early";
+    case Summary::Mood::not_judged:
+    case Summary::Mood::growing:
+        return "growing";
+    case Summary::Mood::leaking:
+        return "leaking";
+    }
+    return "";
+}
+
+std::string verdict_html(const Summary& summary) {
+    std::string html = fmt::format("<h1 class=\"{}\">{}</h1>\n", class_of(summary.mood),
+                                   escaped(summary.headline));
+    if (!summary.place.empty()) {
+        html += fmt::format("<p>{}: <code>{}</code></p>\n", escaped(summary.detail),
+                            escaped(summary.place));
+    } else if (!summary.detail.empty()) {
+        html += fmt::format("<p>{}.</p>\n", escaped(summary.detail));
+    }
+    return html;
+}
+
+} // namespace
+
+void write_html(const Report& report, ReportSink& sink) {
+    sink.write(kHtmlPage.before_verdict);
+    sink.write(verdict_html(summarize(report)));
+    sink.write(kHtmlPage.before_data);
+    write_html_data(report, sink);
+    sink.write(kHtmlPage.after_data);
+}
+
+} // namespace memleax

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/readable.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+
+#include <fmt/format.h>
+
+namespace memleax {
+
+std::string bytes_text(double bytes) {
+    constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    constexpr double kStep = 1024;
+    std::size_t unit = 0;
+    // Not 1024.0 KiB: what would be rounded up to that is 1.0 MiB.
+    while (std::fabs(bytes) >= kStep - (unit == 0 ? 0.5 : 0.05) && unit + 1 < kUnits.size()) {
+        bytes /= kStep;
+        ++unit;
+    }
+    return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, kUnits[unit]);
+}
+
+std::string number_of(std::uint64_t count, std::string_view what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+} // namespace memleax

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "../src/report/function_name.hpp"
+
+#include <gtest/gtest.h>
+
+namespace memleax {
+namespace {
+
+TEST(BareName, LosesWhatIsNotTheName) {
+    EXPECT_EQ(bare_name("main"), "main");
+    EXPECT_EQ(bare_name(""), "");
+    EXPECT_EQ(bare_name("shop::Store::open(unsigned int)"), "shop::Store::open");
+    EXPECT_EQ(bare_name("shop::Server::login(shop::Request const&) [clone .isra.0] [clone .cold]"),
+              "shop::Server::login");
+    EXPECT_EQ(bare_name("a::b(int) const &"), "a::b");
+    EXPECT_EQ(bare_name("void std::vector<int, std::allocator<int> >::f<int>(int&&)"),
+              "std::vector<int, std::allocator<int> >::f<int>");
+}
+
+TEST(BareName, KeepsParenthesesOfTheName) {
+    EXPECT_EQ(bare_name("(anonymous namespace)::run(int)"), "(anonymous namespace)::run");
+    EXPECT_EQ(bare_name("f(int)::{lambda(char*)#1}::operator()(char*) const"),
+              "f(int)::{lambda(char*)#1}::operator()");
+    EXPECT_EQ(bare_name("a::b() const::{lambda()#2}::operator()() const"),
+              "a::b() const::{lambda()#2}::operator()");
+    EXPECT_EQ(bare_name("S::operator()"), "S::operator()");
+}
+
+TEST(BareName, KnowsOperators) {
+    EXPECT_EQ(bare_name("operator new(unsigned long)"), "operator new");
+    EXPECT_EQ(bare_name("std::ostream& operator<< <char>(std::ostream&, char)"),
+              "operator<< <char>");
+    EXPECT_EQ(bare_name("bool a::operator<(a const&, a const&)"), "a::operator<");
+    EXPECT_EQ(bare_name("a::operator unsigned long() const"), "a::operator unsigned long");
+}
+
+TEST(BareName, TakesWhatIsBroken) {
+    EXPECT_EQ(bare_name(")"), ")");
+    EXPECT_EQ(bare_name("("), "(");
+    EXPECT_EQ(bare_name(" "), " ");
+    EXPECT_EQ(bare_name("f(int"), "f(int");
+    EXPECT_EQ(bare_name("operator"), "operator");
+}
+
+} // namespace
+} // namespace memleax

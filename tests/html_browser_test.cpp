@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The html report in headless Chromium: what a reader sees and clicks. browse_page.py drives it.
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "html_support.hpp"
+#include "report_support.hpp"
+
+namespace memleax {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+json click(const char* element) {
+    return {{"click", element}};
+}
+json eval(const char* script) {
+    return {{"eval", script}};
+}
+
+class HtmlBrowser : public testing::Test {
+  protected:
+    void SetUp() override {
+        if (find_report_format("html")->write == nullptr) {
+            GTEST_SKIP() << "this build is without html";
+        }
+        if (std::system("command -v chromium chromium-browser >/dev/null") != 0) {
+            GTEST_SKIP() << "Chromium is not installed (package chromium)";
+        }
+        std::string name = testing::TempDir() + "memleax-html-XXXXXX";
+        ASSERT_NE(mkdtemp(name.data()), nullptr);
+        folder_ = name;
+    }
+    void TearDown() override {
+        if (!folder_.empty() && !HasFailure()) {
+            std::filesystem::remove_all(folder_);
+        }
+    }
+
+    /// Results of the steps. Fails on anything in the console, and on any request but the page's.
+    json browse(const Report& report, const json& steps) {
+        class File final : public ReportSink {
+          public:
+            explicit File(const std::filesystem::path& path) : stream_(path) {}
+            void write(std::string_view piece) override { stream_ << piece; }
+
+          private:
+            std::ofstream stream_;
+        };
+        const auto page = folder_ / "report.html";
+        File(page).write(text_of(find_report_format("html")->write, report));
+        std::ofstream(folder_ / "steps.json") << steps;
+        const std::string command =
+            fmt::format("python3 {0}/tests/browse_page.py {1}/report.html <{1}/steps.json "
+                        ">{1}/result.json",
+                        MEMLEAX_SOURCE_DIR, folder_.string());
+        EXPECT_EQ(std::system(command.c_str()), 0) << command;
+        std::ifstream stream(folder_ / "result.json");
+        const json result = json::parse(stream, nullptr, false);
+        if (!result.is_object()) {
+            ADD_FAILURE() << "no result in " << folder_;
+            return json::array();
+        }
+        EXPECT_EQ(result.at("console"), json::array());
+        EXPECT_EQ(result.at("requests"), json::array({"file://" + page.string()}));
+        return result.at("results");
+    }
+
+  private:
+    std::filesystem::path folder_;
+};
+
+constexpr const char* kReady = "document.documentElement.dataset.ready";
+constexpr const char* kRows =
+    "[...document.querySelectorAll('#rows .stack')].map((row) => Number(row.dataset.id))";
+constexpr const char* kVisibleSections =
+    "[...document.querySelectorAll('main > section')].filter((each) => each.clientHeight > 0)"
+    ".map((each) => each.id)";
+
+TEST_F(HtmlBrowser, Renders) {
+    const json results = browse(
+        server_report(),
+        {eval(kReady), eval("document.title"), eval("document.querySelector('h1').textContent"),
+         eval(kVisibleSections), eval(kRows),
+         eval("[...document.querySelector('#rows .stack').children].map((each) => "
+              "each.innerText.replace(/\\s+/g, ' ').trim())"),
+         eval("document.querySelectorAll('#rows svg.spark').length"),
+         eval("document.querySelectorAll('#panels svg polyline').length"),
+         eval("[...document.querySelectorAll('g.frame')].some((g) => "
+              "g.getBoundingClientRect().width > 900)"),
+         eval("document.documentElement.scrollWidth <= innerWidth")});
+    EXPECT_EQ(results, json::parse(R"(["yes", "shopd 16129: memleax report",
+        "2 call stacks leak: 1.2 MiB in 1206 blocks", ["verdict", "stacks", "flame", "memory"],
+        [1, 3, 5, 7, 2, 6, 4, 9],
+        ["leaking", "shop::SessionStore::open #1 · src/shop/session_store.cpp:40", "1.2 MiB", "603",
+         "1.1 MiB", "2.0 KiB/s", "1.2 MiB", "100 %", ""],
+        8, 2, true, true])"));
+}
+
+TEST_F(HtmlBrowser, FitsAPhone) {
+    const json results = browse(
+        server_report(),
+        {{{"size", {390, 844}}},
+         click("document.querySelector('#rows .open')"),
+         eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => "
+              "done(document.documentElement.scrollWidth))))")});
+    EXPECT_EQ(results, json::array({390}));
+}
+
+TEST_F(HtmlBrowser, EmptyReport) {
+    EXPECT_EQ(browse(Report{}, {eval(kReady), eval(kVisibleSections)}),
+              json::parse(R"(["yes", ["verdict"]])"));
+}
+
+TEST_F(HtmlBrowser, WithoutVerdictsAndIntervals) {
+    EXPECT_EQ(browse(sample_report(),
+                     {eval(kReady), eval(kVisibleSections), eval(kRows),
+                      eval("[...document.querySelectorAll('.badge')].map((b) => b.textContent)")}),
+              json::parse(R"(["yes", ["verdict", "stacks", "flame"], [3, 7, 9],
+                              ["expired", "expired", "young"]])"));
+}
+
+TEST_F(HtmlBrowser, HeadersSort) {
+    constexpr const char* kSorted =
+        "[...document.querySelectorAll('th[aria-sort]')].filter((th) => th.ariaSort !== 'none')"
+        ".map((th) => [th.dataset.key, th.ariaSort])";
+    constexpr const char* kLive = "document.querySelector('th[data-key=bytes] button')";
+    const json results = browse(
+        server_report(),
+        {eval(kSorted), click(kLive), eval(kRows), eval(kSorted), click(kLive), eval(kRows),
+         click("document.querySelector('th[data-key=where] button')"), eval(kRows), eval(kSorted)});
+    EXPECT_EQ(results, json::parse(R"([[["verdict", "descending"]],
+        [2, 1, 4, 5, 3, 7, 6, 9], [["bytes", "descending"]], [9, 6, 7, 3, 5, 4, 1, 2],
+        [5, 9, 2, 6, 4, 7, 1, 3], [["where", "ascending"]]])"));
+}
+
+TEST_F(HtmlBrowser, FiltersAndShowsMore) {
+    constexpr const char* kShown = "[document.querySelectorAll('#rows .stack').length,"
+                                   " document.querySelector('#shown').textContent]";
+    const json results = browse(
+        large_report(500, 8),
+        {eval(kShown), click("document.querySelector('#more')"), eval(kShown),
+         click("document.querySelectorAll('#verdicts button')[1]"), eval(kShown),
+         eval("(() => { const box = document.querySelector('#filter'); box.value = 'STEP_2(';"
+              " box.dispatchEvent(new Event('input')); })()"),
+         eval("[...document.querySelectorAll('#rows .stack')].length > 0"),
+         eval("(() => { const box = document.querySelector('#filter'); box.value = 'no such';"
+              " box.dispatchEvent(new Event('input')); })()"),
+         eval(kShown)});
+    EXPECT_EQ(results, json::parse(R"([[200, "200 of 500 call stacks"],
+        [400, "400 of 500 call stacks"], [100, "100 of 100 call stacks that match"], null, true, null,
+        [0, "No call stack matches."]])"));
+}
+
+TEST_F(HtmlBrowser, RowsOpen) {
+    constexpr const char* kOpen = "document.querySelectorAll('#rows .open')[1]";
+    constexpr const char* kState =
+        "(() => { const button = document.querySelectorAll('#rows .open')[1];"
+        " const more = document.getElementById(button.getAttribute('aria-controls'));"
+        " return [button.ariaExpanded, more.hidden, more.querySelectorAll('li').length,"
+        " more.querySelectorAll('.intervals tbody tr').length]; })()";
+    const json results =
+        browse(server_report(),
+               {eval(kState), click(kOpen), eval(kState), {{"key", "Enter"}}, eval(kState)});
+    EXPECT_EQ(results, json::parse(R"([["false", true, 0, 0], ["true", false, 8, 9],
+                                       ["false", true, 8, 9]])"));
+}
+
+constexpr const char* kFrames =
+    "[...document.querySelectorAll('g.frame')].filter((g) => Number(g.getAttribute('width')) > 1)"
+    ".map((g) => g.getAttribute('name'))";
+
+TEST_F(HtmlBrowser, FlameGraphZooms) {
+    // Waits for the frame, because what d3 draws may come later by a frame of the screen.
+    constexpr const char* kWidth =
+        "new Promise((done) => { const look = () => {"
+        " const g = document.querySelector('g.frame[name=\"shop::Server::login\"]');"
+        " const root = document.querySelector('g.frame[name=\"all live memory\"]');"
+        " if (g.getBoundingClientRect().width === root.getBoundingClientRect().width) done('full');"
+        " else requestAnimationFrame(look); }; look(); })";
+    const json results = browse(
+        server_report(),
+        {eval("document.querySelector('g.frame[name=\"shop::Server::login\"]')"
+              ".getBoundingClientRect().width < 500"),
+         click("document.querySelector('g.frame[name=\"shop::Server::login\"]')"),
+         eval(kWidth),
+         eval(kFrames),
+         eval("document.querySelector('#unzoom').disabled"),
+         click("document.querySelector('#unzoom')"),
+         eval("document.querySelector('#unzoom').disabled"),
+         eval("document.querySelector('g.frame[name=\"shop::Server::browse\"]').getAttribute("
+              "'width') > 500"),
+         // By keyboard, too.
+         eval("document.querySelector('g.frame[name=\"shop::Server::login\"]').focus()"),
+         {{"key", "Enter"}},
+         eval(kWidth)});
+    EXPECT_EQ(results[0], true);
+    EXPECT_EQ(results[1], "full");
+    EXPECT_THAT(results[2].dump(), HasSubstr("shop::SessionStore::remember"));
+    EXPECT_THAT(results[2].dump(), testing::Not(HasSubstr("shop::Server::browse")));
+    EXPECT_EQ(results[3], false);
+    EXPECT_EQ(results[4], true);
+    EXPECT_EQ(results[5], true);
+    EXPECT_EQ(results[7], "full");
+}
+
+TEST_F(HtmlBrowser, FlameGraphSwitchesToBlocks) {
+    constexpr const char* kLabel =
+        "document.querySelector('g.frame[name=\"shop::Server::login\"] title').textContent";
+    EXPECT_EQ(browse(server_report(),
+                     {eval(kLabel), click("document.querySelector('[data-measure=blocks]')"),
+                      eval(kLabel)}),
+              json::parse(R"(["shop::Server::login: 1.2 MiB, 33 % of all, 100 % of it suspect",
+                "shop::Server::login: 1,206 blocks, 35 % of all, 100 % of it suspect"])"));
+}
+
+TEST_F(HtmlBrowser, ZoomShowsWhatWasTooNarrow) {
+    Report report = sample_report();
+    const CallStackReport model = report.callstacks[2];
+    report.callstacks.clear();
+    const auto add = [&](std::uint64_t id, const std::string& leaf, const char* parent,
+                         std::uint64_t size) {
+        CallStackReport stack = model;
+        stack.id = id;
+        stack.live = stack.alloc = stack.expired = {1, size};
+        stack.frames = {frame(id * 16 + 1, "prog", leaf), frame(id * 16 + 2, "prog", parent)};
+        report.callstacks.push_back(stack);
+    };
+    add(1, "large_leaf", "large", 1000000);
+    for (std::uint64_t i = 2; i < 12; ++i) {
+        add(i, fmt::format("leaf_{}", i), "small", 1000);
+    }
+    const json results = browse(
+        report, {eval(kFrames), click("document.querySelector('g.frame[name=small]')"),
+                 eval(kFrames), click("document.querySelector('g.frame[name=leaf_7]')"),
+                 eval(kFrames), click("document.querySelector('#unzoom')"),
+                 eval("document.querySelector('g.frame[name=large]').getAttribute('width') > "
+                      "1000")});
+    EXPECT_EQ(results[0], json::parse(R"(["all live memory", "large", "small", "large_leaf"])"));
+    EXPECT_EQ(results[1].size(), 12U) << results[1];
+    EXPECT_EQ(results[2], json::parse(R"(["all live memory", "small", "leaf_7"])"));
+    EXPECT_EQ(results[3], true);
+}
+
+TEST_F(HtmlBrowser, NamesAreTextOnly) {
+    const std::string evil =
+        "</script><img src=\"http://host.invalid/x\" onerror=\"alert(1)\">\xff";
+    Report report = server_report();
+    report.target.exe = "/bin/" + evil;
+    for (CallStackReport& stack : report.callstacks) {
+        stack.judgement->why = evil;
+        change_frame(stack.frames, 2, [&evil](SourceFrame& frame) {
+            frame.function = frame.module = frame.file = evil;
+        });
+    }
+    const json results =
+        browse(report, {click("document.querySelector('#rows .open')"),
+                        eval("document.images.length + document.querySelectorAll('script').length"),
+                        eval("document.querySelector('.backtrace .own code').textContent")});
+    EXPECT_EQ(results, json::array({16, evil.substr(0, evil.size() - 1) + "\xef\xbf\xbd"}));
+}
+
+} // namespace
+} // namespace memleax

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The html report as text: what is in it, and that no name breaks out of its place.
+// html_browser_test opens it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "html_support.hpp"
+#include "memleax/own_frame.hpp"
+#include "report_support.hpp"
+
+namespace memleax {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+/// What stands between two texts, of which there must be one each.
+std::string between(const std::string& text, const std::string& before, const std::string& after) {
+    const auto begin = text.find(before);
+    EXPECT_NE(begin, std::string::npos) << before;
+    EXPECT_EQ(text.find(before, begin + 1), std::string::npos) << before;
+    const auto end = text.find(after, begin);
+    EXPECT_NE(end, std::string::npos) << after;
+    return text.substr(begin + before.size(), end - begin - before.size());
+}
+
+class HtmlReport : public testing::Test {
+  protected:
+    void SetUp() override {
+        if (find_report_format("html")->write == nullptr) {
+            GTEST_SKIP() << "this build is without html";
+        }
+    }
+    static std::string page(const Report& report) {
+        return text_of(find_report_format("html")->write, report);
+    }
+    static std::string verdict(const Report& report) {
+        return between(page(report), "aria-label=\"Verdict\">\n", "</section>");
+    }
+    static json data(const Report& report) {
+        return json::parse(
+            between(page(report), "<script id=\"data\" type=\"application/json\">", "</script>"));
+    }
+};
+
+TEST_F(HtmlReport, IsOnePageWithItsLicences) {
+    const std::string text = page(server_report());
+    EXPECT_TRUE(text.starts_with("<!DOCTYPE html>\n"));
+    EXPECT_TRUE(text.ends_with("</html>\n"));
+    EXPECT_THAT(text, Not(HasSubstr("@@")));
+    EXPECT_THAT(text, HasSubstr("default-src 'none'"));
+    EXPECT_THAT(text, HasSubstr("Apache License"));
+    EXPECT_THAT(text, HasSubstr("Copyright 2010-2026 Mike Bostock"));
+    EXPECT_THAT(text, HasSubstr("Copyright 2001 Robert Penner"));
+    EXPECT_THAT(text, HasSubstr("d3-flame-graph 5.0.0, Apache-2.0"));
+    EXPECT_THAT(text, Not(HasSubstr(" src=")));
+    EXPECT_THAT(text, Not(HasSubstr("<link")));
+}
+
+TEST_F(HtmlReport, SaysItInPlainWords) {
+    EXPECT_EQ(verdict(server_report()),
+              "<h1 class=\"leaking\">2 call stacks leak: 1.2 MiB in 1206 blocks</h1>\n"
+              "<p>The worst grows by 2.0 KiB/s: <code>shop::SessionStore::open</code></p>\n");
+}
+
+TEST_F(HtmlReport, SaysWhatGrowsWhereNothingLeaks) {
+    Report report = server_report();
+    std::erase_if(report.callstacks,
+                  [](const auto& stack) { return stack.judgement->verdict == Verdict::leaking; });
+    EXPECT_EQ(
+        verdict(report),
+        "<h1 class=\"growing\">No certain leak, but 1 call stack grows: 192.8 KiB in 617 "
+        "blocks</h1>\n"
+        "<p>It grows by 320 B/s: <code>shop::AuditLog::append&lt;shop::Login&gt;</code></p>\n");
+}
+
+TEST_F(HtmlReport, SaysThatAllIsWell) {
+    Report report = server_report();
+    std::erase_if(report.callstacks,
+                  [](const auto& stack) { return stack.judgement->verdict > Verdict::plateau; });
+    report.totals.live = {10, 2048};
+    EXPECT_EQ(verdict(report), "<h1 class=\"good\">No leak found</h1>\n"
+                               "<p>5 call stacks hold 2.0 KiB in 10 blocks, and none of them keeps "
+                               "growing.</p>\n");
+    EXPECT_THAT(verdict(Report{}), HasSubstr("No leak found"));
+}
+
+TEST_F(HtmlReport, SaysThatItIsTooEarly) {
+    Report report = server_report();
+    report.callstacks.resize(1);
+    EXPECT_THAT(verdict(report), HasSubstr("<h1 class=\"early\">Too early to tell</h1>"));
+}
+
+TEST_F(HtmlReport, GoesByAgeWhereNothingIsJudged) {
+    EXPECT_EQ(verdict(sample_report()),
+              "<h1 class=\"growing\">2 call stacks may leak: 2.0 KiB in 21 blocks older than 10 s"
+              "</h1>\n<p>Most is held by: <code>foo</code></p>\n");
+}
+
+TEST_F(HtmlReport, Data) {
+    const json all = data(sample_report());
+    EXPECT_EQ(all.at("target"),
+              json::parse(R"({"pid":4711,"exe":"/usr/bin/test","arch":"x86_64","threads":5})"));
+    EXPECT_EQ(all.at("session").at("unknownFrees"), 4);
+    EXPECT_EQ(all.at("live"), json::parse("[22,2125]"));
+    EXPECT_EQ(all.at("old"), json::parse("[21,2025]"));
+    EXPECT_EQ(all.at("memory"), json::array());
+    // id, node, own frame, end, judgement, counts, life times, oldest, division, intervals
+    EXPECT_EQ(all.at("stacks")[0],
+              json::parse("[9,2,1,0,null,[1,100,0,0,1,100,0,0,0,0],null,0.5,0,[]]"));
+    EXPECT_EQ(all.at("stacks")[1],
+              json::parse("[7,0,0,1,null,[9,90,8,85,1,5,3,30,2,25],[0.5,2.25,11],12.5,0,[]]"));
+    EXPECT_EQ(all.at("names")[1], "no unwind information");
+}
+
+TEST_F(HtmlReport, FramesAndPathsAreShared) {
+    const json all = data(sample_report());
+    EXPECT_EQ(all.at("frames").size(), 2U); // malloc and foo, in two call stacks each
+    EXPECT_EQ(all.at("tree"), json::parse("[1,1,1,0]"));
+    EXPECT_EQ(all.at("stacks")[0][1], all.at("stacks")[2][1]);
+    const json& names = all.at("names");
+    const json& foo = all.at("frames")[1];
+    EXPECT_EQ(names.at(foo[0].get<std::size_t>()), "foo");
+    EXPECT_EQ(names.at(foo[2].get<std::size_t>()), "test");
+    EXPECT_EQ(names.at(foo[3].get<std::size_t>()), "foo.c");
+    EXPECT_EQ(foo[4], 12);
+    EXPECT_EQ(foo[5], "40084e");
+    EXPECT_EQ(foo[6], 14);
+    EXPECT_EQ(foo[7], 0);
+}
+
+TEST_F(HtmlReport, TimesOfIntervalsAreShared) {
+    const json all = data(server_report());
+    EXPECT_EQ(all.at("divisions").size(), 1U);
+    EXPECT_EQ(all.at("divisions")[0].size(), 18U);
+    EXPECT_EQ(all.at("stacks")[7][9].size(), 36U);
+    EXPECT_EQ(all.at("memory").size(), 3U * 121);
+}
+
+TEST_F(HtmlReport, NoNameBreaksOut) {
+    const std::string evil = "</script><!--<img src=x onerror=alert(1)>\"&\xff";
+    Report report = sample_report();
+    report.target.exe = evil;
+    change_frame(report.callstacks[2].frames, 1, [&evil](SourceFrame& frame) {
+        frame.function = frame.module = frame.file = evil;
+    });
+    EXPECT_THAT(page(report), Not(HasSubstr("<img")));
+    EXPECT_THAT(page(report), Not(HasSubstr("\xff")));
+    const std::string read = evil.substr(0, evil.size() - 1) + "\xef\xbf\xbd";
+    EXPECT_EQ(data(report).at("target").at("exe"), read);
+    EXPECT_THAT(data(report).at("names"), testing::Contains(json(read)));
+    EXPECT_THAT(verdict(report), HasSubstr("&lt;/script&gt;"));
+}
+
+TEST_F(HtmlReport, GrowsWithTheReportOnly) {
+    class Counter final : public ReportSink {
+      public:
+        void write(std::string_view piece) override {
+            size += piece.size();
+            largest = std::max(largest, piece.size());
+        }
+        std::size_t size = 0;
+        std::size_t largest = 0;
+    };
+    const auto measure = [](std::uint32_t stacks) {
+        Counter counter;
+        write_html(large_report(stacks, 50), counter);
+        return counter;
+    };
+    const Counter small = measure(1000);
+    const Counter large = measure(4000);
+    EXPECT_LT(large.size, 4 * small.size);
+    EXPECT_EQ(large.largest, small.largest); // the page itself; data comes in smaller pieces
+}
+
+TEST(OwnFrame, IsTheInnermostThatIsNeitherAllocatorNorRuntime) {
+    EXPECT_EQ(own_frame(small_stack()), 1U);
+    EXPECT_EQ(own_frame(server_report().callstacks.back().frames), 2U);
+    EXPECT_EQ(own_frame({}), 0U);
+    // Templates of the standard library are compiled into the program.
+    EXPECT_EQ(
+        own_frame({frame(1, "prog", "operator new(unsigned long)"),
+                   frame(2, "prog", "void std::vector<int>::push_back(int const&)"),
+                   frame(3, "prog", "std::string my::name() const"), frame(4, "prog", "main")}),
+        2U);
+    // Nothing but the runtime: who called the allocator.
+    EXPECT_EQ(own_frame({frame(1, "libc.so.6", "malloc"), frame(2, "libc.so.6", "getaddrinfo"),
+                         frame(3, "libc.so.6", "start_thread")}),
+              1U);
+    // Names are missing.
+    EXPECT_EQ(own_frame({frame(1, "libc.so.6", "malloc"), frame(2), frame(3, "prog")}), 2U);
+}
+
+TEST(WithoutHtml, IsSaidInTheFormat) {
+    EXPECT_EQ(find_report_format("html")->why_without, "npm was not available when it was built");
+}
+
+} // namespace
+} // namespace memleax
