@@ -25,6 +25,8 @@ struct ProcessInfo {
     std::uint64_t ignored_signals = 0;
     std::uint64_t caught_signals = 0;
     int seccomp_mode = 0; ///< 0: none, 1: strict, 2: filter (seccomp(2))
+
+    [[nodiscard]] bool has_ended() const { return state == 'Z' || state == 'X'; }
 };
 
 /// Nothing if there is no such process or thread (any more).
@@ -38,6 +40,8 @@ struct KernelState {
     std::optional<long> system_call;
     CodeAddr pc; ///< where it will go on in user space; 0 if it runs
     RemoteAddr sp;
+
+    [[nodiscard]] bool has_ended() const { return state == 'Z' || state == 'X'; }
 };
 
 /// From /proc/TID/stat and /proc/TID/syscall; nothing if the thread is gone.

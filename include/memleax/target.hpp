@@ -165,6 +165,9 @@ class Target {
     Result<CodeAddr> find_syscall_instruction();
     std::optional<StopEvent> decode(Tid tid, int status);
     std::optional<StopEvent> wait_for(Tid tid, int flags);
+    /// Waits until a thread stops that was asked to; nothing if it ends instead. The kernel tells
+    /// of the first thread's end only when it is the last one.
+    std::optional<StopEvent> wait_for_stop(Tid tid);
 
     Tid pid_;
     RemoteMemory memory_;

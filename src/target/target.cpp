@@ -98,8 +98,7 @@ Result<void> Target::seize_threads() {
             const int errnum = errno;
             const auto info = try_read_process_info(tid);
             // Gone or dead by now, or born of a seized thread and ours already.
-            if (!info || info->state == 'Z' || info->state == 'X' ||
-                info->tracer.value() == gettid()) {
+            if (!info || info->has_ended() || info->tracer.value() == gettid()) {
                 continue;
             }
             return explain_seize_failure(pid_, errnum);
@@ -205,7 +204,7 @@ void Target::drop_stop_signal(Tid tid) {
 void Target::forget_dead_children() {
     std::erase_if(expected_children_, [](Tid tid) {
         const auto info = try_read_process_info(tid);
-        return !info || info->state == 'Z' || info->state == 'X';
+        return !info || info->has_ended();
     });
 }
 
@@ -248,10 +247,10 @@ bool Target::stop_and_defer(Tid tid) {
         return true;
     }
     interrupt(tid);
-    auto event = wait_for(tid, 0);
+    auto event = wait_for_stop(tid);
     if (event && is_stopped(tid) && has_pending_trap(tid)) {
         resume(tid);
-        event = wait_for(tid, 0);
+        event = wait_for_stop(tid);
     }
     if (event) {
         defer(*event);
@@ -272,7 +271,7 @@ Result<Tid> Target::borrow_thread() {
             continue;
         }
         const auto kernel = try_read_kernel_state(pid_, tid);
-        if (!kernel || kernel->state == 'Z' || kernel->state == 'X') {
+        if (!kernel || kernel->has_ended()) {
             continue;
         }
         const int minds = kernel->state == 'D'                        ? 3 // cannot be stopped now
