@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The one place that waits, and that knows what a status means (ptrace(2)).
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 
@@ -77,19 +78,32 @@ std::optional<StopEvent> Target::wait_for(Tid which, int flags) {
 }
 
 std::optional<StopEvent> Target::wait_for_stop(Tid tid) {
-    if (tid != pid_) {
-        return wait_for(tid, 0);
-    }
     for (int polls = 0;; ++polls) {
         if (auto event = wait_for(tid, WNOHANG)) {
             return event;
         }
+        if (polls < SpinPolicy::kPolls) {
+            sched_yield();
+            continue;
+        }
         const auto kernel = try_read_kernel_state(pid_, tid);
-        if (!kernel || kernel->has_ended()) {
+        if (kernel && kernel->has_ended() && tid != pid_) {
+            return wait_for(tid, 0); // it is about to be told
+        }
+        if (!kernel || kernel->has_ended() || (kernel->state == 'D' && children_need_us())) {
             return std::nullopt;
         }
-        poll(nullptr, 0, polls < SpinPolicy::kPolls ? 0 : 1);
+        poll(nullptr, 0, 1);
     }
+}
+
+bool Target::children_need_us() const {
+    return !expected_children_.empty() ||
+           std::any_of(threads_.begin(), threads_.end(),
+                       [](const auto& entry) { return entry.second.is_child_process; }) ||
+           std::any_of(deferred_.begin(), deferred_.end(), [](const StopEvent& event) {
+               return std::holds_alternative<ChildStop>(event);
+           });
 }
 
 std::optional<StopEvent> Target::decode(Tid tid, int status) {
