@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Targets whose ELF files are gone, replaced, cut short, unreadable or bare: memleax works with
 // what it has, or says in one line what is missing; it never dies, and the target goes on.
+#include <algorithm>
+#include <chrono>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -10,11 +11,13 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "elf_support.hpp"
 #include "leaks_support.hpp"
+#include "memleax/process_info.hpp"
 #include "snapshot_support.hpp"
 
 namespace memleax::testing {
@@ -215,12 +218,27 @@ TEST(ReplacedOnDisk, ALibcThatCannotBeReadIsNamed) {
     }
 }
 
+/// "ready" comes a few instructions before the wait for an answer.
+void wait_until_asleep(pid_t pid) {
+    const auto is_asleep = [pid](Tid tid) {
+        const auto kernel = try_read_kernel_state(Tid(pid), tid);
+        return kernel && kernel->state == 'S' && kernel->system_call;
+    };
+    const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+    const auto tids = list_threads(Tid(pid));
+    while (!std::all_of(tids.begin(), tids.end(), is_asleep)) {
+        ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+        sched_yield();
+    }
+}
+
 /// The target sleeps in read(2) and is killed there: it never touches the pages that it has lost.
 TEST(Truncated, ALibcThatIsCutIsNamed) {
     const TemporaryFolder folder;
     const OwnLibraries libraries(folder);
     ChildProcess target(libraries.command("threads16"));
     expect_ready(target);
+    wait_until_asleep(target.pid());
     fs::resize_file(libraries.libc(), 10000);
     ChildProcess memleax(memleax_command(target.pid()));
     EXPECT_THAT(

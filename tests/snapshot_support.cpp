@@ -13,13 +13,14 @@
 #include <unistd.h>
 
 #include "child_process_support.hpp"
+#include "memleax/living_thread.hpp"
 
 namespace memleax::testing {
 
 namespace {
 
 std::string proc_path(pid_t pid, const std::string& rest) {
-    return fmt::format("/proc/{}/{}", pid, rest);
+    return fmt::format("/proc/{}/{}", living_thread(Tid(pid)).value(), rest);
 }
 
 std::string read_bytes(int mem, std::uint64_t begin, std::uint64_t end) {

@@ -26,6 +26,8 @@ struct ProcessInfo {
     std::uint64_t caught_signals = 0;
     int seccomp_mode = 0; ///< 0: none, 1: strict, 2: filter (seccomp(2))
     std::uint64_t start_time = 0; ///< clock ticks since boot: tells a pid that was given anew
+
+    [[nodiscard]] bool has_ended() const { return state == 'Z' || state == 'X'; }
 };
 
 /// Nothing if there is no such process or thread (any more).
@@ -39,6 +41,8 @@ struct KernelState {
     std::optional<long> system_call;
     CodeAddr pc; ///< where it will go on in user space; 0 if it runs
     RemoteAddr sp;
+
+    [[nodiscard]] bool has_ended() const { return state == 'Z' || state == 'X'; }
 };
 
 /// From /proc/TID/stat and /proc/TID/syscall; nothing if the thread is gone.

@@ -37,9 +37,10 @@ class RemoteMemory final : public MemoryReader {
     void unmask(RemoteAddr at);
 
   private:
-    RemoteMemory(Tid pid, int fd) : pid_(pid), fd_(fd) {}
+    RemoteMemory(Tid pid, int fd) : pid_(pid), thread_(pid), fd_(fd) {}
 
     Tid pid_;
+    mutable Tid thread_; ///< one that has not ended: whom process_vm_readv asks
     int fd_ = -1;
     /// Masked bytes by address, and how many of them each page has: most reads are of stack pages,
     /// which have none.

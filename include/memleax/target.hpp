@@ -162,9 +162,16 @@ class Target {
   private:
     Target(Tid pid, RemoteMemory memory);
     Result<void> seize_threads();
+    std::optional<Tid> find_vfork_child();
     Result<CodeAddr> find_syscall_instruction();
     std::optional<StopEvent> decode(Tid tid, int status);
     std::optional<StopEvent> wait_for(Tid tid, int flags);
+    /// Waits until a thread stops that was asked to. Nothing if
+    ///  - it is the first thread, and ends: the kernel tells of that only when it is the last one;
+    ///  - it waits for a vfork child, which may itself wait for us. It stops before it gets back to
+    ///    its own code.
+    std::optional<StopEvent> wait_for_stop(Tid tid);
+    [[nodiscard]] bool children_need_us() const;
 
     Tid pid_;
     RemoteMemory memory_;

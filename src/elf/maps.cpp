@@ -8,6 +8,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "memleax/living_thread.hpp"
 #include "memleax/modules.hpp"
 
 namespace memleax {
@@ -131,7 +132,7 @@ std::vector<Mapping> parse_maps(std::string_view text) {
 /// The threads may run meanwhile. The kernel promises (Documentation/filesystems/proc.rst) that the
 /// addresses never go back and that what was there all the time is in the text.
 Result<std::vector<Mapping>> read_maps(Tid pid) {
-    const std::string path = fmt::format("/proc/{}/maps", pid.value());
+    const std::string path = fmt::format("/proc/{}/maps", living_thread(pid).value());
     const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return Error(fmt::format("cannot open {}", path), errno);

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "memleax/living_thread.hpp"
 #include "module_file.hpp"
 
 namespace memleax {
@@ -139,7 +140,8 @@ ModuleMap::Found ModuleMap::find_modules(const std::vector<Mapping>& mappings) c
     for (const auto& module : current_) {
         files.try_emplace(file_key(*module), File{module->image, module->problem});
     }
-    const ProgramFile program = ProgramFile::of(pid_);
+    const Tid thread = living_thread(pid_);
+    const ProgramFile program = ProgramFile::of(thread);
 
     // A file that we have not got open as of now.
     const auto open_file = [&](const Mapping& mapping) -> File {
@@ -155,7 +157,7 @@ ModuleMap::Found ModuleMap::find_modules(const std::vector<Mapping>& mappings) c
                 return {(*old)->image, ""};
             }
         }
-        auto image = open_mapped_file(pid_, mapping, program);
+        auto image = open_mapped_file(thread, mapping, program);
         return image ? File{*image, ""} : File{nullptr, image.error().message()};
     };
 

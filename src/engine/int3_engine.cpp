@@ -135,7 +135,8 @@ EngineEnd Int3Engine::run(const std::atomic<bool>& stop) {
         if (const auto event = target_.next_event(Target::Wait::block)) {
             dispatch(*event);
         }
-        if (target_gone_ || target_.threads().empty()) {
+        note_if_all_gone();
+        if (target_gone_) {
             return EngineEnd::target_gone;
         }
     }
@@ -283,9 +284,21 @@ void Int3Engine::on_stop(const ThreadGone& stop) {
     trap_signal_.on_thread_gone(stop.tid);
     rehits_.erase(stop.tid);
     if (stop.tid == target_.pid()) {
-        target_gone_ = true;
-        breakpoints_.forget_all();
+        on_all_gone();
+    } else {
+        note_if_all_gone();
     }
+}
+
+void Int3Engine::note_if_all_gone() {
+    if (!target_gone_ && target_.threads().empty() && target_.expected_children().empty()) {
+        on_all_gone();
+    }
+}
+
+void Int3Engine::on_all_gone() {
+    target_gone_ = true;
+    breakpoints_.forget_all();
 }
 
 } // namespace memleax

@@ -44,6 +44,10 @@ class Int3Engine final : public Engine {
     void on_stop(const ExecStop& stop);
     void on_stop(const ThreadGone& stop);
 
+    /// A first thread that had ended before we came is not ours: nobody tells of its end.
+    void note_if_all_gone();
+    void on_all_gone();
+
     /// Our breakpoint that this TrapStop is about, with the thread's registers; null if the SIGTRAP
     /// is the target's own.
     Breakpoint* our_breakpoint(Tid tid, arch::Registers* regs);

@@ -70,6 +70,9 @@ void Int3Engine::restore_code() {
 
 bool Int3Engine::may_sleep_on(Tid tid) const {
     const auto kernel = try_read_kernel_state(target_.pid(), tid);
+    if (kernel && kernel->has_ended()) {
+        return true; // the first thread, whose end is not told before the others'
+    }
     return kernel && (kernel->state == 'S' || kernel->state == 'D') && kernel->system_call &&
            !breakpoints_.slots().contains(kernel->pc);
 }
@@ -105,7 +108,7 @@ void Int3Engine::await(std::set<Tid>* awaited) {
         if (++idle % kPatience == 0) {
             std::erase_if(*awaited, [this](Tid tid) {
                 const auto kernel = try_read_kernel_state(target_.pid(), tid);
-                return !kernel || kernel->state == 'Z' || kernel->state == 'X' ||
+                return !kernel || kernel->has_ended() ||
                        (kernel->state == 'D' && may_sleep_on(tid));
             });
             target_.forget_dead_children();

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "memleax/living_thread.hpp"
 #include "proc_file.hpp"
 
 namespace memleax {
@@ -137,8 +138,9 @@ bool is_thread_of(Tid pid, Tid tid) {
 
 std::string executable_path(Tid pid) {
     std::error_code error;
-    std::string path =
-        std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid.value()), error).string();
+    std::string path = std::filesystem::read_symlink(
+                           fmt::format("/proc/{}/exe", living_thread(pid).value()), error)
+                           .string();
     static constexpr std::string_view deleted = " (deleted)";
     if (path.ends_with(deleted)) {
         path.resize(path.size() - deleted.size());

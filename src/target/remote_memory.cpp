@@ -9,6 +9,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "memleax/living_thread.hpp"
+
 namespace memleax {
 
 namespace {
@@ -19,7 +21,7 @@ constexpr unsigned kPageShift = 12;
 } // namespace
 
 Result<RemoteMemory> RemoteMemory::open(Tid pid) {
-    const std::string path = fmt::format("/proc/{}/mem", pid.value());
+    const std::string path = fmt::format("/proc/{}/mem", living_thread(pid).value());
     const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (fd < 0) {
         return Error(fmt::format("cannot open {}", path), errno);
@@ -28,11 +30,12 @@ Result<RemoteMemory> RemoteMemory::open(Tid pid) {
 }
 
 RemoteMemory::RemoteMemory(RemoteMemory&& other) noexcept
-    : pid_(other.pid_), fd_(std::exchange(other.fd_, -1)), masked_(std::move(other.masked_)),
-      masked_pages_(std::move(other.masked_pages_)) {}
+    : pid_(other.pid_), thread_(other.thread_), fd_(std::exchange(other.fd_, -1)),
+      masked_(std::move(other.masked_)), masked_pages_(std::move(other.masked_pages_)) {}
 
 RemoteMemory& RemoteMemory::operator=(RemoteMemory&& other) noexcept {
     std::swap(pid_, other.pid_);
+    std::swap(thread_, other.thread_);
     std::swap(fd_, other.fd_);
     masked_.swap(other.masked_);
     masked_pages_.swap(other.masked_pages_);
@@ -49,12 +52,16 @@ std::size_t RemoteMemory::try_read_unmasked(RemoteAddr from, std::span<std::byte
     const iovec local{out.data(), out.size()};
     const iovec remote{reinterpret_cast<void*>(from.value()), // NOLINT: an address of the target
                        out.size()};
-    const ssize_t got = process_vm_readv(pid_.value(), &local, 1, &remote, 1, 0);
+    ssize_t got = process_vm_readv(thread_.value(), &local, 1, &remote, 1, 0);
+    if (got < 0 && errno == ESRCH) {
+        thread_ = living_thread(pid_); // the one that we asked has ended before the others
+        got = process_vm_readv(thread_.value(), &local, 1, &remote, 1, 0);
+    }
     if (got >= 0) {
         return static_cast<std::size_t>(got);
     }
-    // EFAULT is the answer; anything else is about the way of asking: ESRCH when the leader has
-    // exited before its threads, EPERM or ENOSYS under a seccomp filter of ours.
+    // EFAULT is the answer; anything else is about the way of asking: EPERM or ENOSYS under a
+    // seccomp filter of ours, ESRCH once more because threads end at any moment.
     if (errno == EFAULT) {
         return 0;
     }

@@ -98,8 +98,7 @@ Result<void> Target::seize_threads() {
             const int errnum = errno;
             const auto info = try_read_process_info(tid);
             // Gone or dead by now, or born of a seized thread and ours already.
-            if (!info || info->state == 'Z' || info->state == 'X' ||
-                info->tracer.value() == gettid()) {
+            if (!info || info->has_ended() || info->tracer.value() == gettid()) {
                 continue;
             }
             return explain_seize_failure(pid_, errnum);
@@ -205,7 +204,7 @@ void Target::drop_stop_signal(Tid tid) {
 void Target::forget_dead_children() {
     std::erase_if(expected_children_, [](Tid tid) {
         const auto info = try_read_process_info(tid);
-        return !info || info->state == 'Z' || info->state == 'X';
+        return !info || info->has_ended();
     });
 }
 
@@ -248,10 +247,10 @@ bool Target::stop_and_defer(Tid tid) {
         return true;
     }
     interrupt(tid);
-    auto event = wait_for(tid, 0);
+    auto event = wait_for_stop(tid);
     if (event && is_stopped(tid) && has_pending_trap(tid)) {
         resume(tid);
-        event = wait_for(tid, 0);
+        event = wait_for_stop(tid);
     }
     if (event) {
         defer(*event);
@@ -259,7 +258,31 @@ bool Target::stop_and_defer(Tid tid) {
     return is_stopped(tid);
 }
 
+/// Of a process whose only thread waits for it: the child is as good, as the memory is the same.
+std::optional<Tid> Target::find_vfork_child() {
+    for (const StopEvent& event : deferred_) {
+        if (const auto* birth = std::get_if<ChildStop>(&event); birth && birth->shares_memory) {
+            adopt_child(birth->tid); // once more when that event is told, which changes nothing
+            return birth->tid;
+        }
+    }
+    const std::set<Tid> expected = expected_children_;
+    for (const Tid child : expected) {
+        const auto event = wait_for(child, 0);
+        if (!event) {
+            continue;
+        }
+        defer(*event);
+        if (const auto* birth = std::get_if<ChildStop>(&*event); birth && birth->shares_memory) {
+            adopt_child(child);
+            return child;
+        }
+    }
+    return std::nullopt;
+}
+
 Result<Tid> Target::borrow_thread() {
+    constexpr int kLast = 4;
     std::vector<std::pair<int, Tid>> candidates; // by how much they mind
     for (const auto& [tid, thread] : threads_) {
         if (thread.state == TracedThread::State::stopped) {
@@ -272,11 +295,11 @@ Result<Tid> Target::borrow_thread() {
             continue;
         }
         const auto kernel = try_read_kernel_state(pid_, tid);
-        if (!kernel || kernel->state == 'Z' || kernel->state == 'X') {
+        if (!kernel || kernel->has_ended()) {
             continue;
         }
-        const int minds = kernel->state == 'D'                        ? 3 // cannot be stopped now
-                          : !kernel->system_call                      ? 0
+        const int minds = kernel->state == 'D'   ? kLast // not to be stopped now
+                          : !kernel->system_call ? 0
                           : restarts_after_stop(*kernel->system_call) ? 1
                                                                       : 2;
         candidates.emplace_back(minds, tid);
@@ -287,8 +310,11 @@ Result<Tid> Target::borrow_thread() {
     // the signal blocked and queue it anew, behind its followers.
     std::optional<Tid> about_to_get_a_signal;
     for (const auto& [minds, tid] : candidates) {
-        if (!stop_and_defer(tid)) {
-            continue;
+        if (minds == kLast && about_to_get_a_signal) {
+            break;
+        }
+        if (!stop_and_defer(tid) || threads_[tid].in_vfork) {
+            continue; // it has just ended, or begun to wait for a child
         }
         const int signal = threads_[tid].stop_signal;
         if (signal == 0 || signal == SIGTRAP) {
@@ -300,6 +326,9 @@ Result<Tid> Target::borrow_thread() {
     }
     if (about_to_get_a_signal) {
         return *about_to_get_a_signal;
+    }
+    if (const auto child = find_vfork_child()) {
+        return *child;
     }
     return Error(fmt::format("process {} has ended", pid_.value()));
 }

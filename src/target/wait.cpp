@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The one place that waits, and that knows what a status means (ptrace(2)).
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 
 #include <linux/kcmp.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "memleax/living_thread.hpp"
 #include "memleax/log.hpp"
 #include "memleax/process_info.hpp"
 #include "memleax/target.hpp"
@@ -19,7 +22,7 @@ namespace memleax {
 namespace {
 
 bool same_memory(Tid a, Tid b) {
-    const long order = syscall(SYS_kcmp, a.value(), b.value(), KCMP_VM, 0, 0);
+    const long order = syscall(SYS_kcmp, living_thread(a).value(), b.value(), KCMP_VM, 0, 0);
     if (order < 0) {
         // Without CONFIG_KCMP: taken for a copy. Then breakpoints are taken out of a memory that is
         // shared: allocations are missed, nothing breaks.
@@ -74,6 +77,35 @@ std::optional<StopEvent> Target::wait_for(Tid which, int flags) {
     }
 }
 
+std::optional<StopEvent> Target::wait_for_stop(Tid tid) {
+    for (int polls = 0;; ++polls) {
+        if (auto event = wait_for(tid, WNOHANG)) {
+            return event;
+        }
+        if (polls < SpinPolicy::kPolls) {
+            sched_yield();
+            continue;
+        }
+        const auto kernel = try_read_kernel_state(pid_, tid);
+        if (kernel && kernel->has_ended() && tid != pid_) {
+            return wait_for(tid, 0); // it is about to be told
+        }
+        if (!kernel || kernel->has_ended() || (kernel->state == 'D' && children_need_us())) {
+            return std::nullopt;
+        }
+        poll(nullptr, 0, 1);
+    }
+}
+
+bool Target::children_need_us() const {
+    return !expected_children_.empty() ||
+           std::any_of(threads_.begin(), threads_.end(),
+                       [](const auto& entry) { return entry.second.is_child_process; }) ||
+           std::any_of(deferred_.begin(), deferred_.end(), [](const StopEvent& event) {
+               return std::holds_alternative<ChildStop>(event);
+           });
+}
+
 std::optional<StopEvent> Target::decode(Tid tid, int status) {
     if (WIFEXITED(status) || WIFSIGNALED(status)) {
         const bool known = threads_.erase(tid) != 0;
@@ -90,7 +122,8 @@ std::optional<StopEvent> Target::decode(Tid tid, int status) {
 
     auto it = threads_.find(tid);
     if (it == threads_.end()) {
-        if (expected_children_.erase(tid) == 0) {
+        // The first thread's id, when it was seized after that one had ended, comes back by exec.
+        if (expected_children_.erase(tid) == 0 && tid != pid_) {
             early_children_.insert(tid);
         }
         if (tid != pid_ && !is_thread_of(pid_, tid)) {

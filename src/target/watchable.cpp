@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "arch.hpp"
+#include "memleax/living_thread.hpp"
 #include "memleax/process_info.hpp"
 #include "proc_file.hpp"
 
@@ -17,7 +18,7 @@ namespace memleax {
 namespace {
 
 Result<void> check_architecture(Tid pid) {
-    const std::string path = fmt::format("/proc/{}/exe", pid.value());
+    const std::string path = fmt::format("/proc/{}/exe", living_thread(pid).value());
     const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         const int errnum = errno;
@@ -50,7 +51,7 @@ Result<void> check_architecture(Tid pid) {
 } // namespace
 
 Result<ProcessInfo> check_watchable(Tid pid) {
-    const auto info = try_read_process_info(pid);
+    auto info = try_read_process_info(pid);
     if (!info) {
         return Error(fmt::format("no such process: {}", pid.value()));
     }
@@ -65,7 +66,11 @@ Result<ProcessInfo> check_watchable(Tid pid) {
         return Error(fmt::format("cannot watch {}: it is a thread of process {}; give that number",
                                  pid.value(), info->tgid.value()));
     }
-    if (info->state == 'Z' || info->state == 'X') {
+    // Its first thread may have ended, and others not.
+    if (const auto living = try_read_process_info(living_thread(pid))) {
+        info = living;
+    }
+    if (info->has_ended()) {
         return Error(
             fmt::format("cannot watch process {} ({}): it has ended already and is a zombie",
                         pid.value(), info->comm));
