@@ -3,8 +3,7 @@
 #pragma once
 
 #include <cstddef>
-#include <iterator>
-#include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -18,21 +17,22 @@ class PieceBuffer {
     explicit PieceBuffer(ReportSink& sink) : sink_(sink) {}
 
     template <class... Args> void print(fmt::format_string<Args...> format, Args&&... args) {
-        fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+        fmt::format_to(fmt::appender(text_), format, std::forward<Args>(args)...);
         if (text_.size() >= kPiece) {
             flush();
         }
     }
+    void put(std::string_view text) { text_.append(text.data(), text.data() + text.size()); }
     /// To be called at the end.
     void flush() {
-        sink_.write(text_);
+        sink_.write({text_.data(), text_.size()});
         text_.clear();
     }
 
   private:
-    static constexpr std::size_t kPiece = 64 * 1024;
+    static constexpr std::size_t kPiece = 65536;
     ReportSink& sink_;
-    std::string text_;
+    fmt::memory_buffer text_;
 };
 
 } // namespace memleax
