@@ -30,6 +30,10 @@ TEST(BareName, KnowsOperators) {
     EXPECT_EQ(bare_name("operator new(unsigned long)"), "operator new");
     EXPECT_EQ(bare_name("std::ostream& operator<< <char>(std::ostream&, char)"),
               "operator<< <char>");
+    EXPECT_EQ(bare_name("std::string std::operator+<char, std::less<char> >(std::string&&, char)"),
+              "std::operator+<char, std::less<char> >");
+    EXPECT_EQ(bare_name("auto a::operator<=> <int>(a const&) const"), "a::operator<=> <int>");
+    EXPECT_EQ(bare_name("a::operator->() const"), "a::operator->");
     EXPECT_EQ(bare_name("bool a::operator<(a const&, a const&)"), "a::operator<");
     EXPECT_EQ(bare_name("a::operator unsigned long() const"), "a::operator unsigned long");
 }

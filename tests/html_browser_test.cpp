@@ -98,7 +98,7 @@ TEST_F(HtmlBrowser, Renders) {
               "g.getBoundingClientRect().width > 900)"),
          eval("document.documentElement.scrollWidth <= innerWidth")});
     EXPECT_EQ(results, json::parse(R"(["yes", "shopd 16129: memleax report",
-        "2 call stacks leak: 1.2 MiB in 1206 blocks", ["verdict", "stacks", "flame", "memory"],
+        "2 call stacks leak: 1.2\u00a0MiB in 1206 blocks", ["verdict", "stacks", "flame", "memory"],
         [1, 3, 5, 7, 2, 6, 4, 9],
         ["leaking", "shop::SessionStore::open #1 · src/shop/session_store.cpp:40", "1.2 MiB", "603",
          "1.1 MiB", "2.0 KiB/s", "1.2 MiB", "100 %", ""],

@@ -61,7 +61,7 @@ TEST_F(HtmlReport, IsOnePageWithItsLicences) {
 
 TEST_F(HtmlReport, SaysItInPlainWords) {
     EXPECT_EQ(verdict(server_report()),
-              "<h1 class=\"leaking\">2 call stacks leak: 1.2 MiB in 1206 blocks</h1>\n"
+              "<h1 class=\"leaking\">2 call stacks leak: 1.2&nbsp;MiB in 1206 blocks</h1>\n"
               "<p>The worst grows by 2.0 KiB/s: <code>shop::SessionStore::open</code></p>\n");
 }
 
@@ -71,7 +71,7 @@ TEST_F(HtmlReport, SaysWhatGrowsWhereNothingLeaks) {
                   [](const auto& stack) { return stack.judgement->verdict == Verdict::leaking; });
     EXPECT_EQ(
         verdict(report),
-        "<h1 class=\"growing\">No certain leak, but 1 call stack grows: 192.8 KiB in 617 "
+        "<h1 class=\"growing\">No certain leak, but 1 call stack grows: 192.8&nbsp;KiB in 617 "
         "blocks</h1>\n"
         "<p>It grows by 320 B/s: <code>shop::AuditLog::append&lt;shop::Login&gt;</code></p>\n");
 }
@@ -94,9 +94,9 @@ TEST_F(HtmlReport, SaysThatItIsTooEarly) {
 }
 
 TEST_F(HtmlReport, GoesByAgeWhereNothingIsJudged) {
-    EXPECT_EQ(verdict(sample_report()),
-              "<h1 class=\"growing\">2 call stacks may leak: 2.0 KiB in 21 blocks older than 10 s"
-              "</h1>\n<p>Most is held by: <code>foo</code></p>\n");
+    EXPECT_EQ(verdict(sample_report()), "<h1 class=\"growing\">2 call stacks may leak: "
+                                        "2.0&nbsp;KiB in 21 blocks older than 10&nbsp;s"
+                                        "</h1>\n<p>Most is held by: <code>foo</code></p>\n");
 }
 
 TEST_F(HtmlReport, Data) {

@@ -44,14 +44,16 @@ std::string_view without_parameters(std::string_view name) {
 }
 
 /// Where an operator's sign ends, so that its brackets are not counted: "operator<<", "operator()".
+/// Arguments of a template may follow: "operator+<char>", "operator<< <char>".
 std::size_t after_operator(std::string_view name, std::size_t at) {
+    constexpr std::array<std::string_view, 21> kSigns{
+        "<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "()", "[]", // the longest first
+        "<",   ">",   "+",   "-",   "*",  "/",  "=",  "!",  "&",  "|"};
     at += kOperator.size();
-    if (name.substr(at).starts_with("()") || name.substr(at).starts_with("[]")) {
-        return at + 2;
-    }
-    while (at < name.size() &&
-           std::string_view("<>=!-+*/%^&|~,").find(name[at]) != std::string_view::npos) {
-        ++at;
+    for (const std::string_view sign : kSigns) {
+        if (name.substr(at).starts_with(sign)) {
+            return at + sign.size();
+        }
     }
     return at;
 }

@@ -60,9 +60,21 @@ const char* class_of(Summary::Mood mood) {
     return "";
 }
 
+/// No line ends between a number and its unit.
+std::string unbroken(std::string text) {
+    for (const std::string_view unit : {" B", " KiB", " MiB", " GiB", " TiB", " s"}) {
+        for (auto at = text.find(unit); at != std::string::npos; at = text.find(unit, at + 1)) {
+            if (at > 0 && text[at - 1] >= '0' && text[at - 1] <= '9') {
+                text.replace(at, 1, "&nbsp;");
+            }
+        }
+    }
+    return text;
+}
+
 std::string verdict_html(const Summary& summary) {
     std::string html = fmt::format("<h1 class=\"{}\">{}</h1>\n", class_of(summary.mood),
-                                   escaped(summary.headline));
+                                   unbroken(escaped(summary.headline)));
     if (!summary.place.empty()) {
         html += fmt::format("<p>{}: <code>{}</code></p>\n", escaped(summary.detail),
                             escaped(summary.place));
