@@ -108,9 +108,9 @@ bool LineEditor::has_text() {
 }
 
 void LineEditor::cancel_line() {
-    std::fputs("^C\n", rl_outstream);
+    std::fputs("^C", rl_outstream);
     rl_free_line_state();
-    rl_callback_sigcleanup();
+    rl_callback_sigcleanup(); // a search or a numeric argument may have begun
     rl_replace_line("", 1);
     rl_crlf();
     rl_on_new_line();

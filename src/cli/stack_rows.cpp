@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "human_text.hpp"
+#include "memleax/function_name.hpp"
 #include "memleax/own_frame.hpp"
 #include "memleax/printable.hpp"
 #include "memleax/readable.hpp"
@@ -68,16 +69,14 @@ std::string where(const Backtrace& frames) {
         return "?";
     }
     const auto frame = std::next(frames.begin(), static_cast<std::ptrdiff_t>(own_frame(frames)));
-    std::string text = frame->function.empty() ? fmt::format("0x{:x}", frame->pc.value())
-                                               : printable(frame->function);
-    if (!frame->module.empty()) {
-        text += "  " + printable(frame->module);
-    }
+    std::string text = frame->function.empty()
+                           ? fmt::format("0x{:x}", frame->pc.value())
+                           : printable(std::string(bare_name(frame->function)));
     if (!frame->file.empty()) {
         const std::string file = printable(frame->file);
-        text += fmt::format("  {}:{}", file.substr(file.rfind('/') + 1), frame->line);
+        return text + fmt::format(" {}:{}", file.substr(file.rfind('/') + 1), frame->line);
     }
-    return text;
+    return frame->module.empty() ? text : text + " " + printable(frame->module);
 }
 
 Style style_of(Verdict verdict) {

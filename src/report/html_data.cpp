@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "frame_tree.hpp"
-#include "function_name.hpp"
+#include "memleax/function_name.hpp"
 #include "memleax/own_frame.hpp"
 #include "name_table.hpp"
 #include "piece_buffer.hpp"

@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-#include "function_name.hpp"
+#include "memleax/function_name.hpp"
 
 namespace memleax {
 

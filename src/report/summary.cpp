@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "function_name.hpp"
+#include "memleax/function_name.hpp"
 #include "memleax/live_lines.hpp"
 #include "memleax/own_frame.hpp"
 #include "memleax/readable.hpp"
