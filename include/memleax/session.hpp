@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -74,8 +75,6 @@ class Session {
     /// Leaves, and ends the loop.
     void end(const char* reason);
 
-    /// Prints to the report's place, above the line that is being typed.
-    void print(std::string_view text);
 
   private:
     Session(const Options& options, ReportOutput output, const Inherited& inherited);
@@ -87,6 +86,7 @@ class Session {
     void finish_leaving();
     void expire(MonotonicNs now);
     void print_notices();
+    void print(std::string_view text);
     [[nodiscard]] int pause_ms(MonotonicNs now) const;
     int write_report();
 
@@ -108,6 +108,7 @@ class Session {
     std::optional<MonotonicNs> frozen_at_; ///< nobody watches since
     std::optional<MonotonicNs> deadline_;
     const char* end_reason_ = nullptr; ///< set: the target is being let go of, or has been
+    std::string held_; ///< lines for a terminal that another program has
     bool ending_ = false;              ///< ... and the loop ends then
     bool over_ = false;
 };

@@ -23,6 +23,8 @@ class SessionClient {
     /// what was found?
     virtual bool on_left() = 0;
     [[nodiscard]] virtual bool busy() = 0;
+    /// Does another program have the terminal? Live lines wait for its end.
+    [[nodiscard]] virtual bool holds_output() = 0;
     /// Ctrl-C. False: it is to end the session.
     virtual bool on_interrupt() = 0;
     /// The terminal has another size.

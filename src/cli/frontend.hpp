@@ -34,6 +34,7 @@ class Frontend final : public SessionClient, private CommandHost {
     void on_leaving() override;
     bool on_left() override;
     bool busy() override;
+    bool holds_output() override { return child_.has_value(); }
     bool on_interrupt() override;
     void on_resize() override;
     void before_output() override;

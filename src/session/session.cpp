@@ -28,6 +28,9 @@ constexpr std::int64_t kMinPauseNs = 20'000'000;
 /// ... and at least this often, as nobody tells it of new blocks.
 constexpr std::int64_t kMaxPauseNs = kNsPerSecond;
 
+/// Live lines that wait for a pager's end; who reads that long does not miss what comes after.
+constexpr std::size_t kMostHeld = 1 << 20;
+
 std::int64_t to_ns(double seconds) {
     return static_cast<std::int64_t>(seconds * kNsPerSecond);
 }
@@ -287,24 +290,34 @@ void Session::expire(MonotonicNs now) {
 
 void Session::print_notices() {
     LivePrinter printer(names_, filter_);
+    std::string text;
     for (const Notice& notice : tracker_.with([](Tracker& t) { return t.take_notices(); })) {
         if (live_lines_) {
-            print(printer.text(notice));
+            text += printer.text(notice);
         }
         if (notice.kind == Notice::Kind::block_limit || notice.kind == Notice::Kind::stack_limit) {
             begin_leaving("limit");
         }
     }
+    print(text);
 }
 
+/// To the report's place, above the line that is being typed.
 void Session::print(std::string_view text) {
-    if (text.empty()) {
+    if (client_ != nullptr && client_->holds_output()) {
+        if (held_.size() < kMostHeld) {
+            held_ += text;
+        }
+        return;
+    }
+    const std::string all = std::exchange(held_, {}).append(text);
+    if (all.empty()) {
         return;
     }
     if (client_ != nullptr) {
         client_->before_output();
     }
-    output_.write(text);
+    output_.write(all);
     if (client_ != nullptr) {
         client_->after_output();
     }
