@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Puts the prompt's commands into the man page's source: stdin to stdout, scdoc(5). So what the page
-// says is what `help` says.
+// Puts the prompt's commands into the man page's source: stdin to stdout, scdoc(5). So what the
+// page says is what `help` says.
 #include <iostream>
 #include <string>
 

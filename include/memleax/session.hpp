@@ -67,14 +67,13 @@ class Session {
 
     /// Takes every breakpoint out; only while watching. The target runs as before.
     void pause();
-    /// Puts them in again; on_watching() or on_failure() of the client tells how that went. What was
-    /// live before is not followed any more, as its end may have been missed.
+    /// Puts them in again; on_watching() or on_failure() of the client tells how that went. What
+    /// was live before is not followed any more, as its end may have been missed.
     void resume();
     /// Lets go of the target for good. `reason` is the report's end_reason.
     void leave(const char* reason);
     /// Leaves, and ends the loop.
     void end(const char* reason);
-
 
   private:
     Session(const Options& options, ReportOutput output, const Inherited& inherited);
@@ -108,7 +107,7 @@ class Session {
     std::optional<MonotonicNs> frozen_at_; ///< nobody watches since
     std::optional<MonotonicNs> deadline_;
     const char* end_reason_ = nullptr; ///< set: the target is being let go of, or has been
-    std::string held_; ///< lines for a terminal that another program has
+    std::string held_;                 ///< lines for a terminal that another program has
     bool ending_ = false;              ///< ... and the loop ends then
     bool over_ = false;
 };

@@ -19,9 +19,9 @@ class SessionClient {
     /// The target is about to be let go of: the last chance for commands that need it. The session
     /// waits until busy() is false.
     virtual void on_leaving() = 0;
-    /// The target has been let go of, or has ended. Does the session go on nevertheless, to look at
-    /// what was found?
-    virtual bool on_left() = 0;
+    /// The target has been let go of, or has ended; `reason` is the report's end_reason. Does the
+    /// session go on nevertheless, to look at what was found?
+    virtual bool on_left(const char* reason) = 0;
     [[nodiscard]] virtual bool busy() = 0;
     /// Does another program have the terminal? Live lines wait for its end.
     [[nodiscard]] virtual bool holds_output() = 0;

@@ -30,6 +30,16 @@ int console_fd(const Options& options) {
     return text || !options.output.empty() ? STDOUT_FILENO : STDERR_FILENO;
 }
 
+const char* why_left(std::string_view reason) {
+    if (reason == "target-exit") {
+        return "The target has ended.";
+    }
+    if (reason == "limit") {
+        return "The target has been let go of: a limit is reached (see -m and -c).";
+    }
+    return "The target has been let go of.";
+}
+
 } // namespace
 
 Frontend::Frontend(Session& session, Input input)
@@ -228,7 +238,8 @@ void Frontend::show_result(const std::string& text) {
 void Frontend::page(const std::string& text) {
     const char* pager = std::getenv("PAGER");
     const std::string command = pager != nullptr ? pager : "less -FRX";
-    const int file = command.empty() || command == "cat" ? -1 : memfd_create("memleax", MFD_CLOEXEC);
+    const int file =
+        command.empty() || command == "cat" ? -1 : memfd_create("memleax", MFD_CLOEXEC);
     if (file < 0 || write(file, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
         if (file >= 0) {
             close(file);
@@ -289,7 +300,7 @@ bool Frontend::busy() {
     return !last_commands_.empty() || is_waiting();
 }
 
-bool Frontend::on_left() {
+bool Frontend::on_left(const char* reason) {
     leaving_ = false;
     waiting_ = false;
     if (progress_) {
@@ -303,8 +314,8 @@ bool Frontend::on_left() {
     if (input_ == Input::none || (input_ == Input::stream && reader_.at_end() && queue_.empty())) {
         return false;
     }
-    console_.write("The target is not watched any more. What is known stays, for reading; 'quit' "
-                   "ends.\n");
+    console_.write(
+        fmt::format("{} What is known stays, for reading; 'quit' ends.\n", why_left(reason)));
     run_queue();
     return true;
 }

@@ -32,7 +32,7 @@ class Frontend final : public SessionClient, private CommandHost {
     void on_watching() override;
     void on_failure(const char* message) override;
     void on_leaving() override;
-    bool on_left() override;
+    bool on_left(const char* reason) override;
     bool busy() override;
     bool holds_output() override { return child_.has_value(); }
     bool on_interrupt() override;

@@ -34,8 +34,8 @@ bool PeriodicStats::on_timer() {
         text +=
             fmt::format("CallStack[{}]: {} in {}, {}, {}{}\n", row.stack.account.id,
                         bytes_text(static_cast<double>(row.stack.account.live().bytes)),
-                        row.stack.account.live().blocks, human_byte_rate(row.judgement.bytes_per_s),
-                        describe(row.judgement.verdict),
+                        number_of(row.stack.account.live().blocks, "block"),
+                        human_byte_rate(row.judgement.bytes_per_s), describe(row.judgement.verdict),
                         row.judgement.why.empty() ? "" : " (" + row.judgement.why + ")");
         text += backtrace_text(session_.names().resolve(row.stack.id), row.stack.end, 4);
     }

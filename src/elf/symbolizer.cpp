@@ -154,6 +154,7 @@ ResolvedFrame Symbolizer::resolve(FrameAddress frame, Generation generation) {
 }
 
 std::string Symbolizer::describe(const Module& module) {
+    const TruncationGuard guard;
     const auto known =
         std::find_if(impl_->modules.begin(), impl_->modules.end(),
                      [&module](const auto& each) { return is_same(*each->module, module); });

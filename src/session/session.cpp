@@ -276,7 +276,7 @@ void Session::finish_leaving() {
         print_notices();
         const bool begun = watching_since_.has_value();
         phase_ = Phase::left;
-        if (!begun || ending_ || client_ == nullptr || !client_->on_left()) {
+        if (!begun || ending_ || client_ == nullptr || !client_->on_left(end_reason_)) {
             over_ = true;
         }
     }
