@@ -23,7 +23,7 @@ constexpr std::int64_t kFewIsFewAfter = 60 * kNsPerSecond;
 constexpr std::int64_t kLeakAge = 60 * kNsPerSecond;
 constexpr std::int64_t kLeakLives = 4;
 /// If most blocks stay, it may as well be a cache that fills.
-constexpr double kMostStay = 0.5;
+constexpr double kMostStay = 0.9;
 constexpr std::int64_t kLeakAgeIfMostStay = 600 * kNsPerSecond;
 /// A cache that fills does so ever more slowly.
 constexpr double kSteadyIfMostStay = 0.5;
