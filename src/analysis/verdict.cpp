@@ -238,7 +238,7 @@ Judgement Judge::judge_run(Intervals run, Intervals old, bool most_stay) {
     if (slack || whole.live.blocks < kLeastStayers) {
         const Sum& window = slack ? *slack : newer;
         return make(Verdict::plateau, &window, bytes,
-                    fmt::format("{} stay, {} of the last {}", blocks(whole.live.blocks),
+                    fmt::format("{} left, {} of the last {}", blocks(whole.live.blocks),
                                 window.live.blocks, duration(window.seconds)));
     }
     if (newer.seconds == 0) {
@@ -246,7 +246,7 @@ Judgement Judge::judge_run(Intervals run, Intervals old, bool most_stay) {
     }
     if (newer.live.blocks == 0) {
         return make(Verdict::plateau, &newer, bytes,
-                    fmt::format("{} stay, none of the last {}", blocks(whole.live.blocks),
+                    fmt::format("{} left, none of the last {}", blocks(whole.live.blocks),
                                 duration(newer.seconds)));
     }
     const Sum older(run.first(run.size() - newer_half(run)));
