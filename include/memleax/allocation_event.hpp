@@ -69,8 +69,8 @@ class EventSink {
     virtual void on_code_gone(AddrRange range) = 0;
     /// Stacks that are new from now on are to be read with the module list of this generation.
     virtual void on_generation(std::uint32_t /*generation*/) {}
-    /// Nobody has watched for a while, and watching begins again: the blocks that were live may have
-    /// been freed since.
+    /// Nobody has watched for a while, and watching begins again: the blocks that were live may
+    /// have been freed since.
     virtual void on_gap(MonotonicNs /*time*/) {}
     /// The address space is gone (exec), and every block with it: none of them leaked.
     virtual void on_memory_gone(MonotonicNs /*time*/) {}

@@ -24,7 +24,7 @@ struct ProcessInfo {
     std::uint64_t blocked_signals = 0; ///< bit n-1 for signal n
     std::uint64_t ignored_signals = 0;
     std::uint64_t caught_signals = 0;
-    int seccomp_mode = 0; ///< 0: none, 1: strict, 2: filter (seccomp(2))
+    int seccomp_mode = 0;         ///< 0: none, 1: strict, 2: filter (seccomp(2))
     std::uint64_t start_time = 0; ///< clock ticks since boot: tells a pid that was given anew
 
     [[nodiscard]] bool has_ended() const { return state == 'Z' || state == 'X'; }

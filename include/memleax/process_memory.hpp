@@ -16,7 +16,7 @@ std::optional<std::uint64_t> try_read_resident_bytes(Tid pid);
 /// All in bytes but the faults and the score. What could not be read is absent.
 struct ProcessMemory {
     std::optional<std::uint64_t> rss;
-    std::optional<std::uint64_t> pss;          ///< proportional: shared pages by their users
+    std::optional<std::uint64_t> pss;           ///< proportional: shared pages by their users
     std::optional<std::uint64_t> private_bytes; ///< what would be free if the process ended
     std::optional<std::uint64_t> shared;
     std::optional<std::uint64_t> swap;

@@ -35,8 +35,8 @@ struct CallStackReport {
     BlockCount alloc;
     BlockCount free;
     BlockCount live;
-    BlockCount expired;                          ///< ever
-    BlockCount free_expired;                     ///< of those, freed afterwards
+    BlockCount expired;      ///< ever
+    BlockCount free_expired; ///< of those, freed afterwards
     BlockCount lost;         ///< may have been freed while nobody watched: neither live nor freed
     BlockCount lost_expired; ///< of those, expired
     std::optional<FreedLifetime> freed_lifetime; ///< absent: none was freed
@@ -70,7 +70,7 @@ struct Report {
         std::string engine;
         double duration_s = 0;
         double expire_s = 0;
-        std::string end_reason; ///< time, user, target-exit or limit; "" if it goes on
+        std::string end_reason;           ///< time, user, target-exit or limit; "" if it goes on
         std::int64_t started_unix_ns = 0; ///< when the watching began, CLOCK_REALTIME; 0: not known
         Events events;
     };

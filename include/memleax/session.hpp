@@ -66,8 +66,8 @@ class Session {
 
     /// Takes every breakpoint out; only while watching. The target runs as before.
     void pause();
-    /// Puts them in again; on_watching() or on_failure() of the client tells how that went. What was
-    /// live before is not followed any more, as its end may have been missed.
+    /// Puts them in again; on_watching() or on_failure() of the client tells how that went. What
+    /// was live before is not followed any more, as its end may have been missed.
     void resume();
     /// Lets go of the target for good. `reason` is the report's end_reason.
     void leave(const char* reason);

@@ -40,8 +40,7 @@ class SharedTracker final : public EventSink {
         do {
             const std::uint32_t begin = end;
             end = with([&](Tracker& tracker) {
-                const std::uint32_t stop =
-                    std::min(begin + kBlocksAtOnce, tracker.blocks().used());
+                const std::uint32_t stop = std::min(begin + kBlocksAtOnce, tracker.blocks().used());
                 tracker.blocks().for_each(begin, stop, each);
                 return stop == tracker.blocks().used() ? 0 : stop;
             });

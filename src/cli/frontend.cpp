@@ -228,7 +228,8 @@ void Frontend::show_result(const std::string& text) {
 void Frontend::page(const std::string& text) {
     const char* pager = std::getenv("PAGER");
     const std::string command = pager != nullptr ? pager : "less -FRX";
-    const int file = command.empty() || command == "cat" ? -1 : memfd_create("memleax", MFD_CLOEXEC);
+    const int file =
+        command.empty() || command == "cat" ? -1 : memfd_create("memleax", MFD_CLOEXEC);
     if (file < 0 || write(file, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
         if (file >= 0) {
             close(file);

@@ -84,8 +84,8 @@ void LineEditor::on_line(char* line) {
         return;
     }
     if (*line != '\0') {
-        const HIST_ENTRY* last = history_length > 0 ? history_get(history_base + history_length - 1)
-                                                    : nullptr;
+        const HIST_ENTRY* last =
+            history_length > 0 ? history_get(history_base + history_length - 1) : nullptr;
         if (last == nullptr || std::strcmp(last->line, line) != 0) {
             add_history(line);
         }

@@ -42,10 +42,9 @@ void ProgressLine::on_timer() {
         elapsed > 0 ? static_cast<double>(sum.events - events_before_) / elapsed : 0;
     events_before_ = sum.events;
     time_before_ = time;
-    const std::string line = fmt::format(
-        "{:.0f} of {} s, {} events, {} live, {} expired", time,
-        seconds_text(session_.options().time_s.value_or(0)),
-        human_rate(rate), human_count(sum.live), sum.expired);
+    const std::string line = fmt::format("{:.0f} of {} s, {} events, {} live, {} expired", time,
+                                         seconds_text(session_.options().time_s.value_or(0)),
+                                         human_rate(rate), human_count(sum.live), sum.expired);
     const Console terminal(STDERR_FILENO, Options::Color::never);
     write_stderr("\r\x1b[K" + shortened(line, terminal.columns() - 1));
     visible_ = true;

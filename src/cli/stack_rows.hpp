@@ -23,10 +23,11 @@ enum class StackOrder { evidence, bytes, blocks, rate, age };
 std::vector<StackRow> stack_rows(Session& session, StackOrder order, std::size_t* hidden);
 
 /// A heading and a line for each of the first `count` rows.
-std::string stats_table(Session& session, const Console& console,
-                        const std::vector<StackRow>& rows, std::size_t count);
+std::string stats_table(Session& session, const Console& console, const std::vector<StackRow>& rows,
+                        std::size_t count);
 
-/// "shop::open shop.cpp:40", or with the module if the file is not known, of the innermost frame of the user's own code.
+/// "shop::open shop.cpp:40", or with the module if the file is not known, of the innermost frame of
+/// the user's own code.
 std::string where(const Backtrace& frames);
 
 Style style_of(Verdict verdict);

@@ -13,8 +13,7 @@ Timer::Timer(double seconds) : fd_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC |
     constexpr double kNsPerSecond = 1e9;
     itimerspec when{};
     when.it_value.tv_sec = static_cast<time_t>(seconds);
-    when.it_value.tv_nsec =
-        static_cast<long>((seconds - std::floor(seconds)) * kNsPerSecond);
+    when.it_value.tv_nsec = static_cast<long>((seconds - std::floor(seconds)) * kNsPerSecond);
     if (when.it_value.tv_sec == 0 && when.it_value.tv_nsec == 0) {
         when.it_value.tv_nsec = 1; // zero would disarm it
     }

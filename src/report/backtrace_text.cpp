@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <fmt/format.h>
 
-#include "memleax/report.hpp"
 #include "memleax/printable.hpp"
+#include "memleax/report.hpp"
 
 namespace memleax {
 

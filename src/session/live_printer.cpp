@@ -17,10 +17,10 @@ std::string LivePrinter::text(const Notice& notice) {
     }
     switch (notice.kind) {
     case Notice::Kind::expired:
-        return notice.count == 1 ? expired_first(notice.id, notice.size,
-                                                 names_.resolve(notice.stack),
-                                                 names_.end(notice.stack))
-                                 : expired_again(notice.id, notice.size, notice.count);
+        return notice.count == 1
+                   ? expired_first(notice.id, notice.size, names_.resolve(notice.stack),
+                                   names_.end(notice.stack))
+                   : expired_again(notice.id, notice.size, notice.count);
     case Notice::Kind::expired_freed:
         return freed_after_expiry(notice.id, seconds(notice.age));
     case Notice::Kind::too_many_expired_free:

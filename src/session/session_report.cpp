@@ -5,7 +5,6 @@
 #include "memleax/report_modules.hpp"
 #include "memleax/session.hpp"
 
-
 namespace memleax {
 
 Report Session::make_report() {
@@ -22,7 +21,8 @@ Report Session::make_report() {
     report.modules = report_modules(names_.modules(), names_.main());
     const TrackerSnapshot snapshot = tracker_.snapshot(now());
     fill_report(
-        snapshot, watching_since_.value_or(now()), [this](StackId id) { return names_.resolve(id); },
+        snapshot, watching_since_.value_or(now()),
+        [this](StackId id) { return names_.resolve(id); },
         [this](const Backtrace& frames) { return filter_.shows(frames); }, &report);
     return report;
 }

@@ -101,9 +101,8 @@ void run_blocks(CommandContext& context, Arguments& arguments) {
     });
     std::sort_heap(blocks.begin(), blocks.end(), older);
     Console& console = context.console;
-    console.add(console.styled(
-        Style::heading,
-        fmt::format("{:<18}  {:>10}  {:>14}  {:>8}\n", "ADDRESS", "BYTES", "AGE", "THREAD")));
+    console.add(console.styled(Style::heading, fmt::format("{:<18}  {:>10}  {:>14}  {:>8}\n",
+                                                           "ADDRESS", "BYTES", "AGE", "THREAD")));
     for (const Block& block : blocks) {
         console.add(fmt::format("0x{:016x}  {:>10}  {:>14}  {:>8}{}\n", block.address.value(),
                                 block.size, age_text(session, block.time), block.tid.value(),

@@ -38,8 +38,8 @@ void run_save(CommandContext& context, Arguments& arguments) {
     if (output->error() != 0) {
         throw CommandError(Error(fmt::format("cannot write {}", path), output->error()).message());
     }
-    context.console.add(fmt::format("{} call stacks written to {}.\n", report.callstacks.size(),
-                                    path));
+    context.console.add(
+        fmt::format("{} call stacks written to {}.\n", report.callstacks.size(), path));
 }
 
 void run_source(CommandContext& context, Arguments& arguments) {

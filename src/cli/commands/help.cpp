@@ -13,10 +13,10 @@ void run_help(CommandContext& context, Arguments& arguments) {
             width = std::max(width, usage_of(command).size());
         }
         for (const Command& command : commands()) {
-            console.add(fmt::format("{}  {}\n",
-                                    console.styled(Style::heading,
-                                                   fmt::format("{:<{}}", usage_of(command), width)),
-                                    command.summary));
+            console.add(fmt::format(
+                "{}  {}\n",
+                console.styled(Style::heading, fmt::format("{:<{}}", usage_of(command), width)),
+                command.summary));
         }
         console.add("Beginnings of names will do. An empty line repeats the last command.\n");
         return;
