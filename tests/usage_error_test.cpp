@@ -3,24 +3,29 @@
 #include "memleax/options.hpp"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include "child_process_support.hpp"
 #include "memleax/report_writer.hpp"
 
 namespace memleax {
 namespace {
 
-using testing::AllOf;
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 using Words = std::vector<const char*>;
 
 std::variant<Options, EarlyExit> parse(Words words) {
@@ -126,6 +131,36 @@ TEST(UsageErrorTest, WrongNamesAndFiles) {
               "--log: 'loud' is none of debug, error, info, warning");
     EXPECT_EQ(refused({"-o", "", "1"}), "--output: the file's name is empty");
     EXPECT_EQ(refused({"-d", "", "1"}), "--debug-info: the file's name is empty");
+}
+
+/// Puts a terminal in the place of stdout for a while.
+class StdoutIsTerminal {
+  public:
+    StdoutIsTerminal() {
+        std::fflush(stdout);
+        EXPECT_EQ(grantpt(master_.get()), 0);
+        EXPECT_EQ(unlockpt(master_.get()), 0);
+        const testing::ScopedFd terminal(open(ptsname(master_.get()), O_WRONLY | O_NOCTTY));
+        EXPECT_EQ(dup2(terminal.get(), STDOUT_FILENO), STDOUT_FILENO);
+    }
+    StdoutIsTerminal(const StdoutIsTerminal&) = delete;
+    StdoutIsTerminal& operator=(const StdoutIsTerminal&) = delete;
+    ~StdoutIsTerminal() { dup2(before_.get(), STDOUT_FILENO); }
+
+  private:
+    testing::ScopedFd before_{dup(STDOUT_FILENO)};
+    testing::ScopedFd master_{posix_openpt(O_RDWR | O_NOCTTY)};
+};
+
+TEST(UsageErrorTest, BinaryReportOnATerminal) {
+    const auto refused_on_terminal = [](const Words& words) {
+        const StdoutIsTerminal terminal;
+        return refused(words);
+    };
+    EXPECT_EQ(refused_on_terminal({"-F", "pprof", "1"}),
+              "--format: pprof is not for a terminal: give a file with -o");
+    EXPECT_EQ(refused_on_terminal({"-F", "pprof", "-o", "file", "1"}), "(accepted)");
+    EXPECT_EQ(refused_on_terminal({"-F", "json", "1"}), "(accepted)");
 }
 
 TEST(UsageErrorTest, MessageStaysOneLine) {

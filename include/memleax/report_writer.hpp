@@ -50,6 +50,7 @@ struct ReportFormat {
     std::string_view what;             ///< for --help
     ReportWriter write;                ///< null: this build is without it
     std::string_view why_without = {}; ///< ... for which reason
+    bool is_binary = false;            ///< not for a terminal
 };
 
 /// Every format; the first is the default.

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "option_values.hpp"
 
@@ -230,6 +231,14 @@ void take_target(const std::vector<std::string>& positionals, bool has_command, 
     options.pid = parse_pid(positionals[0]);
 }
 
+/// A terminal would take bytes of the report for commands.
+void refuse_binary_on_terminal(const Options& options) {
+    if (options.format->is_binary && options.output.empty() && isatty(STDOUT_FILENO) == 1) {
+        throw UsageError(fmt::format("--format: {} is not for a terminal: give a file with -o",
+                                     options.format->name));
+    }
+}
+
 } // namespace
 
 std::variant<Options, EarlyExit> parse_options(int argc, const char* const* argv) {
@@ -255,6 +264,7 @@ std::variant<Options, EarlyExit> parse_options(int argc, const char* const* argv
             return EarlyExit{0, fmt::format("memleax {}\n", MEMLEAX_VERSION)};
         }
         take_target(parser.positionals(), own < argc, options);
+        refuse_binary_on_terminal(options);
     } catch (const CLI::CallForHelp&) {
         return EarlyExit{0, parser.help()};
     } catch (const CLI::Error& error) {

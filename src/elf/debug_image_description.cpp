@@ -9,10 +9,8 @@ namespace memleax {
 namespace {
 
 bool has_section_named(Elf* elf, std::string_view wanted) {
-    return elf != nullptr &&
-           has_section(elf, [wanted](std::string_view name, const GElf_Shdr&, Elf_Scn*) {
-               return name == wanted;
-           });
+    return elf != nullptr && has_section(elf, [wanted](std::string_view name, const GElf_Shdr&,
+                                                       Elf_Scn*) { return name == wanted; });
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "call_graph.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "frame_labels.hpp"
@@ -19,6 +20,7 @@ void add_to(CallGraph::Cost& sum, const CallGraph::Cost& cost) {
 
 CallGraph::Cost cost_of(const CallStackReport& stack) {
     const BlockCount leak = stack.may_leak();
+    static_assert(CallGraph::kAllocBlocks == 5);
     return {stack.live.bytes, stack.live.blocks, leak.bytes,
             leak.blocks,      stack.alloc.bytes, stack.alloc.blocks};
 }
@@ -29,9 +31,15 @@ constexpr const char* kThreadStart = "[thread start]";
 } // namespace
 
 CallGraph::CallGraph(const Report& report) : report_(report), modules_(report.modules) {
+    stack_costs_.reserve(report.callstacks.size());
     std::uint32_t index = 0;
     for (const CallStackReport& stack : report.callstacks) {
         add(stack, index++);
+    }
+    for (std::vector<Step>& steps : steps_) {
+        std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) {
+            return std::tuple(a.line, a.callee, a.stack) < std::tuple(b.line, b.callee, b.stack);
+        });
     }
 }
 
@@ -48,62 +56,62 @@ CallGraph::FunctionId CallGraph::function(std::string object, std::string file, 
     if (is_new) {
         Function& added = functions_.emplace_back();
         std::tie(added.object, added.file, added.name) = key;
+        steps_.emplace_back();
+        last_stack_.push_back(kNone);
     }
     return entry->second;
 }
 
-/// Innermost first.
-const std::vector<CallGraph::Call>& CallGraph::calls_of(const ResolvedFrame& frame) {
-    std::vector<Call>& calls = frame_calls_[frame.get()];
-    if (calls.empty()) {
-        const auto module = modules_.find(frame->back());
-        const std::string& object = module ? report_.modules[*module].path : frame->back().module;
-        for (const SourceFrame& call : *frame) {
-            calls.push_back({function(object, call.file, function_label(call)), call.line});
-        }
+std::vector<CallGraph::Call> CallGraph::calls_of(const ResolvedFrame& frame) {
+    const auto module = modules_.find(frame->back());
+    const std::string& object = module ? report_.modules[*module].path : frame->back().module;
+    std::vector<Call> calls;
+    for (const SourceFrame& call : *frame) {
+        calls.push_back({function(object, call.file, function_label(call)), call.line});
     }
     return calls;
 }
 
-CallGraph::LineCost& CallGraph::cost_at(Call caller, FunctionId callee) {
-    const auto index = static_cast<std::uint32_t>(costs_.size());
-    const auto [entry, is_new] =
-        cost_ids_.try_emplace(std::tuple(caller.function, caller.line, callee), index);
-    if (is_new) {
-        LineCost& added = costs_.emplace_back();
-        added.line = caller.line;
-        added.callee = callee;
-        Function& function = functions_[caller.function];
-        (function.first == kNone ? function.first : costs_[function.last].next) = index;
-        function.last = index;
-    }
-    return costs_[entry->second];
-}
-
 void CallGraph::add(const CallStackReport& stack, std::uint32_t index) {
-    const Cost cost = cost_of(stack);
-    add_to(total_, cost);
+    stack_costs_.push_back(cost_of(stack));
+    add_to(total_, stack_costs_.back());
     const std::string missing = missing_frames_label(stack);
     Call caller{function("", "", missing.empty() ? kThreadStart : missing), 0};
-    functions_[caller.function].seen = index;
+    last_stack_[caller.function] = index;
     const auto frames = stack.frames.machine_frames();
     for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
-        const std::vector<Call>& calls = calls_of(*frame);
+        const std::vector<Call>& calls = frame_calls_.get(
+            *frame, [this](const ResolvedFrame& resolved) { return calls_of(resolved); });
         for (auto callee = calls.rbegin(); callee != calls.rend(); ++callee) {
-            LineCost& edge = cost_at(caller, callee->function);
-            if (edge.seen != index) {
-                edge.calls += stack.alloc.blocks;
-                edge.seen = index;
-            }
-            Function& called = functions_[callee->function];
-            if (called.seen != index) {
-                add_to(edge.cost, cost);
-                called.seen = index;
-            }
+            std::uint32_t& last = last_stack_[callee->function];
+            steps_[caller.function].push_back(
+                {caller.line, callee->function, index, last != index ? 1U : 0U});
+            last = index;
             caller = *callee;
         }
     }
-    add_to(cost_at(caller, kNone).cost, cost);
+    steps_[caller.function].push_back({caller.line, kNone, index, 1});
+}
+
+std::vector<CallGraph::LineCost> CallGraph::costs(FunctionId caller) const {
+    std::vector<LineCost> costs;
+    std::uint32_t last_stack = kNone;
+    for (const Step& step : steps_[caller]) {
+        if (costs.empty() || costs.back().line != step.line || costs.back().callee != step.callee) {
+            costs.push_back({step.line, step.callee});
+            last_stack = kNone;
+        }
+        LineCost& edge = costs.back();
+        const Cost& cost = stack_costs_[step.stack];
+        if (step.has_cost != 0) {
+            add_to(edge.cost, cost);
+        }
+        if (step.callee != kNone && step.stack != last_stack) {
+            edge.calls += cost[kAllocBlocks];
+        }
+        last_stack = step.stack;
+    }
+    return costs;
 }
 
 } // namespace memleax

@@ -14,13 +14,15 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <string>
 #include <tuple>
 #include <vector>
 
 #include <absl/container/flat_hash_map.h>
 
+#include "frame_cache.hpp"
 #include "memleax/report.hpp"
 #include "module_index.hpp"
 #include "name_table.hpp"
@@ -31,6 +33,7 @@ class CallGraph {
   public:
     static constexpr std::array kEvents{"live_bytes",  "live_blocks", "leak_bytes",
                                         "leak_blocks", "alloc_bytes", "alloc_blocks"};
+    static constexpr std::size_t kAllocBlocks = kEvents.size() - 1;
     using Cost = std::array<std::uint64_t, kEvents.size()>;
     using Name = std::uint32_t; ///< a number in names()
     using FunctionId = std::uint32_t;
@@ -40,25 +43,22 @@ class CallGraph {
         Name object = 0; ///< path of its module
         Name file = 0;
         Name name = 0;
-        std::uint32_t first = kNone; ///< of its costs
-        std::uint32_t last = kNone;
-        std::uint32_t seen = kNone; ///< the last stack that it was in
     };
     /// What is spent at a line of a function.
     struct LineCost {
         unsigned line = 0;
         FunctionId callee = kNone; ///< kNone: by the function itself
         Cost cost{};
-        std::uint64_t calls = 0;    ///< allocations made through it
-        std::uint32_t next = kNone; ///< cost of the same function
-        std::uint32_t seen = kNone; ///< the last stack that it was in
+        std::uint64_t calls = 0; ///< allocations made through it
     };
 
     /// `report` must outlive the graph.
     explicit CallGraph(const Report& report);
 
-    [[nodiscard]] const std::deque<Function>& functions() const { return functions_; }
-    [[nodiscard]] const LineCost& cost(std::uint32_t index) const { return costs_[index]; }
+    /// By FunctionId.
+    [[nodiscard]] const std::vector<Function>& functions() const { return functions_; }
+    /// By line, then by callee.
+    [[nodiscard]] std::vector<LineCost> costs(FunctionId caller) const;
     [[nodiscard]] const Cost& total() const { return total_; }
     [[nodiscard]] const std::string& name(Name number) const { return names_.name(number); }
     /// What callgrind writes where it does not know.
@@ -71,19 +71,29 @@ class CallGraph {
         unsigned line = 0;
     };
 
+    /// A step on the way down a stack. There are as many as frames, 5 million of 10^5 stacks: they
+    /// are sorted and added up function by function, as a map of all edges is slow for want of
+    /// cache and memory.
+    struct Step {
+        unsigned line = 0;
+        FunctionId callee = kNone; ///< kNone: the stack ends here
+        std::uint32_t stack : 31;
+        std::uint32_t has_cost : 1; ///< not so if the stack has been in the callee before
+    };
+
     void add(const CallStackReport& stack, std::uint32_t index);
-    LineCost& cost_at(Call caller, FunctionId callee);
-    const std::vector<Call>& calls_of(const ResolvedFrame& frame);
     FunctionId function(std::string object, std::string file, std::string name);
+    std::vector<Call> calls_of(const ResolvedFrame& frame);
 
     const Report& report_;
     ModuleIndex modules_;
     NameTable names_;
-    std::deque<Function> functions_;
+    std::vector<Function> functions_;
     absl::flat_hash_map<std::tuple<Name, Name, Name>, FunctionId> function_ids_;
-    absl::flat_hash_map<ResolvedFrame::element_type*, std::vector<Call>> frame_calls_;
-    std::deque<LineCost> costs_; ///< not a vector: growing would take them twice
-    absl::flat_hash_map<std::tuple<FunctionId, unsigned, FunctionId>, std::uint32_t> cost_ids_;
+    FrameCache<std::vector<Call>> frame_calls_; ///< innermost first
+    std::vector<std::vector<Step>> steps_;      ///< from each function
+    std::vector<std::uint32_t> last_stack_;     ///< that each function was in
+    std::vector<Cost> stack_costs_;
     Cost total_{};
 };
 

@@ -31,10 +31,8 @@ class CallgrindWriter {
 
     void write() {
         write_header();
-        for (const CallGraph::Function& function : graph_.functions()) {
-            if (function.first != CallGraph::kNone) {
-                write_function(function);
-            }
+        for (CallGraph::FunctionId caller = 0; caller < graph_.functions().size(); ++caller) {
+            write_function(caller);
         }
         out_.flush();
     }
@@ -44,7 +42,7 @@ class CallgrindWriter {
     enum Kind { objects, files, functions, kinds };
 
     void write_header();
-    void write_function(const CallGraph::Function& function);
+    void write_function(CallGraph::FunctionId caller);
     void write_name(std::string_view key, Kind kind, CallGraph::Name name);
 
     const Report& report_;
@@ -80,14 +78,14 @@ void CallgrindWriter::write_name(std::string_view key, Kind kind, CallGraph::Nam
     }
 }
 
-void CallgrindWriter::write_function(const CallGraph::Function& caller) {
+void CallgrindWriter::write_function(CallGraph::FunctionId caller) {
+    const CallGraph::Function& function = graph_.functions()[caller];
     out_.print("\n");
-    write_name("ob", objects, caller.object);
-    write_name("fl", files, caller.file);
-    write_name("fn", functions, caller.name);
+    write_name("ob", objects, function.object);
+    write_name("fl", files, function.file);
+    write_name("fn", functions, function.name);
     std::optional<unsigned> line;
-    for (auto i = caller.first; i != CallGraph::kNone; i = graph_.cost(i).next) {
-        const CallGraph::LineCost& cost = graph_.cost(i);
+    for (const CallGraph::LineCost& cost : graph_.costs(caller)) {
         if (cost.callee != CallGraph::kNone) {
             if (line != cost.line) {
                 // callgrind_annotate shows the calls of a line that has a cost of its own.

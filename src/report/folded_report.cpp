@@ -4,9 +4,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include <absl/container/flat_hash_map.h>
 #include <absl/hash/hash.h>
 
+#include "frame_cache.hpp"
 #include "frame_labels.hpp"
 #include "memleax/report_writer.hpp"
 #include "name_table.hpp"
@@ -40,7 +40,8 @@ class FoldedStacks {
         }
         const auto frames = stack.frames.machine_frames();
         for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
-            const Path& part = names_of(*frame);
+            const Path& part = frame_names_.get(
+                *frame, [this](const ResolvedFrame& calls) { return names_of(calls); });
             path.insert(path.end(), part.begin(), part.end());
         }
         const auto [entry, is_new] = amounts_.try_emplace(std::move(path));
@@ -68,19 +69,16 @@ class FoldedStacks {
     using Path = std::vector<std::uint32_t>; ///< numbers of names, root first
     using Amounts = std::unordered_map<Path, std::uint64_t, absl::Hash<Path>>;
 
-    /// Names are made once for each machine frame of the report.
-    const Path& names_of(const ResolvedFrame& frame) {
-        Path& path = frame_names_[frame.get()];
-        if (path.empty()) {
-            for (auto call = frame->rbegin(); call != frame->rend(); ++call) {
-                path.push_back(names_.number(folded_name(function_label(*call))).first);
-            }
+    Path names_of(const ResolvedFrame& frame) {
+        Path path;
+        for (auto call = frame->rbegin(); call != frame->rend(); ++call) {
+            path.push_back(names_.number(folded_name(function_label(*call))).first);
         }
         return path;
     }
 
     NameTable names_;
-    absl::flat_hash_map<ResolvedFrame::element_type*, Path> frame_names_;
+    FrameCache<Path> frame_names_;
     Amounts amounts_;
     std::vector<const Amounts::value_type*> order_; ///< the report's
 };

@@ -2,10 +2,10 @@
 #include <string>
 #include <string_view>
 
-#include <absl/container/flat_hash_map.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "frame_cache.hpp"
 #include "memleax/report_writer.hpp"
 
 namespace memleax {
@@ -98,8 +98,7 @@ std::string text_of(const Json& json, unsigned indent) {
     return result.append(text, begin);
 }
 
-/// Frames make up most of a report, and 10^5 call stacks share some thousand: the text of each is
-/// made once.
+/// Frames make up most of a report: the text of each is made once.
 class CallStackTexts {
   public:
     /// As an element of the document's array.
@@ -114,7 +113,7 @@ class CallStackTexts {
         std::string frames;
         for (const ResolvedFrame& frame : stack.frames.machine_frames()) {
             frames += frames.empty() ? "" : ",";
-            frames += frames_text(frame);
+            frames += texts_.get(frame, frames_text);
         }
         frames.append("\n").append(kIndent + 2, ' ');
         return text.insert(place, frames);
@@ -123,17 +122,15 @@ class CallStackTexts {
   private:
     static constexpr unsigned kIndent = 4;
 
-    const std::string& frames_text(const ResolvedFrame& frame) {
-        std::string& text = texts_[frame.get()];
-        if (text.empty()) {
-            for (const SourceFrame& call : *frame) {
-                text += text.empty() ? "\n" : ",\n";
-                text.append(kIndent + 4, ' ').append(text_of(frame_json(call), kIndent + 4));
-            }
+    static std::string frames_text(const ResolvedFrame& frame) {
+        std::string text;
+        for (const SourceFrame& call : *frame) {
+            text += text.empty() ? "\n" : ",\n";
+            text.append(kIndent + 4, ' ').append(text_of(frame_json(call), kIndent + 4));
         }
         return text;
     }
-    absl::flat_hash_map<ResolvedFrame::element_type*, std::string> texts_;
+    FrameCache<std::string> texts_;
 };
 
 Json session_json(const Report::Session& session) {

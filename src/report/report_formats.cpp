@@ -12,11 +12,10 @@ constexpr std::array kFormats{
     ReportFormat{"json", "for programs: all that is known", write_json},
     ReportFormat{"folded", "live bytes, for flame graphs", write_folded},
     ReportFormat{"folded-blocks", "live blocks, for flame graphs", write_folded_blocks},
-    ReportFormat{"pprof", "for pprof: profile.proto, in gzip", write_pprof},
+    ReportFormat{"pprof", "for pprof: profile.proto, in gzip", write_pprof, {}, true},
     ReportFormat{"callgrind", "for KCachegrind", write_callgrind},
     ReportFormat{"html", "for browsers: a page that fetches nothing",
-                 MEMLEAX_WITH_HTML != 0 ? write_html : nullptr,
-                 "npm was not available when it was built"},
+                 MEMLEAX_WITH_HTML != 0 ? write_html : nullptr, MEMLEAX_WHY_WITHOUT_HTML},
 };
 } // namespace
 

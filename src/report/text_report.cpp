@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <fmt/format.h>
 
+#include "backtrace_texts.hpp"
 #include "memleax/live_lines.hpp"
 #include "memleax/printable.hpp"
 #include "memleax/readable.hpp"
@@ -14,7 +15,7 @@ std::string count_text(BlockCount count) {
     return fmt::format("{} ({} bytes)", count.blocks, count.bytes);
 }
 
-std::string call_stack_text(const CallStackReport& stack) {
+std::string call_stack_text(const CallStackReport& stack, BacktraceTexts& backtraces) {
     const FreedLifetime freed = stack.freed_lifetime.value_or(FreedLifetime{});
     std::string text =
         fmt::format("CallStack[{}]: may-leak={}\n", stack.id, count_text(stack.may_leak()));
@@ -26,7 +27,8 @@ std::string call_stack_text(const CallStackReport& stack) {
                         seconds_text(freed.mean_s));
     text += fmt::format("    un-freed memory live time: max={}\n",
                         seconds_text(stack.oldest_live_s.value_or(0)));
-    return text + backtrace_text(stack.frames, stack.end, 4) + "\n";
+    backtraces.append_to(text, stack.frames, stack.end);
+    return text += '\n';
 }
 
 const char* why(const std::string& end_reason) {
@@ -62,6 +64,7 @@ std::string header(const Report& report) {
 
 void write_text(const Report& report, ReportSink& sink) {
     sink.write(header(report));
+    BacktraceTexts backtraces(4);
     std::size_t shown = 0;
     for (const CallStackReport& stack : report.callstacks) {
         if (stack.may_leak().blocks == 0) {
@@ -70,7 +73,7 @@ void write_text(const Report& report, ReportSink& sink) {
         if (shown++ == 0) {
             sink.write("== Callstack statistics: (in ascending order)\n\n");
         }
-        sink.write(call_stack_text(stack));
+        sink.write(call_stack_text(stack, backtraces));
     }
     if (shown == 0) {
         sink.write("== No expired memory blocks.\n");

@@ -118,7 +118,6 @@ void run_status(CommandContext& context, Arguments& arguments) {
     const WatchedTarget target = session.target();
     BlockCount live;
     BlockCount expired;
-    EventCounts events;
     const TrackerSnapshot snapshot = session.tracker().snapshot(session.now());
     for (const StackSnapshot& stack : snapshot.stacks) {
         live = live + stack.account.live();

@@ -72,6 +72,12 @@ const memleax::HtmlPage memleax::kHtmlPage{};
 endif()
 
 set(with_html $<STREQUAL:${html_page},${html_build}/html_page.cpp>)
-target_compile_definitions(memleax_report PRIVATE MEMLEAX_WITH_HTML=${with_html})
+if(MEMLEAX_HTML STREQUAL OFF)
+  set(why_without_html "it was built with MEMLEAX_HTML=OFF")
+else()
+  set(why_without_html "npm was not available when it was built")
+endif()
+set_property(SOURCE ${CMAKE_SOURCE_DIR}/src/report/report_formats.cpp APPEND PROPERTY COMPILE_DEFINITIONS
+  MEMLEAX_WITH_HTML=${with_html} MEMLEAX_WHY_WITHOUT_HTML="${why_without_html}")
 target_sources(memleax_report PRIVATE ${html_page})
 target_include_directories(memleax_report PRIVATE ${CMAKE_SOURCE_DIR}/src/report)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "backtrace_texts.hpp"
+
 #include <fmt/format.h>
 
-#include "memleax/report.hpp"
 #include "memleax/printable.hpp"
 
 namespace memleax {
@@ -48,15 +49,24 @@ std::string frame_text(const SourceFrame& frame) {
 
 } // namespace
 
-std::string backtrace_text(const Backtrace& frames, StackEnd end, unsigned indent) {
-    std::string text;
-    const std::string margin(indent, ' ');
-    for (const SourceFrame& frame : frames) {
-        text += margin + frame_text(frame) + "\n";
+void BacktraceTexts::append_to(std::string& text, const Backtrace& frames, StackEnd end) {
+    for (const ResolvedFrame& frame : frames.machine_frames()) {
+        text += lines_.get(frame, [this](const ResolvedFrame& calls) {
+            std::string lines;
+            for (const SourceFrame& call : *calls) {
+                lines += margin_ + frame_text(call) + "\n";
+            }
+            return lines;
+        });
     }
     if (end != StackEnd::outermost) {
-        text += fmt::format("{}(no further frames: {})\n", margin, describe(end));
+        text += fmt::format("{}(no further frames: {})\n", margin_, describe(end));
     }
+}
+
+std::string backtrace_text(const Backtrace& frames, StackEnd end, unsigned indent) {
+    std::string text;
+    BacktraceTexts(indent).append_to(text, frames, end);
     return text;
 }
 
