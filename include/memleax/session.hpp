@@ -66,8 +66,8 @@ class Session {
 
     /// Takes every breakpoint out; only while watching. The target runs as before.
     void pause();
-    /// Puts them in again; on_watching() or on_failure() of the client tells how that went. What was
-    /// live before is not followed any more, as its end may have been missed.
+    /// Puts them in again; on_watching() or on_failure() of the client tells how that went. What
+    /// was live before is not followed any more, as its end may have been missed.
     void resume();
     /// Lets go of the target for good. `reason` is the report's end_reason.
     void leave(const char* reason);
@@ -86,6 +86,7 @@ class Session {
     void begin_leaving(const char* reason);
     void finish_leaving();
     void expire(MonotonicNs now);
+    /// Hears what the tracker has to tell, and prints it, unless that has to wait.
     void print_notices();
     [[nodiscard]] int pause_ms(MonotonicNs now) const;
     int write_report();
@@ -107,6 +108,7 @@ class Session {
     std::int64_t started_unix_ns_ = 0;
     std::optional<MonotonicNs> frozen_at_; ///< nobody watches since
     std::optional<MonotonicNs> deadline_;
+    std::vector<Notice> notices_;      ///< not printed yet
     const char* end_reason_ = nullptr; ///< set: the target is being let go of, or has been
     bool ending_ = false;              ///< ... and the loop ends then
     bool over_ = false;

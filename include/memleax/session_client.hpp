@@ -27,6 +27,8 @@ class SessionClient {
     virtual bool on_interrupt() = 0;
     /// The terminal has another size.
     virtual void on_resize() = 0;
+    /// Somebody else has the terminal: live lines are to wait.
+    [[nodiscard]] virtual bool holds_output() = 0;
     /// Something is about to be printed to the terminal, or has been: what is being typed has to
     /// get out of the way.
     virtual void before_output() = 0;

@@ -10,6 +10,8 @@ namespace memleax {
 
 namespace {
 
+constexpr const char* kBlanks = " \t";
+
 constexpr std::array kCommands{
     Command{"blocks", "ID [N]", "list blocks of a call stack",
             "The N oldest of its live blocks (20 if not said): address, size, age, and the thread\n"
@@ -17,21 +19,23 @@ constexpr std::array kCommands{
             run_blocks, Completion::stacks},
     Command{"delete", "", "forget the oldest interval",
             "Its blocks do not count as evidence any more. See also: start, stats.", run_delete},
-    Command{"detach", "", "let go of the target",
-            "The target is as it was before; the data stays, for reading. There is no way back: see\n"
-            "pause for that.",
-            run_detach, Completion::none, false},
+    Command{
+        "detach", "", "let go of the target",
+        "The target is as it was before; the data stays, for reading. There is no way back: see\n"
+        "pause for that.",
+        run_detach, Completion::none, false},
     Command{"dump", "[ID...|all]", "show call stacks with their whole accounts",
             "Without an argument: the one that stats puts first.", run_dump,
             Completion::stack_or_all},
     Command{"expire", "[SECONDS]", "show or set the age at which blocks expire",
             "Blocks that have expired stay so.", run_expire},
     Command{"help", "[COMMAND]", "explain the commands", "", run_help, Completion::commands},
-    Command{"ignore", "[PATTERN|clear]", "hide call stacks through a function or module",
-            "PATTERN is a glob, as in 'ignore libssl*' or 'ignore *::cache_*', and is compared with\n"
-            "each frame's module and function. Without it: show the patterns. Nothing is lost: clear\n"
-            "shows everything again.",
-            run_ignore},
+    Command{
+        "ignore", "[PATTERN|clear]", "hide call stacks through a function or module",
+        "PATTERN is a glob, as in 'ignore libssl*' or 'ignore *::cache_*', and is compared with\n"
+        "each frame's module and function. Without it: show the patterns. Nothing is lost: clear\n"
+        "shows everything again.",
+        run_ignore},
     Command{"list", "[N]", "show or set how many call stacks stats prints", "", run_list},
     Command{"mark", "[NAME]", "remember this moment, for since", "", run_mark, Completion::none,
             false},
@@ -41,12 +45,13 @@ constexpr std::array kCommands{
             "As ignore, the other way round.", run_only},
     Command{"pause", "", "take all breakpoints out; see resume",
             "The target runs as if we were not there.", run_pause, Completion::none, false},
-    Command{"quit", "", "let go of the target, print the report, and end",
-            "Ctrl-D does the same.", run_quit, Completion::none, false},
-    Command{"restart", "", "begin a new interval now",
-            "The earlier ones are kept, and merged as they age. A moment that matters, such as the\n"
-            "begin of a load test, becomes a boundary.",
-            run_restart, Completion::none, false},
+    Command{"quit", "", "let go of the target, print the report, and end", "Ctrl-D does the same.",
+            run_quit, Completion::none, false},
+    Command{
+        "restart", "", "begin a new interval now",
+        "The earlier ones are kept, and merged as they age. A moment that matters, such as the\n"
+        "begin of a load test, becomes a boundary.",
+        run_restart, Completion::none, false},
     Command{"resume", "", "put the breakpoints in again",
             "Blocks from before the pause are not followed any more, as their frees may have been\n"
             "missed; they count neither as leaks nor as freed.",
@@ -59,15 +64,16 @@ constexpr std::array kCommands{
             "Its call stack, age and thread, and what it contains.", run_show},
     Command{"since", "[MARK]", "what has grown since a mark",
             "Without an argument: since the last mark, or since the begin.", run_since},
-    Command{"source", "FILE", "run the commands in a file",
-            "One on each line; # begins a comment.", run_source, Completion::file, false},
+    Command{"source", "FILE", "run the commands in a file", "One on each line; # begins a comment.",
+            run_source, Completion::file, false},
     Command{"start", "", "forget all intervals, and begin the first", "", run_start,
             Completion::none, false},
-    Command{"stats", "[N] [by bytes|blocks|rate|age]", "one line for each call stack",
-            "The N worst ones, by the evidence that they leak if nothing else is said: what is left\n"
-            "of the blocks of each interval of time. The verdict is one of leaking, growing, plateau,\n"
-            "settled and too early, with the figures that it rests on.",
-            run_stats, Completion::stats},
+    Command{
+        "stats", "[N] [by bytes|blocks|rate|age]", "one line for each call stack",
+        "The N worst ones, by the evidence that they leak if nothing else is said: what is left\n"
+        "of the blocks of each interval of time. The verdict is one of leaking, growing, plateau,\n"
+        "settled and too early, with the figures that it rests on.",
+        run_stats, Completion::stats},
     Command{"status", "", "the target, the watching, and memory", "", run_status},
     Command{"stop", "", "begin no more intervals",
             "Blocks that are allocated from now on are no evidence. See also: start.", run_stop,
@@ -110,14 +116,22 @@ std::string usage_of(const Command& command) {
                                      : fmt::format("{} {}", command.name, command.arguments);
 }
 
+std::string command_word(std::string_view line) {
+    const auto begin = line.find_first_not_of(kBlanks);
+    if (begin == std::string_view::npos || line[begin] == '#') {
+        return {};
+    }
+    return std::string(line.substr(begin, line.find_first_of(kBlanks, begin) - begin));
+}
+
 void run_command(CommandContext& context, const std::string& line) {
-    const auto begin = line.find_first_not_of(" \t");
-    if (begin == std::string::npos || line[begin] == '#') {
+    const std::string word = command_word(line);
+    if (word.empty()) {
         return;
     }
-    const auto end = std::min(line.find_first_of(" \t", begin), line.size());
-    const Command& command = find_command(line.substr(begin, end - begin));
-    const auto rest_begin = std::min(line.find_first_not_of(" \t", end), line.size());
+    const Command& command = find_command(word);
+    const auto end = line.find(word) + word.size();
+    const auto rest_begin = std::min(line.find_first_not_of(kBlanks, end), line.size());
     const std::string rest = line.substr(rest_begin);
     // The shell has its own rules for quotes.
     Arguments arguments(usage_of(command), rest,
