@@ -49,7 +49,9 @@ Pipe make_pipe() {
     ::_exit(kCannotExec);
 }
 
-std::vector<char*> pointers(std::vector<std::string>& texts) {
+} // namespace
+
+std::vector<char*> string_pointers(std::vector<std::string>& texts) {
     std::vector<char*> result;
     for (std::string& text : texts) {
         result.push_back(text.data());
@@ -58,7 +60,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
     return result;
 }
 
-std::vector<std::string> merged(const Environment& added) {
+std::vector<std::string> merged_environment(const Environment& added) {
     std::vector<std::string> result;
     for (char** entry = environ; *entry != nullptr; ++entry) {
         const std::string text = *entry;
@@ -71,8 +73,6 @@ std::vector<std::string> merged(const Environment& added) {
     }
     return result;
 }
-
-} // namespace
 
 ScopedFd& ScopedFd::operator=(ScopedFd&& other) noexcept {
     if (this != &other) {
@@ -98,9 +98,9 @@ ChildProcess::ChildProcess(const std::vector<std::string>& command, const Enviro
     Pipe out = make_pipe();
     Pipe error = make_pipe();
     auto words = command;
-    auto variables = merged(environment);
-    const auto argv = pointers(words);
-    const auto envp = pointers(variables);
+    auto variables = merged_environment(environment);
+    const auto argv = string_pointers(words);
+    const auto envp = string_pointers(variables);
     const pid_t parent = ::getpid();
     pid_ = ::fork();
     if (pid_ < 0) {

@@ -37,6 +37,10 @@ class ScopedFd {
 };
 
 using Environment = std::map<std::string, std::string>;
+/// The test's own, and what is added to it: NAME=VALUE each.
+std::vector<std::string> merged_environment(const Environment& added);
+/// As execve wants them, with a null at the end; valid as long as `texts` is.
+std::vector<char*> string_pointers(std::vector<std::string>& texts);
 
 /// A child with pipes for stdin, stdout and stderr. Throws std::runtime_error when a deadline
 /// passes.

@@ -12,12 +12,15 @@ namespace memleax {
 
 enum class LogLevel { error, warning, info, debug };
 
+/// Lines go there from now on, and not to stderr. To stderr goes nevertheless what `fd` does not
+/// take, as a full pipe that is non-blocking.
+void set_log_fd(int fd);
 /// Lines above this level are dropped. Default: info.
 void set_log_level(LogLevel level);
 [[nodiscard]] bool log_enabled(LogLevel level);
 /// A line that is not a diagnostic and is written at every level: what scripts wait for.
 void announce(std::string_view text);
-/// Writes one line with a single write(2).
+/// Writes one line with a single write(2), if it can be done so.
 void log_line(LogLevel level, std::string_view text);
 
 template <class... Args> void log_error(fmt::format_string<Args...> format, Args&&... args) {

@@ -84,6 +84,7 @@ class Session {
     void begin_leaving(const char* reason);
     void finish_leaving();
     void expire(MonotonicNs now);
+    /// Hears what the tracker has to tell, and prints it, unless that has to wait.
     void print_notices();
     void print(std::string_view text);
     [[nodiscard]] int pause_ms(MonotonicNs now) const;
@@ -106,8 +107,8 @@ class Session {
     std::int64_t started_unix_ns_ = 0;
     std::optional<MonotonicNs> frozen_at_; ///< nobody watches since
     std::optional<MonotonicNs> deadline_;
+    std::vector<Notice> notices_;      ///< not printed yet
     const char* end_reason_ = nullptr; ///< set: the target is being let go of, or has been
-    std::string held_;                 ///< lines for a terminal that another program has
     bool ending_ = false;              ///< ... and the loop ends then
     bool over_ = false;
 };

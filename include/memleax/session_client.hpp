@@ -23,12 +23,12 @@ class SessionClient {
     /// session go on nevertheless, to look at what was found?
     virtual bool on_left(const char* reason) = 0;
     [[nodiscard]] virtual bool busy() = 0;
-    /// Does another program have the terminal? Live lines wait for its end.
-    [[nodiscard]] virtual bool holds_output() = 0;
     /// Ctrl-C. False: it is to end the session.
     virtual bool on_interrupt() = 0;
     /// The terminal has another size.
     virtual void on_resize() = 0;
+    /// Somebody else has the terminal: live lines are to wait.
+    [[nodiscard]] virtual bool holds_output() = 0;
     /// Something is about to be printed to the terminal, or has been: what is being typed has to
     /// get out of the way.
     virtual void before_output() = 0;

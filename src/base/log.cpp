@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/log.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <unistd.h>
 
@@ -8,7 +9,12 @@ namespace memleax {
 
 namespace {
 std::atomic<LogLevel> threshold{LogLevel::info};
+std::atomic<int> log_fd{STDERR_FILENO};
 } // namespace
+
+void set_log_fd(int fd) {
+    log_fd.store(fd);
+}
 
 void set_log_level(LogLevel level) {
     threshold.store(level, std::memory_order_relaxed);
@@ -24,8 +30,14 @@ void write_line(std::string_view prefix, std::string_view text) {
     std::string line(prefix);
     line += text;
     line += '\n';
-    // A closed stderr (the terminal went away) must not keep us from restoring the target.
-    [[maybe_unused]] const auto ignored = write(STDERR_FILENO, line.data(), line.size());
+    const int fd = log_fd.load();
+    const ssize_t written = write(fd, line.data(), line.size());
+    const auto done = static_cast<std::size_t>(std::max<ssize_t>(written, 0));
+    if (fd != STDERR_FILENO && done < line.size()) {
+        // A closed stderr (the terminal went away) must not keep us from restoring the target.
+        [[maybe_unused]] const auto ignored =
+            write(STDERR_FILENO, line.data() + done, line.size() - done);
+    }
 }
 
 } // namespace

@@ -83,6 +83,14 @@ ChildProgram::~ChildProgram() {
     }
 }
 
+void ChildProgram::continue_if_stopped() const {
+    siginfo_t stop{};
+    if (waitid(P_PID, static_cast<id_t>(pid_), &stop, WSTOPPED | WNOHANG) == 0 &&
+        stop.si_pid == pid_) {
+        kill(pid_, SIGCONT);
+    }
+}
+
 int ChildProgram::reap() {
     int status = 0;
     while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {

@@ -26,6 +26,8 @@ class ChildProgram {
 
     /// Readable when it has ended (pidfd_open(2), Linux 5.3).
     [[nodiscard]] int fd() const { return fd_; }
+    /// A program that stops itself would never be continued: there is no job control here.
+    void continue_if_stopped() const;
     /// Its wait status, once it has ended.
     int reap();
 

@@ -57,6 +57,8 @@ struct Command {
 std::span<const Command> commands();
 /// By its name or an unambiguous beginning of it. Throws CommandError with what there is.
 const Command& find_command(const std::string& name);
+/// The first word of a line; "" if there is nothing but blanks or a comment.
+std::string command_word(std::string_view line);
 /// Runs one line. Throws CommandError.
 void run_command(CommandContext& context, const std::string& line);
 /// "stats [N] [by bytes|blocks|rate|age]"

@@ -10,6 +10,8 @@ namespace memleax {
 
 namespace {
 
+constexpr const char* kBlanks = " \t";
+
 constexpr std::array kCommands{
     Command{"blocks", "ID [N]", "list blocks of a call stack",
             "The N oldest of its live blocks (20 if not said): address, size, age, and the thread\n"
@@ -114,14 +116,22 @@ std::string usage_of(const Command& command) {
                                      : fmt::format("{} {}", command.name, command.arguments);
 }
 
+std::string command_word(std::string_view line) {
+    const auto begin = line.find_first_not_of(kBlanks);
+    if (begin == std::string_view::npos || line[begin] == '#') {
+        return {};
+    }
+    return std::string(line.substr(begin, line.find_first_of(kBlanks, begin) - begin));
+}
+
 void run_command(CommandContext& context, const std::string& line) {
-    const auto begin = line.find_first_not_of(" \t");
-    if (begin == std::string::npos || line[begin] == '#') {
+    const std::string word = command_word(line);
+    if (word.empty()) {
         return;
     }
-    const auto end = std::min(line.find_first_of(" \t", begin), line.size());
-    const Command& command = find_command(line.substr(begin, end - begin));
-    const auto rest_begin = std::min(line.find_first_not_of(" \t", end), line.size());
+    const Command& command = find_command(word);
+    const auto end = line.find(word) + word.size();
+    const auto rest_begin = std::min(line.find_first_not_of(kBlanks, end), line.size());
     const std::string rest = line.substr(rest_begin);
     // The shell has its own rules for quotes.
     Arguments arguments(usage_of(command), rest,

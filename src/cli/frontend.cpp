@@ -24,6 +24,9 @@ namespace {
 constexpr const char* kPrompt = "(memleax) ";
 constexpr const char* kQuestion = "Let go of the target and quit? (y or n) ";
 
+/// How often a program that has the terminal is looked at, in case it has stopped itself.
+constexpr double kChildLookS = 0.5;
+
 /// Standard output, unless a report for programs is to be the only thing there.
 int console_fd(const Options& options) {
     const bool text = options.format->write == write_text;
@@ -86,6 +89,10 @@ void Frontend::start_input() {
         periodic_.emplace(session_, console_);
         watch_fd(periodic_->timer_fd());
     }
+    if (progress_ || input_ == Input::terminal) {
+        log_.emplace();
+        watch_fd(log_->fd());
+    }
     if (input_ == Input::terminal) {
         editor_ = std::make_unique<LineEditor>(
             console_.fd(), history_path(),
@@ -113,12 +120,15 @@ void Frontend::on_input() {
         const int fd = ready[static_cast<std::size_t>(i)].data.fd;
         if (child_ && fd == child_->fd()) {
             on_child_end();
+        } else if (child_timer_ && fd == child_timer_->fd()) {
+            child_timer_->acknowledge();
+            child_->continue_if_stopped();
+        } else if (log_ && fd == log_->fd()) {
+            print_log();
         } else if (progress_ && fd == progress_->timer_fd()) {
             progress_->on_timer();
         } else if (periodic_ && fd == periodic_->timer_fd()) {
-            before_output();
-            const bool more = periodic_->on_timer();
-            after_output();
+            const bool more = print_periodic();
             if (!more) {
                 session_.end("time");
             }
@@ -161,25 +171,34 @@ void Frontend::on_typed(const std::string& line) {
     if (!blank) {
         last_line_ = line;
     }
-    queue_.push_back(last_line_);
-    if (blank && !last_line_.empty()) {
-        try {
-            const Command& command = find_command(last_line_.substr(0, last_line_.find(' ')));
-            if (!command.repeats) {
-                queue_.pop_back();
-            }
-        } catch (const CommandError&) { // is told when it runs
+    const std::string word = command_word(last_line_);
+    try {
+        if (word.empty() || (blank && !find_command(word).repeats)) {
+            return;
         }
+    } catch (const CommandError&) { // is told when it runs
     }
+    queue_.push_back({last_line_});
 }
 
 void Frontend::read_stream() {
     for (std::string& line : reader_.read_some(STDIN_FILENO)) {
-        queue_.push_back(std::move(line));
+        queue_.push_back({std::move(line)});
     }
     if (reader_.at_end()) {
         unwatch_fd(STDIN_FILENO);
     }
+}
+
+bool Frontend::print_periodic() {
+    if (child_) {
+        periodic_->skip();
+        return true;
+    }
+    before_output();
+    const bool more = periodic_->on_timer();
+    after_output();
+    return more;
 }
 
 void Frontend::run_queue() {
@@ -193,7 +212,7 @@ void Frontend::run_queue() {
         if (lines.empty()) {
             break;
         }
-        const std::string line = std::move(lines.front());
+        const QueuedLine line = std::move(lines.front());
         lines.pop_front();
         run_line(line);
     }
@@ -206,18 +225,30 @@ void Frontend::run_queue() {
 }
 
 void Frontend::ask_again() {
+    print_log();
     if (editor_ && !is_waiting() && !leaving_) {
         editor_->show(asking_ ? kQuestion : kPrompt);
     }
 }
 
-void Frontend::run_line(const std::string& line) {
+void Frontend::print_log() {
+    const std::string text = log_ && !child_ ? log_->take() : "";
+    if (text.empty()) {
+        return;
+    }
+    before_output();
+    [[maybe_unused]] const auto ignored = write(STDERR_FILENO, text.data(), text.size());
+    after_output();
+}
+
+void Frontend::run_line(const QueuedLine& line) {
     if (progress_) {
         progress_->erase();
     }
     std::string problem;
     try {
-        run_command(context_, line);
+        depth_ = line.depth;
+        run_command(context_, line.text);
     } catch (const CommandError& wrong) {
         problem = wrong.what();
     }
@@ -248,8 +279,12 @@ void Frontend::page(const std::string& text) {
         return;
     }
     lseek(file, 0, SEEK_SET);
-    // If there is no such pager, cat does.
-    run_program({"/bin/sh", "-c", command + " || cat"}, file);
+    try {
+        // If there is no such pager, cat does.
+        run_program({"/bin/sh", "-c", command + " || cat"}, file);
+    } catch (const CommandError&) { // no program can be run
+        console_.write(text);
+    }
 }
 
 void Frontend::run_program(const std::vector<std::string>& words, int input_fd) {
@@ -258,13 +293,23 @@ void Frontend::run_program(const std::vector<std::string>& words, int input_fd) 
         throw CommandError(child.error().message());
     }
     child_.emplace(*std::move(child));
+    child_is_older_ = false;
     watch_fd(child_->fd());
+    child_timer_.emplace(kChildLookS);
+    watch_fd(child_timer_->fd());
+    if (log_) {
+        unwatch_fd(log_->fd()); // it keeps what comes until the terminal is ours again
+    }
 }
 
 void Frontend::on_child_end() {
     unwatch_fd(child_->fd());
     const int status = child_->reap();
     child_.reset();
+    child_timer_.reset();
+    if (log_) {
+        watch_fd(log_->fd());
+    }
     if (isatty(STDIN_FILENO) == 1) {
         tcsetpgrp(STDIN_FILENO, getpgrp()); // a shell with job control may have kept the terminal
     }
@@ -276,14 +321,17 @@ void Frontend::on_child_end() {
 }
 
 void Frontend::run_lines(std::vector<std::string> lines, const std::string& from) {
-    constexpr std::size_t kMost = 100'000;
+    constexpr unsigned kDeepest = 20;
     auto& queue = leaving_ ? last_commands_ : queue_;
-    if (queue.size() + lines.size() > kMost) {
-        queue.clear();
-        throw CommandError(
-            fmt::format("{}: too many commands; does the file source itself?", from));
+    if (depth_ == kDeepest) {
+        // What else those files say is not run either.
+        std::erase_if(queue, [](const QueuedLine& line) { return line.depth > 0; });
+        throw CommandError(fmt::format(
+            "{}: files source each other {} deep; does it source itself?", from, kDeepest));
     }
-    queue.insert(queue.begin(), lines.begin(), lines.end());
+    for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+        queue.push_front({std::move(*line), depth_ + 1});
+    }
 }
 
 void Frontend::on_leaving() {
@@ -291,8 +339,10 @@ void Frontend::on_leaving() {
     if (editor_) {
         editor_->hide();
     }
-    const auto& lines = session_.options().commands;
-    last_commands_.assign(lines.begin(), lines.end());
+    child_is_older_ = child_.has_value();
+    for (const std::string& line : session_.options().commands) {
+        last_commands_.push_back({line});
+    }
 }
 
 bool Frontend::busy() {

@@ -13,8 +13,10 @@
 #include "console.hpp"
 #include "line_editor.hpp"
 #include "line_reader.hpp"
+#include "log_pipe.hpp"
 #include "periodic_stats.hpp"
 #include "progress_line.hpp"
+#include "timer.hpp"
 
 namespace memleax {
 
@@ -34,9 +36,9 @@ class Frontend final : public SessionClient, private CommandHost {
     void on_leaving() override;
     bool on_left(const char* reason) override;
     bool busy() override;
-    bool holds_output() override { return child_.has_value(); }
     bool on_interrupt() override;
     void on_resize() override;
+    bool holds_output() override { return child_.has_value(); }
     void before_output() override;
     void after_output() override;
 
@@ -49,15 +51,23 @@ class Frontend final : public SessionClient, private CommandHost {
     void unwatch_fd(int fd) const;
     void start_input();
     void read_terminal();
+    bool print_periodic();
     void read_stream();
     void on_typed(const std::string& line);
     void on_child_end();
     void run_queue();
-    void run_line(const std::string& line);
+    struct QueuedLine {
+        std::string text;
+        unsigned depth = 0; ///< of files that source each other
+    };
+    void run_line(const QueuedLine& line);
+    void print_log();
     void show_result(const std::string& text);
     void page(const std::string& text);
     void ask_again();
-    [[nodiscard]] bool is_waiting() const { return waiting_ || child_.has_value(); }
+    [[nodiscard]] bool is_waiting() const {
+        return waiting_ || (child_ && !(leaving_ && child_is_older_));
+    }
 
     Session& session_;
     Input input_;
@@ -68,9 +78,13 @@ class Frontend final : public SessionClient, private CommandHost {
     std::optional<ProgressLine> progress_;
     std::optional<PeriodicStats> periodic_;
     int events_ = -1; ///< epoll(7): stdin, a child, timers
-    std::deque<std::string> queue_;
-    std::deque<std::string> last_commands_; ///< those of -x, while the target is being let go of
+    std::deque<QueuedLine> queue_;
+    std::deque<QueuedLine> last_commands_; ///< those of -x, while the target is being let go of
+    unsigned depth_ = 0;                   ///< of the line that runs
     std::optional<ChildProgram> child_;
+    std::optional<Timer> child_timer_; ///< to look whether it has stopped
+    bool child_is_older_ = false;      ///< than the leaving, which does not wait for it
+    std::optional<LogPipe> log_;
     std::string last_line_;
     unsigned interrupts_ = 0; ///< Ctrl-C, without anything else between
     bool asking_ = false;     ///< whether to quit

@@ -34,6 +34,9 @@ LineEditor::LineEditor(int fd, std::string history_file, Completer completer)
     rl_attempted_completion_function = complete;
     // Not those of C programs: ids, globs and paths are words.
     rl_basic_word_break_characters = " \t";
+    // Either would wait for a key, and the session for both.
+    rl_completion_query_items = 0;
+    rl_variable_bind("page-completions", "off");
     using_history();
     stifle_history(kHistoryLines);
     if (!history_file_.empty()) {
@@ -56,17 +59,44 @@ LineEditor::~LineEditor() {
 }
 
 void LineEditor::show(const std::string& prompt) {
-    if (!shown_) {
-        shown_ = true;
-        rl_callback_handler_install(prompt.c_str(), on_line);
+    if (shown_) {
+        return;
     }
+    shown_ = true;
+    if (tcgetattr(STDIN_FILENO, &usual_.mode) == 0) {
+        usual_.fd = fileno(rl_outstream);
+        const char* paste = rl_variable_value("enable-bracketed-paste");
+        usual_.farewell =
+            paste != nullptr && std::strcmp(paste, "on") == 0 ? "\x1b[?2004l\r\n" : "\r\n";
+        set_crash_terminal(&usual_);
+    }
+    rl_callback_handler_install(prompt.c_str(), on_line);
+    if (prompt == prompt_ && !unfinished_.empty()) {
+        rl_insert_text(unfinished_.c_str());
+        rl_point = unfinished_cursor_;
+        rl_redisplay();
+    }
+    prompt_ = prompt;
+    unfinished_.clear();
 }
 
 void LineEditor::hide() {
-    if (shown_) {
-        shown_ = false;
-        rl_callback_handler_remove();
+    if (!shown_) {
+        return;
     }
+    rl_callback_sigcleanup(); // a search or a numeric argument may have begun
+    unfinished_.assign(rl_line_buffer, static_cast<std::size_t>(rl_end));
+    unfinished_cursor_ = rl_point;
+    rl_clear_visible_line();
+    std::fflush(rl_outstream);
+    remove();
+}
+
+void LineEditor::remove() {
+    shown_ = false;
+    rl_callback_handler_remove();
+    std::fflush(rl_outstream);
+    set_crash_terminal(nullptr);
 }
 
 void LineEditor::read_input() {
@@ -76,7 +106,7 @@ void LineEditor::read_input() {
 void LineEditor::on_line(char* line) {
     LineEditor& self = *the_editor;
     // What the line does may print, or run a program: not in readline's terminal mode.
-    self.hide();
+    self.remove();
     if (line == nullptr) {
         std::fputc('\n', rl_outstream);
         std::fflush(rl_outstream);

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "memleax/crash_terminal.hpp"
+
 namespace memleax {
 
 /// One at a time: readline's state is global. The terminal is in readline's mode only while the
@@ -25,7 +27,8 @@ class LineEditor {
     LineEditor& operator=(const LineEditor&) = delete;
 
     void show(const std::string& prompt);
-    /// What was typed of an unfinished line is forgotten.
+    /// The screen's line is empty then. What was typed of an unfinished line comes back with the
+    /// same prompt.
     void hide();
     [[nodiscard]] bool is_shown() const { return shown_; }
     /// To be called when stdin is readable and the prompt is shown.
@@ -58,6 +61,13 @@ class LineEditor {
     Completer completer_;
     std::vector<std::string> matches_;
     std::deque<Line> lines_;
+    /// Gives the terminal back.
+    void remove();
+
+    CrashTerminal usual_;
+    std::string prompt_;
+    std::string unfinished_; ///< what was typed when the prompt was hidden
+    int unfinished_cursor_ = 0;
     bool shown_ = false;
 };
 

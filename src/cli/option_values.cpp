@@ -44,9 +44,12 @@ std::string parse_file(const std::string& option, const std::string& text) {
 }
 
 std::string parse_command(const std::string& option, const std::string& text) {
-    const auto end = text.find_first_of(" \t");
+    const std::string word = command_word(text);
+    if (word.empty()) {
+        throw UsageError(fmt::format("{}: '{}' is no command", option, text));
+    }
     try {
-        (void)find_command(text.substr(0, end));
+        (void)find_command(word);
     } catch (const CommandError& wrong) {
         throw UsageError(fmt::format("{}: {}", option, wrong.what()));
     }

@@ -18,6 +18,8 @@ class PeriodicStats {
     [[nodiscard]] int timer_fd() const { return timer_.fd(); }
     /// Prints, and returns whether there is more to come.
     bool on_timer();
+    /// Prints nothing this time.
+    void skip() { timer_.acknowledge(); }
 
   private:
     Session& session_;

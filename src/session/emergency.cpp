@@ -4,6 +4,11 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <cstring>
+
+#include <unistd.h>
+
+#include "memleax/crash_terminal.hpp"
 
 namespace memleax {
 
@@ -15,12 +20,18 @@ constexpr std::array kFatalSignals{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 constexpr std::size_t kStackBytes = 64 * 1024;
 std::atomic<Watcher*> the_watcher{nullptr};
 std::atomic<SharedTracker*> the_tracker{nullptr};
+std::atomic<const CrashTerminal*> the_terminal{nullptr};
 
 void on_fatal_signal(int signal) {
     // The default action follows, when this returns to what crashed or when abort() goes on.
     struct sigaction fatal {};
     fatal.sa_handler = SIG_DFL;
     sigaction(signal, &fatal, nullptr);
+    if (const CrashTerminal* terminal = the_terminal.exchange(nullptr)) {
+        tcsetattr(STDIN_FILENO, TCSANOW, &terminal->mode); // async-signal-safe, as write is
+        [[maybe_unused]] const auto ignored =
+            write(terminal->fd, terminal->farewell, std::strlen(terminal->farewell));
+    }
     Watcher* watcher = the_watcher.exchange(nullptr);
     SharedTracker* tracker = the_tracker.exchange(nullptr);
     if (watcher != nullptr && tracker != nullptr) {
@@ -31,6 +42,10 @@ void on_fatal_signal(int signal) {
 }
 
 } // namespace
+
+void set_crash_terminal(const CrashTerminal* terminal) {
+    the_terminal.store(terminal);
+}
 
 EmergencyExit::EmergencyExit(Watcher& watcher, SharedTracker& tracker) {
     the_tracker.store(&tracker);

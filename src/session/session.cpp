@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <utility>
 
 #include <poll.h>
 #include <sys/signalfd.h>
@@ -28,8 +29,8 @@ constexpr std::int64_t kMinPauseNs = 20'000'000;
 /// ... and at least this often, as nobody tells it of new blocks.
 constexpr std::int64_t kMaxPauseNs = kNsPerSecond;
 
-/// Live lines that wait for a pager's end; who reads that long does not miss what comes after.
-constexpr std::size_t kMostHeld = 1 << 20;
+/// Live lines that wait for the end of a pager, besides the first one of each call stack.
+constexpr std::size_t kMaxHeldNotices = 20'000;
 
 std::int64_t to_ns(double seconds) {
     return static_cast<std::int64_t>(seconds * kNsPerSecond);
@@ -108,7 +109,6 @@ void Session::step() {
     if (phase_ == Phase::watching) {
         const MonotonicNs time = monotonic_now();
         expire(time);
-        print_notices();
         memory_.sample(watcher_.target().pid, seconds_since_start(time), [this] {
             return tracker_.with([](Tracker& t) { return t.blocks().bytes(); });
         });
@@ -116,6 +116,7 @@ void Session::step() {
             end("time");
         }
     }
+    print_notices();
     if (output_.error() != 0) {
         end("user"); // nobody reads us any more
     }
@@ -289,35 +290,34 @@ void Session::expire(MonotonicNs now) {
 }
 
 void Session::print_notices() {
-    LivePrinter printer(names_, filter_);
-    std::string text;
     for (const Notice& notice : tracker_.with([](Tracker& t) { return t.take_notices(); })) {
-        if (live_lines_) {
-            text += printer.text(notice);
-        }
         if (notice.kind == Notice::Kind::block_limit || notice.kind == Notice::Kind::stack_limit) {
             begin_leaving("limit");
         }
+        // As in the tracker: without its first expiry the later lines of a stack mean nothing.
+        const bool first = notice.kind == Notice::Kind::expired && notice.count == 1;
+        if (live_lines_ && (first || notices_.size() < kMaxHeldNotices)) {
+            notices_.push_back(notice);
+        }
     }
-    print(text);
+    if (client_ != nullptr && client_->holds_output() && !ending_) {
+        return;
+    }
+    LivePrinter printer(names_, filter_);
+    for (const Notice& notice : std::exchange(notices_, {})) {
+        print(printer.text(notice));
+    }
 }
 
 /// To the report's place, above the line that is being typed.
 void Session::print(std::string_view text) {
-    if (client_ != nullptr && client_->holds_output()) {
-        if (held_.size() < kMostHeld) {
-            held_ += text;
-        }
-        return;
-    }
-    const std::string all = std::exchange(held_, {}).append(text);
-    if (all.empty()) {
+    if (text.empty()) {
         return;
     }
     if (client_ != nullptr) {
         client_->before_output();
     }
-    output_.write(all);
+    output_.write(text);
     if (client_ != nullptr) {
         client_->after_output();
     }
