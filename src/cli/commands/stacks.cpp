@@ -14,11 +14,10 @@ namespace memleax {
 namespace {
 
 StackOrder order_of(Arguments& arguments) {
-    static constexpr std::pair<const char*, StackOrder> kOrders[] = {
-        {"bytes", StackOrder::bytes},
-        {"blocks", StackOrder::blocks},
-        {"rate", StackOrder::rate},
-        {"age", StackOrder::age}};
+    static constexpr std::pair<const char*, StackOrder> kOrders[] = {{"bytes", StackOrder::bytes},
+                                                                     {"blocks", StackOrder::blocks},
+                                                                     {"rate", StackOrder::rate},
+                                                                     {"age", StackOrder::age}};
     const std::string name = arguments.word("the order");
     for (const auto& [known, order] : kOrders) {
         if (name == known) {
@@ -30,8 +29,8 @@ StackOrder order_of(Arguments& arguments) {
 
 void add_hidden(Console& console, std::size_t hidden) {
     if (hidden > 0) {
-        console.add(console.styled(
-            Style::dim, fmt::format("{} hidden by ignore or only\n", hidden)));
+        console.add(
+            console.styled(Style::dim, fmt::format("{} hidden by ignore or only\n", hidden)));
     }
 }
 
@@ -64,9 +63,9 @@ std::string whole_account(CommandContext& context, const StackRow& row) {
             human_duration(account.lifetime_sum / static_cast<double>(account.free.blocks) / 1e9));
     }
     if (row.stack.oldest) {
-        text += fmt::format(
-            "    {:<14}{}\n", "oldest live",
-            human_duration(seconds(session.now().value() - row.stack.oldest->value())));
+        text +=
+            fmt::format("    {:<14}{}\n", "oldest live",
+                        human_duration(seconds(session.now().value() - row.stack.oldest->value())));
     }
     const char* label = "intervals";
     for (const IntervalCount& each : row.stack.intervals) {
@@ -79,8 +78,7 @@ std::string whole_account(CommandContext& context, const StackRow& row) {
                             human_duration(seconds(session.now().value() - each.end.value())),
                             each.live.blocks, each.alloc.blocks);
     }
-    return text +
-           backtrace_text(session.names().resolve(row.stack.id), row.stack.end, 4);
+    return text + backtrace_text(session.names().resolve(row.stack.id), row.stack.end, 4);
 }
 
 } // namespace
@@ -90,8 +88,7 @@ void run_stats(CommandContext& context, Arguments& arguments) {
     if (!arguments.empty() && arguments.peek() != "by") {
         count = arguments.whole("the number of call stacks", 1, 1'000'000);
     }
-    const StackOrder order =
-        arguments.take("by") ? order_of(arguments) : StackOrder::evidence;
+    const StackOrder order = arguments.take("by") ? order_of(arguments) : StackOrder::evidence;
     arguments.done();
     std::size_t hidden = 0;
     const auto rows = stack_rows(context.session, order, &hidden);
@@ -190,12 +187,15 @@ struct Growth {
 
 std::vector<Growth> growth_since(CommandContext& context, const Mark& mark, Growth* sum) {
     std::vector<Growth> result;
-    for (const StackSnapshot& stack : context.session.tracker().snapshot(context.session.now()).stacks) {
+    std::vector<BlockCount> before_all = mark.live;
+    for (const StackSnapshot& stack :
+         context.session.tracker().snapshot(context.session.now()).stacks) {
+        const BlockCount before = stack.id.value() < before_all.size()
+                                      ? std::exchange(before_all[stack.id.value()], BlockCount{})
+                                      : BlockCount{};
         if (!context.session.shows(stack.id)) {
             continue;
         }
-        const BlockCount before =
-            stack.id.value() < mark.live.size() ? mark.live[stack.id.value()] : BlockCount{};
         const BlockCount live = stack.account.live();
         const Growth growth{stack.id, stack.account.id,
                             static_cast<std::int64_t>(live.blocks - before.blocks),
@@ -204,6 +204,13 @@ std::vector<Growth> growth_since(CommandContext& context, const Mark& mark, Grow
         sum->bytes += growth.bytes;
         if (growth.blocks > 0 || growth.bytes > 0) {
             result.push_back(growth);
+        }
+    }
+    // A stack whose last block has gone since is not in the snapshot.
+    for (std::uint32_t id = 0; id < before_all.size(); ++id) {
+        if (before_all[id].blocks > 0 && context.session.shows(StackId(id))) {
+            sum->blocks -= static_cast<std::int64_t>(before_all[id].blocks);
+            sum->bytes -= static_cast<std::int64_t>(before_all[id].bytes);
         }
     }
     std::sort(result.begin(), result.end(), [](const Growth& a, const Growth& b) {
@@ -221,8 +228,8 @@ void run_since(CommandContext& context, Arguments& arguments) {
     const double elapsed = seconds(context.session.now().value() - mark.time.value());
     Console& console = context.console;
     console.add(fmt::format("Since {}, {} ago: {} in {:+} blocks\n", mark.name,
-                            human_duration(elapsed),
-                            human_change(static_cast<double>(sum.bytes)), sum.blocks));
+                            human_duration(elapsed), human_change(static_cast<double>(sum.bytes)),
+                            sum.blocks));
     if (rows.empty()) {
         return;
     }
@@ -231,15 +238,16 @@ void run_since(CommandContext& context, Arguments& arguments) {
         Style::heading, fmt::format(kFormat, "ID", "GROWN", "BLOCKS", "BYTES/S") + "WHERE\n"));
     for (const Growth& row : std::span(rows).first(std::min(context.stats_rows, rows.size()))) {
         const std::string line =
-            fmt::format(kFormat, row.number, human_change(static_cast<double>(row.bytes)),
-                        fmt::format("{:+}", row.blocks),
-                        human_byte_rate(elapsed > 0 ? static_cast<double>(row.bytes) / elapsed : 0)) +
+            fmt::format(
+                kFormat, row.number, human_change(static_cast<double>(row.bytes)),
+                fmt::format("{:+}", row.blocks),
+                human_byte_rate(elapsed > 0 ? static_cast<double>(row.bytes) / elapsed : 0)) +
             where(context.session.names().resolve(row.id));
         console.add(shortened(line, console.columns()) + "\n");
     }
     if (rows.size() > context.stats_rows) {
-        console.add(console.styled(Style::dim, fmt::format("{} of {} call stacks\n",
-                                                           context.stats_rows, rows.size())));
+        console.add(console.styled(
+            Style::dim, fmt::format("{} of {} call stacks\n", context.stats_rows, rows.size())));
     }
 }
 
