@@ -336,8 +336,17 @@ void Frontend::run_lines(std::vector<std::string> lines, const std::string& from
 
 void Frontend::on_leaving() {
     leaving_ = true;
+    // Whatever comes last, a report for one, begins on an empty line.
     if (editor_) {
         editor_->hide();
+    }
+    if (progress_) {
+        unwatch_fd(progress_->timer_fd());
+        progress_.reset();
+    }
+    if (periodic_) {
+        unwatch_fd(periodic_->timer_fd());
+        periodic_.reset();
     }
     child_is_older_ = child_.has_value();
     for (const std::string& line : session_.options().commands) {
@@ -353,14 +362,6 @@ bool Frontend::busy() {
 bool Frontend::on_left(const char* reason) {
     leaving_ = false;
     waiting_ = false;
-    if (progress_) {
-        unwatch_fd(progress_->timer_fd());
-        progress_.reset();
-    }
-    if (periodic_) {
-        unwatch_fd(periodic_->timer_fd());
-        periodic_.reset();
-    }
     if (input_ == Input::none || (input_ == Input::stream && reader_.at_end() && queue_.empty())) {
         return false;
     }

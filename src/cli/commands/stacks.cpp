@@ -187,13 +187,15 @@ struct Growth {
 
 std::vector<Growth> growth_since(CommandContext& context, const Mark& mark, Growth* sum) {
     std::vector<Growth> result;
+    std::vector<BlockCount> before_all = mark.live;
     for (const StackSnapshot& stack :
          context.session.tracker().snapshot(context.session.now()).stacks) {
+        const BlockCount before = stack.id.value() < before_all.size()
+                                      ? std::exchange(before_all[stack.id.value()], BlockCount{})
+                                      : BlockCount{};
         if (!context.session.shows(stack.id)) {
             continue;
         }
-        const BlockCount before =
-            stack.id.value() < mark.live.size() ? mark.live[stack.id.value()] : BlockCount{};
         const BlockCount live = stack.account.live();
         const Growth growth{stack.id, stack.account.id,
                             static_cast<std::int64_t>(live.blocks - before.blocks),
@@ -202,6 +204,13 @@ std::vector<Growth> growth_since(CommandContext& context, const Mark& mark, Grow
         sum->bytes += growth.bytes;
         if (growth.blocks > 0 || growth.bytes > 0) {
             result.push_back(growth);
+        }
+    }
+    // A stack whose last block has gone since is not in the snapshot.
+    for (std::uint32_t id = 0; id < before_all.size(); ++id) {
+        if (before_all[id].blocks > 0 && context.session.shows(StackId(id))) {
+            sum->blocks -= static_cast<std::int64_t>(before_all[id].blocks);
+            sum->bytes -= static_cast<std::int64_t>(before_all[id].bytes);
         }
     }
     std::sort(result.begin(), result.end(), [](const Growth& a, const Growth& b) {

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Runs in scripts: exact on stdout, silent otherwise. And a long session with many live lines.
+#include <csignal>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include "leaks_support.hpp"
+#include "prompt_support.hpp"
+#include "snapshot_support.hpp"
+
+namespace memleax::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+std::string pid_of(const Fixture& fixture) {
+    return std::to_string(fixture.pid());
+}
+
+std::size_t count_of(const std::string& text, const std::string& what) {
+    std::size_t count = 0;
+    for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) {
+        ++count;
+    }
+    return count;
+}
+
+TEST(TimedRun, PrintsNothingButTheReport) {
+    Fixture fixture("expiring");
+    const auto result = Memleax({"-t", "0.05", pid_of(fixture)}).finish();
+    EXPECT_EQ(result.status, 0);
+    EXPECT_THAT(result.output, StartsWith("\n== Watched "));
+    EXPECT_THAT(result.output, HasSubstr("the time is up"));
+    EXPECT_EQ(count_of(result.errors, "\n"), 1U) << result.errors; // "watching"
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// On a terminal as well: no prompt.
+TEST(TimedRun, DoesNotPrompt) {
+    Fixture fixture("expiring");
+    Terminal terminal({MEMLEAX_PROGRAM, "-t", "0.05", "--progress", "never", pid_of(fixture)});
+    EXPECT_EQ(terminal.wait_for_end(), 0);
+    EXPECT_THAT(terminal.text(), Not(HasSubstr(kPrompt)));
+    EXPECT_THAT(terminal.text(), HasSubstr("the time is up"));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(TimedRun, RunsCommandsBeforeItLeaves) {
+    Fixture fixture("expiring");
+    Memleax memleax({"-t", "0.3", "-x", "list 3", "-x", " list 4", "-x", "stats abc", "-x",
+                     "shell grep TracerPid /proc/" + pid_of(fixture) + "/status", "-x", "show 1",
+                     pid_of(fixture)});
+    const auto result = memleax.finish();
+    EXPECT_EQ(result.status, 0);
+    EXPECT_THAT(
+        result.output,
+        ::testing::ContainsRegex("^stats prints 3 call stacks.\nstats prints 4 call stacks.\n"
+                                 "TracerPid:\t[1-9][0-9]*\n" // it is still watched
+                                 "0x1 is in no live block"));
+    EXPECT_THAT(result.output, HasSubstr("\n== Watched "));
+    EXPECT_THAT(result.errors, HasSubstr("memleax: error: 'abc' is not the number of call stacks"));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(TimedRun, RunsCommandsAfterCtrlCToo) {
+    Fixture fixture("expiring");
+    Memleax memleax({"-t", "1000", "-x", "status", pid_of(fixture)});
+    memleax.wait_until_watching();
+    fixture.ask("leak");
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0);
+    EXPECT_THAT(result.output, HasSubstr("live        1 block, 101 B\n"));
+    EXPECT_THAT(result.output, HasSubstr("ended by the user"));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(TimedRun, RunsCommandsAfterTheTargetsExit) {
+    Fixture fixture("expiring");
+    Memleax memleax(
+        {"-e", "1000", "-F", "json", "-x", "dump all", "-x", "status", pid_of(fixture)});
+    memleax.wait_until_watching();
+    fixture.ask("leak");
+    EXPECT_EQ(fixture.quit(), 0);
+    const auto result = memleax.finish();
+    EXPECT_EQ(result.json().at("session").at("end_reason"), "target-exit"); // one document
+    EXPECT_EQ(live_leaks(result.json()), (Leaks{{"slow_leak", {1, 101}}}));
+    EXPECT_THAT(result.errors, HasSubstr("slow_leak()+"));
+    EXPECT_THAT(result.errors, HasSubstr("none: it has ended"));
+}
+
+TEST(TimedRun, KeepsJsonOneDocument) {
+    Fixture fixture("expiring");
+    const auto result = Memleax({"-t", "0.1", "-F", "json", "-x", "help", "-x",
+                                 "shell echo shell >&2", "--interval", "0.02", pid_of(fixture)})
+                            .finish();
+    EXPECT_EQ(result.json().at("session").at("end_reason"), "time");
+    EXPECT_THAT(result.errors, HasSubstr("blocks ID [N]"));
+    EXPECT_THAT(result.errors, HasSubstr(" worst of "));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(TimedRun, RefusesAWrongCommandBeforeTheAttach) {
+    Fixture fixture("expiring");
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    for (const char* wrong : {"frobnicate", "st", "", "   ", "# comment"}) {
+        const auto result = Memleax({"-t", "0.1", "-x", wrong, pid_of(fixture)}).finish();
+        EXPECT_EQ(WEXITSTATUS(result.status), 2) << wrong;
+        EXPECT_THAT(result.errors, HasSubstr("-x: ")) << wrong;
+        EXPECT_THAT(result.errors, Not(HasSubstr("watching"))) << wrong;
+        EXPECT_EQ(result.output, "");
+    }
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::idle), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(TimedRun, CtrlCEndsEarlyWithTheReportSoFar) {
+    Fixture fixture("expiring");
+    Terminal terminal({MEMLEAX_PROGRAM, "-t", "1000", "-e", "0.01", pid_of(fixture)});
+    terminal.expect("watching");
+    fixture.ask("leak");
+    terminal.expect("memory expires with 101 bytes");
+    terminal.type("\x03");
+    EXPECT_EQ(terminal.wait_for_end(), 0);
+    EXPECT_THAT(terminal.text(), HasSubstr("ended by the user"));
+    EXPECT_THAT(terminal.text(), HasSubstr("CallStack[1]: may-leak=1 (101 bytes)"));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(Interval, PrintsTheWorstSoOften) {
+    Fixture fixture("expiring");
+    Memleax memleax({"--interval", "0.05,3", "-e", "1000", "--top", "1", pid_of(fixture)});
+    memleax.wait_until_watching();
+    fixture.ask("leak");
+    fixture.ask("hold");
+    const auto result = memleax.finish(); // by itself
+    EXPECT_EQ(result.status, 0);
+    EXPECT_EQ(count_of(result.output, " worst of "), 3U) << result.output;
+    EXPECT_THAT(result.output, HasSubstr("] the 1 worst of 2 call stacks with live blocks\n"));
+    EXPECT_THAT(result.output, HasSubstr("the time is up"));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(Interval, GoesOnWithoutACount) {
+    Fixture fixture("expiring");
+    Memleax memleax({"--interval", "0.01", pid_of(fixture)});
+    for (int i = 0; i < 5;) {
+        const auto line = memleax.process().read_line();
+        ASSERT_TRUE(line);
+        i += line->find(" worst of ") != std::string::npos ? 1 : 0;
+    }
+    EXPECT_EQ(memleax.interrupt_and_finish().status, 0);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(Progress, IsALineThatGoes) {
+    Fixture fixture("expiring");
+    Terminal terminal({MEMLEAX_PROGRAM, "-t", "3", pid_of(fixture)});
+    terminal.expect_screen("a line of progress", [](const Screen& screen) {
+        return screen.cursor_line().find(" of 3 s, ") != std::string::npos;
+    });
+    // A warning has a line of its own.
+    terminal.signal(SIGTSTP);
+    terminal.expect_screen("a warning", [](const Screen& screen) {
+        for (const std::string& line : screen.lines()) {
+            if (line.starts_with("memleax: warning: not stopped: ")) {
+                return true;
+            }
+        }
+        return false;
+    });
+    EXPECT_EQ(terminal.wait_for_end(), 0);
+    for (const std::string& line : terminal.screen().lines()) {
+        EXPECT_THAT(line, Not(HasSubstr(" of 3 s, ")));
+    }
+    EXPECT_THAT(terminal.screen().lines(), ::testing::Contains(StartsWith("== Watched ")));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(Progress, IsOnATerminalOnly) {
+    Fixture fixture("expiring");
+    const auto result = Memleax({"-t", "1.5", pid_of(fixture)}).finish();
+    EXPECT_THAT(result.errors, Not(HasSubstr(" of 1.5 s, ")));
+    EXPECT_THAT(result.output + result.errors, Not(HasSubstr("\x1b")));
+    Terminal never({MEMLEAX_PROGRAM, "-t", "1.5", "--progress", "never", pid_of(fixture)});
+    EXPECT_EQ(never.wait_for_end(), 0);
+    EXPECT_THAT(never.text(), Not(HasSubstr(" of 1.5 s, ")));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(ErrorExitcode, TellsOfLeaksInATimedRun) {
+    for (const bool leaks : {true, false}) {
+        Fixture fixture("expiring");
+        Memleax memleax(
+            {"-t", "0.5", "-e", "0.01", "--error-exitcode", "9", "-x", "list", pid_of(fixture)});
+        memleax.wait_until_watching();
+        fixture.ask(leaks ? "leak" : "nothing");
+        EXPECT_EQ(WEXITSTATUS(memleax.finish().status), leaks ? 9 : 0);
+        EXPECT_EQ(fixture.quit(), 0);
+    }
+}
+
+/// VmHWM, in KiB.
+long peak_of(pid_t pid) {
+    std::ifstream file(fmt::format("/proc/{}/status", pid));
+    for (std::string word; file >> word;) {
+        if (word == "VmHWM:") {
+            long value = 0;
+            file >> value;
+            return value;
+        }
+    }
+    return -1;
+}
+
+/// Of a session at the prompt in which `waves` times 5000 blocks expire.
+long peak_after(int waves, bool live_lines) {
+    Fixture fixture("big_live", {"5000"});
+    PromptOptions options{.arguments = {"-m", "0", "-e", "0.01"}, .environment = {}, .size = {}};
+    if (!live_lines) {
+        options.arguments.emplace_back("-q");
+    }
+    PromptOnTerminal prompt(fixture.pid(), options);
+    for (int wave = 1; wave <= waves; ++wave) {
+        fixture.go();
+        if (live_lines) {
+            prompt.terminal.expect(fmt::format(", {} times again\n", wave * 5000));
+        }
+    }
+    prompt.run("dump 1"); // so all that came before has been done, and names are known in any case
+    const long peak = peak_of(prompt.terminal.pid());
+    EXPECT_EQ(prompt.quit(), 0);
+    return peak;
+}
+
+// The blocks themselves are known in both sessions. The lines may cost what waits to be printed at
+// a time, and not what has been.
+TEST(LongSession, A100000LiveLinesCostNoMemory) {
+    const long without = peak_after(20, false);
+    const long with = peak_after(20, true);
+    ASSERT_GT(without, 0);
+    // 10^5 lines of 50 bytes, kept in any form, are more; 5000 waiting notices are 360 KiB.
+    EXPECT_LT(with - without, 4096) << with << " and " << without << " KiB";
+}
+
+} // namespace
+} // namespace memleax::testing
