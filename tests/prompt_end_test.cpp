@@ -194,7 +194,7 @@ TEST_F(Pager, LiveLinesWaitForItsEnd) {
     prompt.terminal.type("\x1a"); // not even a warning
     prompt.terminal.type("on\r");
     const std::string meanwhile = prompt.terminal.expect("on\n");
-    EXPECT_THAT(meanwhile, Not(HasSubstr("memory expires")));
+    ASSERT_THAT(meanwhile, Not(HasSubstr("memory expires")));
     EXPECT_THAT(meanwhile, Not(HasSubstr("memleax: ")));
     prompt.terminal.expect("memory expires with 101 bytes, 2 times again\n");
     prompt.terminal.expect_cursor_after(kPrompt);
