@@ -259,7 +259,7 @@ void Session::begin_leaving(const char* reason) {
     }
     end_reason_ = reason;
     deadline_.reset();
-    if (client_ != nullptr && phase_ != Phase::starting) {
+    if (client_ != nullptr && watching_since_) {
         client_->on_leaving();
     }
 }

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/program.hpp"
+
+#include <unistd.h>
+
+#include "frontend.hpp"
+#include "memleax/log.hpp"
+
+namespace memleax {
+
+int run_program(const Options& options, const Inherited& inherited) {
+    auto session = Session::open(options, inherited);
+    if (!session) {
+        log_error("{}", session.error().message());
+        return 1;
+    }
+    const bool terminal = isatty(STDIN_FILENO) == 1;
+    bool interactive = options.interactive == Options::Interactive::always;
+    if (options.interactive == Options::Interactive::automatic) {
+        // In the background (memleax PID &) reading from the terminal would stop us.
+        interactive = terminal && isatty(STDOUT_FILENO) == 1 && !options.time_s &&
+                      !options.interval_s && options.command.empty() &&
+                      tcgetpgrp(STDIN_FILENO) == getpgrp();
+    }
+    const Frontend::Input input = !interactive ? Frontend::Input::none
+                                  : terminal   ? Frontend::Input::terminal
+                                               : Frontend::Input::stream;
+    Frontend frontend(**session, input);
+    return (*session)->run(&frontend);
+}
+
+} // namespace memleax
