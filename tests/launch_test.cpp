@@ -51,13 +51,10 @@ Leaks kept_by(const nlohmann::json& report) {
 TEST_F(Launch, LeaksInConstructorsAreSeen) {
     Memleax memleax = start({fixture_path("constructor_leak")});
     memleax.wait_until_watching();
-    ASSERT_EQ(memleax.process().read_line(), "ready");
-    memleax.process().send("go");
-    const FixtureAnswer answer = read_answer(memleax.process());
+    const FixtureAnswer answer = memleax.let_fixture_go();
     EXPECT_EQ(answer.truth.at("constructor_block").blocks, 5);
     EXPECT_EQ(answer.truth.at("preinit_block").blocks, 1);
-    memleax.process().send("quit");
-    const auto result = memleax.finish();
+    const auto result = memleax.quit_fixture_and_finish();
     EXPECT_EQ(result.status, 0) << result.errors;
     EXPECT_EQ(report().at("session").at("end_reason"), "target-exit");
     expect_truth(report(), answer, kept_by(report()));
@@ -69,11 +66,8 @@ TEST_F(Launch, EveryAllocationFunctionIsSeen) {
         SCOPED_TRACE(name);
         Memleax memleax = start({fixture_path(name)});
         memleax.wait_until_watching();
-        ASSERT_EQ(memleax.process().read_line(), "ready");
-        memleax.process().send("go");
-        const FixtureAnswer answer = read_answer(memleax.process());
-        memleax.process().send("quit");
-        const auto result = memleax.finish();
+        const FixtureAnswer answer = memleax.let_fixture_go();
+        const auto result = memleax.quit_fixture_and_finish();
         EXPECT_EQ(result.status, 0) << result.errors;
         expect_truth(report(), answer, kept_by(report()));
     }
@@ -83,9 +77,7 @@ TEST_F(Launch, EveryAllocationFunctionIsSeen) {
 TEST_F(Launch, TheCommandOutlivesMemleax) {
     Memleax memleax = start({fixture_path("threads16")});
     const std::string watching = memleax.wait_until_watching();
-    ASSERT_EQ(memleax.process().read_line(), "ready");
-    memleax.process().send("go");
-    const FixtureAnswer watched = read_answer(memleax.process());
+    const FixtureAnswer watched = memleax.let_fixture_go();
     memleax.interrupt();
     EXPECT_TRUE(memleax.process().wait_for_exit());
     EXPECT_EQ(report().at("session").at("end_reason"), "user");

@@ -47,11 +47,8 @@ TEST(OwnAllocator, OfAProgramThatMemleaxStartsIsFoundWhenItComes) {
     const test::TemporaryFolder folder;
     Memleax memleax({"-F", "json", "-e", "1000", "-o", folder.file("report"), "--",
                      fixture_path("own_allocator")});
-    ASSERT_EQ(memleax.process().read_line(), "ready");
-    memleax.process().send("go");
-    const FixtureAnswer answer = read_answer(memleax.process());
-    memleax.process().send("quit");
-    const auto result = memleax.finish();
+    const FixtureAnswer answer = memleax.let_fixture_go();
+    const auto result = memleax.quit_fixture_and_finish();
     EXPECT_EQ(result.status, 0) << result.errors;
     std::ifstream file(folder.file("report"));
     const auto report = nlohmann::json::parse(file);

@@ -17,6 +17,18 @@ std::string fixture_path(const std::string& name) {
     return std::string(MEMLEAX_FIXTURES) + "/" + name;
 }
 
+namespace {
+
+void wait_until_ready(ChildProcess& fixture, const std::string& name) {
+    const auto line = fixture.read_line();
+    if (line != "ready") {
+        throw std::runtime_error(fmt::format("{}: '{}' came for 'ready'\n{}", name,
+                                             line.value_or("(the end)"), fixture.errors()));
+    }
+}
+
+} // namespace
+
 FixtureAnswer read_answer(ChildProcess& process) {
     FixtureAnswer answer;
     while (auto line = process.read_line()) {
@@ -51,11 +63,7 @@ Fixture::Fixture(const std::string& name, const std::vector<std::string>& argume
               return command;
           }(),
           environment) {
-    const auto line = process_.read_line();
-    if (line != "ready") {
-        throw std::runtime_error(fmt::format("{}: '{}' came for 'ready'\n{}", name,
-                                             line.value_or("(the end)"), process_.errors()));
-    }
+    wait_until_ready(process_, name);
 }
 
 FixtureAnswer Fixture::ask(const std::string& command) {
@@ -88,6 +96,12 @@ void Memleax::interrupt() {
     process_.signal(SIGINT);
 }
 
+FixtureAnswer Memleax::let_fixture_go() {
+    wait_until_ready(process_, "the command");
+    process_.send("go");
+    return read_answer(process_);
+}
+
 Memleax::Result Memleax::finish() {
     const int status = process_.wait_for_end();
     return {status, process_.output(), process_.errors()};
@@ -95,6 +109,11 @@ Memleax::Result Memleax::finish() {
 
 Memleax::Result Memleax::interrupt_and_finish() {
     interrupt();
+    return finish();
+}
+
+Memleax::Result Memleax::quit_fixture_and_finish() {
+    process_.send("quit");
     return finish();
 }
 

@@ -65,6 +65,8 @@ class Memleax {
     /// memleax ends before it comes.
     std::string wait_until_watching();
     void interrupt();
+    /// Of a fixture that memleax has started, on its own stdin and stdout.
+    FixtureAnswer let_fixture_go();
 
     struct Result {
         int status = 0; ///< wait status
@@ -74,6 +76,8 @@ class Memleax {
     };
     Result finish();
     Result interrupt_and_finish();
+    /// By the end of the fixture that memleax has started.
+    Result quit_fixture_and_finish();
 
   private:
     ChildProcess process_;

@@ -17,7 +17,7 @@ namespace {
 constexpr std::array kFatalSignals{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 /// Enough for the handler, which calls little. On its own stack: an overflow of the usual one is a
 /// crash as well.
-constexpr std::size_t kStackBytes = 64 * 1024;
+constexpr std::size_t kStackBytes = std::size_t{64} * 1024;
 std::atomic<Watcher*> the_watcher{nullptr};
 std::atomic<SharedTracker*> the_tracker{nullptr};
 std::atomic<const CrashTerminal*> the_terminal{nullptr};
