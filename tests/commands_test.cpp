@@ -626,7 +626,7 @@ TEST(Command_detach, LeavesTheDataForReading) {
     const TargetSnapshot before = take_snapshot(fixture.pid());
     Commands commands_of(fixture.pid());
     fixture.ask("leak");
-    EXPECT_THAT(commands_of.output_of("detach"), HasSubstr("The target is not watched any more."));
+    EXPECT_THAT(commands_of.output_of("detach"), HasSubstr("The target has been let go of."));
     EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
     fixture.ask("leak"); // is not seen
     EXPECT_THAT(commands_of.output_of("dump all"), HasSubstr("live          1 block, 101 B"));
