@@ -120,8 +120,8 @@ TEST(PromptEnd, TheTargetsExitLeavesTheDataForReading) {
     prompt.terminal.type("dump al"); // stays on the line
     prompt.terminal.expect_cursor_after("(memleax) dump al");
     EXPECT_EQ(prompt.fixture->quit(), 0);
-    prompt.terminal.expect("The target is not watched any more. What is known stays, for reading; "
-                           "'quit' ends.\n");
+    prompt.terminal.expect(
+        "The target has ended. What is known stays, for reading; 'quit' ends.\n");
     prompt.terminal.expect_cursor_after("(memleax) dump al");
     prompt.terminal.type("l\r");
     prompt.terminal.expect("slow_leak()");
