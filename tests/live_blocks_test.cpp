@@ -175,8 +175,11 @@ TEST(LiveBlocks, Clear) {
     }
     blocks.take(RemoteAddr(16));
     end(blocks, 32);
+    blocks.mark_expired(*blocks.find(RemoteAddr(64)));
+    EXPECT_EQ(blocks.expired(), 1U);
     blocks.clear();
     EXPECT_EQ(blocks.size(), 0U);
+    EXPECT_EQ(blocks.expired(), 0U);
     EXPECT_EQ(blocks.bytes(), 0U);
     EXPECT_EQ(blocks.used(), 0U);
     EXPECT_FALSE(blocks.find(RemoteAddr(48)));

@@ -128,6 +128,7 @@ void LiveBlocks::clear() {
     used_ = 0;
     free_record_ = oldest_ = youngest_ = kNone;
     size_ = 0;
+    expired_ = 0;
     bytes_ = 0;
 }
 
