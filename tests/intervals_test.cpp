@@ -100,10 +100,8 @@ TEST(Intervals, CountByBirth) {
 TEST(Intervals, BeginByThemselves) {
     Intervals intervals(10);
     EXPECT_FALSE(intervals.recording());
-    EXPECT_EQ(intervals.origin(), std::nullopt);
     intervals.begin(kA, at(7), 1);
     EXPECT_TRUE(intervals.recording());
-    EXPECT_EQ(intervals.origin(), at(7));
     intervals.tick(at(17));
     EXPECT_EQ(bounds(intervals, 20), (Pairs{{7, 17}, {17, 20}}));
 }
@@ -132,7 +130,6 @@ TEST(Intervals, StartErasesWhatWas) {
     intervals.end(kA, at(1), 20, 1);
     intervals.end(kA, at(11), 20, 1);
     EXPECT_EQ(blocks(intervals, kA), (Pairs{{1, 1}}));
-    EXPECT_EQ(intervals.origin(), at(0));
 }
 
 TEST(Intervals, StoppedBlocksAreInNone) {

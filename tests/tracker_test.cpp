@@ -326,16 +326,6 @@ TEST_F(TrackerTest, IntervalsKnowMissedFreesAndExec) {
     EXPECT_EQ(tracker.intervals().of(b, MonotonicNs(8))[0].alloc, (BlockCount{1, 30}));
 }
 
-TEST_F(TrackerTest, AccountsInPieces) {
-    alloc(0x10, 1, a, 0);
-    alloc(0x20, 1, b, 0);
-    EXPECT_EQ(tracker.accounts(0, 100).size(), 2U);
-    EXPECT_EQ(tracker.accounts(1, 2).size(), 1U);
-    EXPECT_EQ(&tracker.accounts(1, 2)[0], &tracker.account(b));
-    EXPECT_TRUE(tracker.accounts(2, 100).empty());
-    EXPECT_TRUE(tracker.accounts(7, 3).empty());
-}
-
 struct TrackerRealloc : TrackerTest {};
 
 TEST_F(TrackerRealloc, EndsOneBlockAndBeginsOne) {

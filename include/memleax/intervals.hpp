@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <vector>
 
 #include "memleax/block_count.hpp"
@@ -81,8 +80,6 @@ class Intervals {
     /// Of all intervals, oldest first. There is a gap between two where stop() was in force, unless
     /// they have been merged over it.
     [[nodiscard]] std::vector<IntervalBounds> bounds(MonotonicNs now) const;
-    /// When the first interval of all began; start() and drop_oldest() do not change it.
-    [[nodiscard]] std::optional<MonotonicNs> origin() const { return origin_; }
 
   private:
     using Time = std::int64_t;
@@ -154,7 +151,6 @@ class Intervals {
     std::vector<Interval> intervals_; ///< oldest first
     std::vector<Period> periods_;     ///< likewise
     std::vector<StackCounts> counts_; ///< by StackId
-    std::optional<MonotonicNs> origin_;
 };
 
 inline void Intervals::Entry::take(std::uint64_t size, std::int64_t age) {

@@ -2,7 +2,6 @@
 /// The target's memory over the time of a session, in bounded space.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "memleax/report.hpp"
@@ -16,8 +15,11 @@ class MemoryHistory {
   public:
     static constexpr std::size_t kMost = 600;
 
-    /// Takes a sample if it is time for one; `live_bytes` is asked only then.
-    void sample(Tid pid, double time_s, const std::function<std::uint64_t()>& live_bytes);
+    /// Is it time for a sample?
+    [[nodiscard]] bool is_due(double time_s) const {
+        return samples_.empty() || time_s >= samples_.back().time_s + distance_s_;
+    }
+    void sample(Tid pid, double time_s, std::uint64_t live_bytes);
     [[nodiscard]] const std::vector<Report::MemorySample>& samples() const { return samples_; }
 
   private:

@@ -70,7 +70,7 @@ struct Report {
         std::string engine;
         double duration_s = 0;
         double expire_s = 0;
-        std::string end_reason;           ///< time, user, target-exit or limit; "" if it goes on
+        std::string end_reason;           ///< time, user, target-exit, limit, error; "": it goes on
         std::int64_t started_unix_ns = 0; ///< when the watching began, CLOCK_REALTIME; 0: not known
         Events events;
     };

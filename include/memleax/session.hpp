@@ -59,7 +59,6 @@ class Session {
     [[nodiscard]] SharedTracker& tracker() { return tracker_; }
     [[nodiscard]] StackNames& names() { return names_; }
     [[nodiscard]] StackFilter& filter() { return filter_; }
-    [[nodiscard]] const MemoryHistory& memory() const { return memory_; }
     /// Does the user want to see this call stack?
     [[nodiscard]] bool shows(StackId id);
     /// All that is known, now.
@@ -87,7 +86,7 @@ class Session {
     /// Hears what the tracker has to tell, and prints it, unless that has to wait.
     void print_notices();
     void print(std::string_view text);
-    [[nodiscard]] int pause_ms(MonotonicNs now) const;
+    [[nodiscard]] int pause_ms(MonotonicNs now);
     int write_report();
 
     const Options& options_;
@@ -110,6 +109,7 @@ class Session {
     std::vector<Notice> notices_;      ///< not printed yet
     const char* end_reason_ = nullptr; ///< set: the target is being let go of, or has been
     bool ending_ = false;              ///< ... and the loop ends then
+    bool failed_ = false;              ///< the watching broke off
     bool over_ = false;
 };
 

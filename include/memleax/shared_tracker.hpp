@@ -2,6 +2,7 @@
 /// The tracker between two threads: the tracer feeds it, the main thread looks at it.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <utility>
@@ -52,8 +53,8 @@ class SharedTracker final : public EventSink {
     void abandon() noexcept { abandoned_.store(true); }
 
   private:
-    /// Runs `use(Tracker&)` under the lock, or returns `otherwise` after abandon().
-    template <class Use, class T> T unless_abandoned(T otherwise, Use use);
+    /// For events. Without the lock after abandon(), if somebody has it.
+    std::unique_lock<std::timed_mutex> lock_unless_abandoned();
 
     std::timed_mutex mutex_;
     std::atomic<bool> abandoned_{false};

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include <absl/container/flat_hash_map.h>
@@ -47,6 +46,10 @@ struct EventCounts {
     std::uint64_t unknown_free = 0; ///< of a block from before the attach, or that we do not know
     std::uint64_t double_free =
         0; ///< of a block that was live, was freed, and was not given out again
+
+    [[nodiscard]] std::uint64_t all() const {
+        return alloc + free + realloc + failed_alloc + unknown_free + double_free;
+    }
 };
 
 /// Something to tell the user while the session runs.
@@ -113,9 +116,6 @@ class Tracker final : public EventSink {
     /// Allocations at an address that was still live: their block's free was not seen.
     [[nodiscard]] std::uint64_t missed_frees() const { return missed_frees_; }
     [[nodiscard]] const CallStackAccount& account(StackId id) const;
-    /// Those of the stacks numbered `begin` to `end` - 1; fewer where they have none yet.
-    [[nodiscard]] std::span<const CallStackAccount> accounts(std::uint32_t begin,
-                                                             std::uint32_t end) const;
     [[nodiscard]] Intervals& intervals() { return intervals_; }
     [[nodiscard]] const Intervals& intervals() const { return intervals_; }
     /// Gives the stack its number, if it has none.

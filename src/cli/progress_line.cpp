@@ -31,8 +31,7 @@ void ProgressLine::on_timer() {
         std::uint64_t expired = 0;
     };
     const Sum sum = session_.tracker().with([](Tracker& tracker) {
-        const EventCounts& events = tracker.events();
-        return Sum{events.alloc + events.free + events.realloc + events.unknown_free,
+        return Sum{tracker.events().all(),
                    {tracker.blocks().size(), tracker.blocks().bytes()},
                    tracker.blocks().expired()};
     });

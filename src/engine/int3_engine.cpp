@@ -134,8 +134,9 @@ EngineEnd Int3Engine::run(const std::atomic<bool>& stop) {
     while (!stop.load(std::memory_order_relaxed)) {
         if (const auto event = target_.next_event(Target::Wait::block)) {
             dispatch(*event);
+        } else { // there may be nobody left to wait for
+            note_if_all_gone();
         }
-        note_if_all_gone();
         if (target_gone_) {
             return EngineEnd::target_gone;
         }

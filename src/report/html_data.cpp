@@ -51,21 +51,14 @@ class DataWriter {
     void write_tree();
     void write_frames();
 
-    std::uint32_t name(std::string_view text) { return number_in(names_, name_count_, text); }
-    static std::uint32_t number_in(NameTable& table, std::uint32_t& size, std::string_view text) {
-        const auto [number, is_new] = table.number(std::string(text));
-        size += is_new ? 1 : 0;
-        return number;
-    }
+    std::uint32_t name(std::string_view text) { return names_.number(std::string(text)).first; }
     /// The times of intervals are the same for many call stacks.
     std::uint32_t division(const std::vector<IntervalReport>& intervals);
 
     PieceBuffer out_;
     FrameTree tree_;
     NameTable names_;
-    std::uint32_t name_count_ = 0;
     NameTable divisions_; ///< as JSON
-    std::uint32_t division_count_ = 0;
 };
 
 void DataWriter::write(const Report& report) {
@@ -74,11 +67,11 @@ void DataWriter::write(const Report& report) {
     write_tree();
     write_frames();
     out_.print("\"divisions\":[");
-    for (std::uint32_t i = 0; i < division_count_; ++i) {
+    for (std::uint32_t i = 0; i < divisions_.size(); ++i) {
         out_.print("{}{}", i == 0 ? "" : ",", divisions_.name(i));
     }
     out_.print("],\n\"names\":[");
-    for (std::uint32_t i = 0; i < name_count_; ++i) {
+    for (std::uint32_t i = 0; i < names_.size(); ++i) {
         out_.print("{}{}", i == 0 ? "\n" : ",\n", json_text(names_.name(i)));
     }
     out_.print("]}}\n");
@@ -158,7 +151,7 @@ std::uint32_t DataWriter::division(const std::vector<IntervalReport>& intervals)
         times += fmt::format("{}{},{}", times.size() == 1 ? "" : ",", number(interval.begin_s),
                              number(interval.end_s));
     }
-    return number_in(divisions_, division_count_, times + "]");
+    return divisions_.number(times + "]").first;
 }
 
 void DataWriter::write_tree() {

@@ -5,13 +5,13 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "html_data.hpp"
 #include "html_page.hpp"
 #include "memleax/printable.hpp"
 #include "memleax/report_writer.hpp"
 #include "summary.hpp"
+#include "utf8.hpp"
 
 namespace memleax {
 
@@ -19,12 +19,8 @@ namespace {
 
 /// As text of an element or in quotes.
 std::string escaped(const std::string& text) {
-    // nlohmann's is the UTF-8 decoder at hand: names come from untrusted files.
-    const std::string valid =
-        nlohmann::json::parse(nlohmann::json(printable(text))
-                                  .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     std::string result;
-    for (const char c : valid) {
+    for (const char c : valid_utf8(printable(text))) {
         switch (c) {
         case '&':
             result += "&amp;";

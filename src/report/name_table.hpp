@@ -25,6 +25,7 @@ class NameTable {
         numbers_.emplace(names_.back(), number);
         return {number, true};
     }
+    [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(names_.size()); }
     [[nodiscard]] const std::string& name(std::uint32_t number) const { return names_[number]; }
 
   private:

@@ -44,6 +44,9 @@ const char* why(const std::string& end_reason) {
     if (end_reason == "limit") {
         return "a limit is reached";
     }
+    if (end_reason == "error") {
+        return "the watching failed";
+    }
     return "ended by the user";
 }
 

@@ -5,11 +5,7 @@
 
 namespace memleax {
 
-void MemoryHistory::sample(Tid pid, double time_s,
-                           const std::function<std::uint64_t()>& live_bytes) {
-    if (!samples_.empty() && time_s < samples_.back().time_s + distance_s_) {
-        return;
-    }
+void MemoryHistory::sample(Tid pid, double time_s, std::uint64_t live_bytes) {
     if (samples_.size() == kMost) {
         std::vector<Report::MemorySample> kept;
         for (std::size_t i = 0; i < samples_.size(); i += 2) {
@@ -18,7 +14,7 @@ void MemoryHistory::sample(Tid pid, double time_s,
         samples_ = std::move(kept);
         distance_s_ *= 2;
     }
-    samples_.push_back({time_s, live_bytes(), try_read_resident_bytes(pid).value_or(0)});
+    samples_.push_back({time_s, live_bytes, try_read_resident_bytes(pid).value_or(0)});
 }
 
 } // namespace memleax

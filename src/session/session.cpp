@@ -15,6 +15,7 @@
 #include "live_printer.hpp"
 #include "memleax/clock.hpp"
 #include "memleax/log.hpp"
+#include "memleax/readable.hpp"
 #include "memleax/symbolizer.hpp"
 #include "session_signals.hpp"
 
@@ -94,7 +95,8 @@ int Session::run(SessionClient* client) {
         log_error("{}", watcher_.error().message());
         return 1;
     }
-    return write_report();
+    const int status = write_report(); // what is known until then is worth having
+    return failed_ ? 1 : status;
 }
 
 void Session::step() {
@@ -109,9 +111,10 @@ void Session::step() {
     if (phase_ == Phase::watching) {
         const MonotonicNs time = monotonic_now();
         expire(time);
-        memory_.sample(watcher_.target().pid, seconds_since_start(time), [this] {
-            return tracker_.with([](Tracker& t) { return t.blocks().bytes(); });
-        });
+        if (const double time_s = seconds_since_start(time); memory_.is_due(time_s)) {
+            memory_.sample(watcher_.target().pid, time_s,
+                           tracker_.with([](Tracker& t) { return t.blocks().bytes(); }));
+        }
         if (deadline_ && time >= *deadline_) {
             end("time");
         }
@@ -128,11 +131,10 @@ void Session::step() {
     }
 }
 
-int Session::pause_ms(MonotonicNs now) const {
+int Session::pause_ms(MonotonicNs now) {
     std::int64_t pause = std::min(kMaxPauseNs, std::max(expire_ns_, kMinPauseNs));
     if (phase_ == Phase::watching) {
-        auto& tracker = const_cast<SharedTracker&>(tracker_);
-        if (const auto next = tracker.with([](Tracker& t) { return t.next_expiry(); })) {
+        if (const auto next = tracker_.with([](Tracker& t) { return t.next_expiry(); })) {
             pause = std::clamp(next->value() - now.value(), kMinPauseNs, pause);
         }
     }
@@ -197,6 +199,7 @@ void Session::on_change() {
         }
     } else if (state == Watcher::State::failed && phase_ == Phase::watching) {
         log_error("{}", watcher_.error().message());
+        failed_ = true;
         end("error");
     } else if (state == Watcher::State::ended && phase_ == Phase::watching) {
         begin_leaving(watcher_.end() == EngineEnd::target_gone ? "target-exit" : "user");
@@ -210,9 +213,8 @@ void Session::on_first_watching() {
         deadline_ = MonotonicNs(watching_since_->value() + to_ns(*options_.time_s));
     }
     const WatchedTarget target = watcher_.target();
-    announce(fmt::format("watching {} ({}, {} thread{}, engine {})", target.pid.value(),
-                         target.comm, target.threads, target.threads == 1 ? "" : "s",
-                         target.engine));
+    announce(fmt::format("watching {} ({}, {}, engine {})", target.pid.value(), target.comm,
+                         number_of(target.threads, "thread"), target.engine));
 }
 
 MonotonicNs Session::now() const {

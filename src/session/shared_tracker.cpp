@@ -5,63 +5,58 @@
 
 namespace memleax {
 
-template <class Use, class T> T SharedTracker::unless_abandoned(T otherwise, Use use) {
+std::unique_lock<std::timed_mutex> SharedTracker::lock_unless_abandoned() {
     std::unique_lock lock(mutex_, std::try_to_lock);
-    while (!lock.owns_lock()) {
+    while (!lock.owns_lock() && !abandoned_.load()) {
         constexpr std::chrono::milliseconds kLookAround(20);
-        if (abandoned_.load()) {
-            return otherwise;
-        }
         (void)lock.try_lock_for(kLookAround);
     }
-    return use(tracker_);
+    return lock;
 }
 
 StackId SharedTracker::intern(std::span<const FrameAddress> frames, StackEnd end) {
-    return unless_abandoned(kNoStack, [&](Tracker& t) { return t.intern(frames, end); });
+    const auto lock = lock_unless_abandoned();
+    return lock ? tracker_.intern(frames, end) : kNoStack;
 }
 
 bool SharedTracker::wants_free_stack(RemoteAddr address) {
-    return unless_abandoned(false, [&](Tracker& t) { return t.wants_free_stack(address); });
+    const auto lock = lock_unless_abandoned();
+    return lock && tracker_.wants_free_stack(address);
 }
 
 bool SharedTracker::is_live(RemoteAddr address) {
-    return unless_abandoned(true, [&](Tracker& t) { return t.is_live(address); });
+    const auto lock = lock_unless_abandoned();
+    return !lock || tracker_.is_live(address);
 }
 
 void SharedTracker::on_event(const AllocationEvent& event) {
-    unless_abandoned(false, [&](Tracker& t) {
-        t.on_event(event);
-        return true;
-    });
+    if (const auto lock = lock_unless_abandoned()) {
+        tracker_.on_event(event);
+    }
 }
 
 void SharedTracker::on_code_gone(AddrRange range) {
-    unless_abandoned(false, [&](Tracker& t) {
-        t.on_code_gone(range);
-        return true;
-    });
+    if (const auto lock = lock_unless_abandoned()) {
+        tracker_.on_code_gone(range);
+    }
 }
 
 void SharedTracker::on_memory_gone(MonotonicNs time) {
-    unless_abandoned(false, [&](Tracker& t) {
-        t.on_memory_gone(time);
-        return true;
-    });
+    if (const auto lock = lock_unless_abandoned()) {
+        tracker_.on_memory_gone(time);
+    }
 }
 
 void SharedTracker::on_generation(std::uint32_t generation) {
-    unless_abandoned(false, [&](Tracker& t) {
-        t.on_generation(generation);
-        return true;
-    });
+    if (const auto lock = lock_unless_abandoned()) {
+        tracker_.on_generation(generation);
+    }
 }
 
 void SharedTracker::on_gap(MonotonicNs time) {
-    unless_abandoned(false, [&](Tracker& t) {
-        t.on_gap(time);
-        return true;
-    });
+    if (const auto lock = lock_unless_abandoned()) {
+        tracker_.on_gap(time);
+    }
 }
 
 TrackerSnapshot SharedTracker::snapshot(MonotonicNs now) {

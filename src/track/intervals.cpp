@@ -83,7 +83,6 @@ void Intervals::open(Time begin) {
     intervals_.push_back({begin, kNever, 0});
     open_begin_ = begin;
     state_ = State::recording;
-    origin_ = origin_.value_or(MonotonicNs(begin));
     update_limits();
 }
 

@@ -36,12 +36,6 @@ const CallStackAccount& Tracker::account(StackId id) const {
     return id.value() < accounts_.size() ? accounts_[id.value()] : none;
 }
 
-std::span<const CallStackAccount> Tracker::accounts(std::uint32_t begin, std::uint32_t end) const {
-    const std::size_t last = std::min<std::size_t>(end, accounts_.size());
-    const std::size_t first = std::min<std::size_t>(begin, last);
-    return std::span(accounts_).subspan(first, last - first);
-}
-
 StackId Tracker::intern(std::span<const FrameAddress> frames, StackEnd end) {
     return stacks_.intern(frames, end);
 }

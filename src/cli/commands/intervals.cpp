@@ -4,6 +4,7 @@
 
 #include "../command.hpp"
 #include "../human_text.hpp"
+#include "memleax/readable.hpp"
 
 namespace memleax {
 
@@ -19,7 +20,7 @@ void say_intervals(CommandContext& context) {
         return;
     }
     context.console.add(fmt::format(
-        "{} interval{}, from {} ago to {}.\n", bounds.size(), bounds.size() == 1 ? "" : "s",
+        "{}, from {} ago to {}.\n", number_of(bounds.size(), "interval"),
         human_duration(seconds(now.value() - bounds.front().begin.value())),
         recording ? "now"
                   : human_duration(seconds(now.value() - bounds.back().end.value())) + " ago"));
@@ -63,8 +64,8 @@ void run_list(CommandContext& context, Arguments& arguments) {
         arguments.done();
         context.stats_rows = rows;
     }
-    context.console.add(fmt::format("stats prints {} call stack{}.\n", context.stats_rows,
-                                    context.stats_rows == 1 ? "" : "s"));
+    context.console.add(
+        fmt::format("stats prints {}.\n", number_of(context.stats_rows, "call stack")));
 }
 
 } // namespace memleax

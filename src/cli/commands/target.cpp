@@ -72,13 +72,8 @@ std::string memory_lines(const ProcessMemory& now, const ProcessMemory& before) 
     return text + line("limits", limits);
 }
 
-std::uint64_t count_events(const EventCounts& events) {
-    return events.alloc + events.free + events.realloc + events.failed_alloc + events.unknown_free +
-           events.double_free;
-}
-
 std::string event_line(CommandContext& context, const EventCounts& events) {
-    const std::uint64_t all = count_events(events);
+    const std::uint64_t all = events.all();
     const MonotonicNs now = context.session.now();
     // Since the last `status`, which is what somebody who repeats it wants to see.
     const bool first = context.events_before_time.value() == 0;
