@@ -90,8 +90,11 @@ class BreakpointTable {
     /// In no order.
     [[nodiscard]] std::vector<Breakpoint*> all();
 
-    /// Lets a thread that has hit `breakpoint` go on behind it: its displaced instruction is
-    /// executed, and breakpoints of other threads stay in place. Leaves the thread running.
+    /// A thread has hit `breakpoint`: its pc goes where the instruction is executed out of line. To be
+    /// done at once: from then on it could go on without us.
+    void move_to_slot(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint);
+    /// Lets it go on from there; breakpoints of other threads stay in place. Leaves the thread
+    /// running.
     void continue_from(Tid tid, arch::Registers* regs, Breakpoint& breakpoint);
 
     /// Puts registers that point into a slot back to where they belong in the original code. True

@@ -105,6 +105,9 @@ class Target {
     /// The next stop, or nothing: with `poll` when there is none now, with `block` when a signal
     /// handler of ours ran or nobody is left to wait for.
     std::optional<StopEvent> next_event(Wait wait);
+    /// For a thread that stays stopped in a TrapStop or SignalStop: next_event() does not tell of it
+    /// again.
+    void take_stop(Tid tid);
     /// Gives an event back, to be delivered by next_event() before any new one.
     void defer(const StopEvent& event) { deferred_.push_back(event); }
 
@@ -179,6 +182,11 @@ class Target {
     Result<void> prepare_for_system_call(Tid tid);
     Result<long> execute_system_call(Tid tid, const arch::Registers& saved, CodeAddr instruction,
                                      long number, std::span<const std::uint64_t> arguments);
+    Result<void> run_system_call(Tid tid, CodeAddr instruction);
+    Result<void> settle(Tid tid);
+    [[nodiscard]] Tid group_of(Tid tid) const;
+    /// Waits for this thread; the status if it is stopped.
+    std::optional<int> await_stop_of(Tid tid);
     std::optional<StopEvent> decode(Tid tid, int status);
     std::optional<StopEvent> wait_for(Tid tid, int flags);
     /// Waits until a thread stops that was asked to. Nothing if

@@ -10,6 +10,7 @@
 #include "departure.hpp"
 
 #include <csignal>
+#include <utility>
 
 #include <poll.h>
 
@@ -77,6 +78,9 @@ void Departure::await(std::set<Tid>* awaited) {
         // Not a blocking wait: a thread that has gone to sleep uninterruptibly (vfork, a dead file
         // server) would keep us for ever, and need not be waited for.
         poll(nullptr, 0, kPauseMs);
+        for (const Tid tid : std::exchange(in_handler_, {})) {
+            target_.interrupt(tid);
+        }
         if (++idle % kPatience == 0) {
             std::erase_if(*awaited, [this](Tid tid) {
                 const auto kernel = try_read_kernel_state(target_.pid(), tid);
@@ -121,6 +125,7 @@ void Departure::collect(const StopEvent& event, std::set<Tid>* awaited) {
     if (std::holds_alternative<TrapStop>(event) && collect_hit(tid)) {
         return;
     }
+    target_.take_stop(tid);
     const int stop_signal = target_.threads().at(tid).stop_signal;
     const bool quiet =
         std::holds_alternative<QuietStop>(event) || std::holds_alternative<GroupStop>(event);
@@ -132,7 +137,7 @@ void Departure::collect(const StopEvent& event, std::set<Tid>* awaited) {
         // last instructions.
         doubtful_ = doubtful_ || !quiet;
         awaited->insert(tid);
-        target_.interrupt(tid);
+        in_handler_.push_back(tid);
         target_.resume(tid, stop_signal);
     }
 }
@@ -142,15 +147,24 @@ bool Departure::collect_hit(Tid tid) {
     if (!target_.get_registers(tid, &regs)) {
         return true; // killed meanwhile
     }
-    const Breakpoint* breakpoint = breakpoints_.find(arch::executed_breakpoint(regs));
-    if (breakpoint == nullptr || !target_.is_breakpoint_trap(tid)) {
+    if (!target_.is_breakpoint_trap(tid)) {
         return false;
     }
-    trap_signal_.after_hit(tid);
-    arch::set_pc(regs, breakpoint->address);
-    observer_.on_late_hit(tid, regs, *breakpoint);
+    if (breakpoints_.slots().contains(arch::pc(regs))) {
+        // Our predecessor had moved it there when it died, and this is the signal of that hit.
+        target_.take_stop(tid);
+        target_.drop_stop_signal(tid);
+        return move_out(tid);
+    }
+    const Breakpoint* breakpoint = breakpoints_.find(arch::executed_breakpoint(regs));
+    if (breakpoint == nullptr) {
+        return false;
+    }
     target_.set_pc(tid, &regs, breakpoint->address);
+    target_.take_stop(tid);
     target_.drop_stop_signal(tid);
+    trap_signal_.after_hit(tid);
+    observer_.on_late_hit(tid, regs, *breakpoint);
     return true;
 }
 

@@ -53,6 +53,8 @@ class Departure {
     BreakpointTable& breakpoints_;
     TrapSignal& trap_signal_;
     DepartureObserver& observer_;
+    /// To be stopped again, when they have had the time to get out.
+    std::vector<Tid> in_handler_;
     bool doubtful_;
     bool target_gone_ = false;
 };

@@ -188,6 +188,7 @@ void Int3Engine::on_stop(const TrapStop& stop) {
         deliver(stop.tid, SIGTRAP);
         return;
     }
+    breakpoints_.move_to_slot(stop.tid, regs, *breakpoint);
     trap_signal_.after_hit(stop.tid);
     on_hit(stop.tid, regs, *breakpoint);
     if (breakpoint->is_module_event) {

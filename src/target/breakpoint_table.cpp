@@ -122,16 +122,19 @@ void BreakpointTable::adopt() {
     }
 }
 
+void BreakpointTable::move_to_slot(Tid tid, const arch::Registers& regs,
+                                   const Breakpoint& breakpoint) {
+    arch::Registers moved = regs;
+    // Where its bytes are back, the instruction itself is next.
+    target_.set_pc(tid, &moved,
+                   breakpoint.inserted && breakpoint.slot ? *breakpoint.slot : breakpoint.address);
+}
+
 void BreakpointTable::continue_from(Tid tid, arch::Registers* regs, Breakpoint& breakpoint) {
-    if (!breakpoint.inserted) {
-        // Its bytes are back: the instruction itself is next.
-        target_.set_pc(tid, regs, breakpoint.address);
-        target_.resume(tid);
-    } else if (breakpoint.slot) {
-        target_.set_pc(tid, regs, *breakpoint.slot);
-        target_.resume(tid);
-    } else {
+    if (breakpoint.inserted && !breakpoint.slot) {
         step_over(tid, regs, breakpoint);
+    } else {
+        target_.resume(tid);
     }
 }
 

@@ -87,6 +87,28 @@ class SeccompSuspended {
 /// comes first and has one, so that more than this is never needed.
 constexpr std::size_t kSearchBytes = 1 << 20;
 
+/// What came between while a thread executed something for us, and is told or sent again.
+class PutAside {
+  public:
+    PutAside(Tid group, Tid tid) : group_(group), tid_(tid) {}
+    void signal(int number) { signals_.push_back(number); }
+    void stop() { stopped_ = true; }
+    void give_back(Target& target) const {
+        for (const int number : signals_) {
+            syscall(SYS_tgkill, group_.value(), tid_.value(), number);
+        }
+        if (stopped_) {
+            target.interrupt(tid_); // told again, as soon as the thread goes on
+        }
+    }
+
+  private:
+    Tid group_;
+    Tid tid_;
+    std::vector<int> signals_;
+    bool stopped_ = false;
+};
+
 Error ended(Tid tid) {
     return Error(fmt::format("thread {} has ended", tid.value()), ESRCH);
 }
@@ -196,51 +218,123 @@ bool Target::has_temporary_mask(Tid tid) const {
     return !info || signal_mask(tid) != info->blocked_signals;
 }
 
+Tid Target::group_of(Tid tid) const {
+    const auto it = threads_.find(tid);
+    return it != threads_.end() && it->second.is_child_process ? tid : pid_;
+}
+
+std::optional<int> Target::await_stop_of(Tid tid) {
+    int status = 0;
+    while (waitpid(tid.value(), &status, __WALL | __WNOTHREAD) < 0) {
+        if (errno != EINTR) {
+            return std::nullopt;
+        }
+    }
+    if (!WIFSTOPPED(status)) {
+        if (const auto event = decode(tid, status)) {
+            defer(*event);
+        }
+        return std::nullopt;
+    }
+    return status;
+}
+
 Result<void> Target::step(Tid tid) {
     const SignalsHeldBack hold(tid, *record_);
-    bool interrupted = false;
-    std::vector<int> send_again;
-    for (bool done = false; !done;) {
+    PutAside aside(group_of(tid), tid);
+    for (;;) {
         if (ptrace(PTRACE_SINGLESTEP, tid.value(), nullptr, nullptr) != 0) {
             return ended(tid);
         }
-        int status = 0;
-        while (waitpid(tid.value(), &status, __WALL | __WNOTHREAD) < 0) {
-            if (errno != EINTR) {
-                return ended(tid);
-            }
-        }
-        if (!WIFSTOPPED(status)) {
-            if (const auto event = decode(tid, status)) {
-                defer(*event);
-            }
+        const auto status = await_stop_of(tid);
+        if (!status) {
             return ended(tid);
         }
-        if ((status >> 16) != 0) {
-            interrupted = true; // an interrupt or a group-stop came first
+        if ((*status >> 16) != 0) {
+            aside.stop(); // an interrupt or a group-stop came first
             continue;
         }
         siginfo_t info{};
         ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info);
-        const int signal = WSTOPSIG(status);
-        done =
-            info.si_code > 0 || (signal == SIGTRAP && info.si_code == SI_USER && info.si_pid == 0);
-        if (!done) {
-            // SIGSTOP cannot be held back, and SIGTRAP must not be.
-            send_again.push_back(signal);
-        } else if (signal != SIGTRAP) {
-            threads_[tid].stop_signal = signal; // the instruction faulted
-            defer(SignalStop{tid, signal});
+        const int signal = WSTOPSIG(*status);
+        if (signal == SIGTRAP && info.si_code == SI_USER && info.si_pid == 0) {
+            break; // after a system call
+        }
+        if (info.si_code > 0) {
+            if (signal != SIGTRAP) {
+                threads_[tid].stop_signal = signal; // the instruction faulted
+                defer(SignalStop{tid, signal});
+            }
+            break;
+        }
+        aside.signal(signal); // SIGSTOP cannot be held back, and SIGTRAP must not be
+    }
+    aside.give_back(*this);
+    return {};
+}
+
+// No single step: should we die in the middle, the thread would get a SIGTRAP that nobody expects.
+// The stops used here leave nothing behind: the kernel sends "SIGTRAP|0x80" to a thread that it lets
+// out of a system call stop, which is no signal (kernel/signal.c, valid_signal()).
+Result<void> Target::run_system_call(Tid tid, CodeAddr instruction) {
+    const SignalsHeldBack hold(tid, *record_);
+    PutAside aside(group_of(tid), tid);
+    constexpr int kSystemCallStop = SIGTRAP | 0x80;
+    bool entered = false;
+    for (bool done = false; !done;) {
+        // Once it is in the call, it is interrupted on its way out. In that stop, unlike in that of
+        // the call's end, the kernel looks whether the registers ask for a restart of the call that
+        // the thread was in before.
+        if (entered) {
+            interrupt(tid);
+        }
+        if (ptrace(entered ? PTRACE_CONT : PTRACE_SYSCALL, tid.value(), nullptr, nullptr) != 0) {
+            return ended(tid);
+        }
+        const auto status = await_stop_of(tid);
+        if (!status) {
+            return ended(tid);
+        }
+        const int signal = WSTOPSIG(*status);
+        if (signal == kSystemCallStop) {
+            entered = true;
+        } else if ((*status >> 16) == 0) {
+            aside.signal(signal);
+        } else if (signal != SIGTRAP || !entered) {
+            aside.stop();
+        } else {
+            arch::Registers regs;
+            done = !get_registers(tid, &regs) || arch::pc(regs) != instruction;
         }
     }
-    const auto it = threads_.find(tid);
-    const Tid group = it != threads_.end() && it->second.is_child_process ? tid : pid_;
-    for (const int signal : send_again) {
-        syscall(SYS_tgkill, group.value(), tid.value(), signal);
+    aside.give_back(*this);
+    return {};
+}
+
+// Out of the stop of clone, fork or exec, to the next one: then the kernel has put that call's
+// result into the registers.
+Result<void> Target::settle(Tid tid) {
+    const SignalsHeldBack hold(tid, *record_);
+    PutAside aside(group_of(tid), tid);
+    for (;;) {
+        interrupt(tid);
+        if (ptrace(PTRACE_CONT, tid.value(), nullptr, nullptr) != 0) {
+            return ended(tid);
+        }
+        const auto status = await_stop_of(tid);
+        if (!status) {
+            return ended(tid);
+        }
+        const int signal = WSTOPSIG(*status);
+        if ((*status >> 16) != 0) {
+            if (signal != SIGTRAP) {
+                aside.stop();
+            }
+            break;
+        }
+        aside.signal(signal);
     }
-    if (interrupted) {
-        interrupt(tid); // so that it is told again, as soon as the thread goes on
-    }
+    aside.give_back(*this);
     return {};
 }
 
@@ -288,9 +382,9 @@ Result<long> Target::system_call(Tid tid, long number,
     if (parking_) {
         borrowed.use(*parking_);
     } else if (const auto padding = find_padding(pid_, memory_)) {
-        auto parked = borrowed.park_in(*padding);
-        if (!parked) {
-            return std::move(parked).error();
+        auto patched = borrowed.park_in(*padding);
+        if (!patched) {
+            return std::move(patched).error();
         }
     } else {
         auto found = find_syscall_instruction(pid_, memory_);
@@ -334,10 +428,8 @@ Result<void> Target::prepare_for_system_call(Tid tid) {
     if (it == threads_.end() || !it->second.in_system_call) {
         return {};
     }
-    // A step out of an event stop ends right behind the system call that it is part of, with that
-    // call's result in the registers.
     MEMLEAX_ASSERT(!it->second.in_vfork);
-    auto settled = step(tid);
+    auto settled = settle(tid);
     if (settled) {
         threads_[tid].in_system_call = false;
     }
@@ -359,9 +451,9 @@ Result<long> Target::execute_system_call(Tid tid, const arch::Registers& saved,
     if (!set_registers(tid, regs)) {
         return ended(tid);
     }
-    auto stepped = step(tid);
-    if (!stepped) {
-        return std::move(stepped).error();
+    auto executed = run_system_call(tid, instruction);
+    if (!executed) {
+        return std::move(executed).error();
     }
     if (!get_registers(tid, &regs)) {
         return ended(tid);
