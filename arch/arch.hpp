@@ -126,7 +126,8 @@ struct SlotPoint {
 
 /// An instruction moved out of line: what it is there, and how to find the way back.
 struct DisplacedInstruction {
-    std::vector<std::uint8_t> code; ///< at most kSlotCodeBytes: the instruction(s), then the jump back
+    std::vector<std::uint8_t>
+        code; ///< at most kSlotCodeBytes: the instruction(s), then the jump back
     std::uint8_t original_length = 0; ///< bytes of the instruction in the original code
     std::vector<SlotPoint> points;    ///< every instruction boundary within `code`, in order
 };

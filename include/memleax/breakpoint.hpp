@@ -90,8 +90,8 @@ class BreakpointTable {
     /// In no order.
     [[nodiscard]] std::vector<Breakpoint*> all();
 
-    /// A thread has hit `breakpoint`: its pc goes where the instruction is executed out of line. To be
-    /// done at once: from then on it could go on without us.
+    /// A thread has hit `breakpoint`: its pc goes where the instruction is executed out of line. To
+    /// be done at once: from then on it could go on without us.
     void move_to_slot(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint);
     /// Lets it go on from there; breakpoints of other threads stay in place. Leaves the thread
     /// running.

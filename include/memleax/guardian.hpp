@@ -12,21 +12,22 @@
 
 namespace memleax {
 
-/// Our end of it. The guardian is this program again (/proc/self/exe), in a session of its own, under
-/// another name: neither Ctrl-C, nor a closed terminal, nor `pkill memleax` is meant for it. It sleeps
-/// until the tracer thread is dead, and is woken before the kernel lets go of that thread's
-/// tracees.
+/// Our end of it. The guardian is this program again (/proc/self/exe), in a session of its own,
+/// under another name: neither Ctrl-C, nor a closed terminal, nor `pkill memleax` is meant for it.
+/// It sleeps until the tracer thread is dead, and is woken before the kernel lets go of that
+/// thread's tracees.
 class Guardian {
   public:
-    /// Starts one; it gets ready on its own. Not in the tracer thread, which waits for tracees only.
+    /// Starts one; it gets ready on its own. Not in the tracer thread, which waits for tracees
+    /// only.
     static Result<std::unique_ptr<Guardian>> start();
     /// Tells it to go, and waits for that.
     ~Guardian();
     Guardian(const Guardian&) = delete;
     Guardian& operator=(const Guardian&) = delete;
 
-    /// Entries of RecoveryFile are looked after from the return of this on, until leave_duty() or the
-    /// end of the calling thread, the tracer. False if the guardian is gone.
+    /// Entries of RecoveryFile are looked after from the return of this on, until leave_duty() or
+    /// the end of the calling thread, the tracer. False if the guardian is gone.
     bool take_duty();
     /// By the same thread, when the targets are as they were.
     void leave_duty();

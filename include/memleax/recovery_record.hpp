@@ -32,8 +32,8 @@ struct RecoveryRecord {
     static constexpr std::size_t kMaxBlocking = std::size_t{1} << 15;
 
     struct Breakpoint {
-        std::uint64_t address; ///< 0: unused
-        std::uint64_t slot;    ///< 0: none
+        std::uint64_t address;                                      ///< 0: unused
+        std::uint64_t slot;                                         ///< 0: none
         std::array<std::uint8_t, arch::kMaxInstructionBytes> bytes; ///< the original code there
         std::uint8_t byte_count;                                    ///< how many are known
     };
@@ -63,6 +63,10 @@ struct RecoveryRecord {
         /// What was there before, if that is not our own page.
         std::array<std::uint8_t, 8> parking_bytes;
         std::uint32_t parking_byte_count;
+        std::int64_t number;        ///< of the system call
+        std::uint64_t mapped_bytes; ///< what it maps, if it is mmap
+        /// Where that is, until the line that tells what it is for has been written; 0: nothing.
+        std::atomic<std::uint64_t> mapped;
     };
 
     std::atomic<std::int32_t> pid; ///< 0: nothing is changed anywhere
@@ -111,8 +115,8 @@ class RecoveryFile {
     /// Waits for the lock; true if its holder has died with it.
     [[nodiscard]] bool wait_for_holders_death();
 
-    /// An unused entry, for as long as the caller has it, which is not longer than the file; an ordinary piece of memory, which nobody
-    /// else sees, if there is none left.
+    /// An unused entry, for as long as the caller has it, which is not longer than the file; an
+    /// ordinary piece of memory, which nobody else sees, if there is none left.
     [[nodiscard]] std::shared_ptr<RecoveryRecord> claim();
     /// Those that tell of a process.
     [[nodiscard]] std::vector<std::shared_ptr<RecoveryRecord>> in_use();

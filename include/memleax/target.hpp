@@ -84,8 +84,7 @@ class Target {
     /// Seizes a running process. check_watchable() comes before. `record` is told of all that is
     /// changed.
     static Result<std::unique_ptr<Target>>
-    seize(Tid pid,
-          std::shared_ptr<RecoveryRecord> record = RecoveryFile::private_record());
+    seize(Tid pid, std::shared_ptr<RecoveryRecord> record = RecoveryFile::private_record());
     /// Starts a program (execvp, with the caller's environment) and seizes it at its exec: the
     /// process stands at the new program's first instruction, and next_event() gives a QuietStop.
     static Result<std::unique_ptr<Target>>
@@ -105,8 +104,8 @@ class Target {
     /// The next stop, or nothing: with `poll` when there is none now, with `block` when a signal
     /// handler of ours ran or nobody is left to wait for.
     std::optional<StopEvent> next_event(Wait wait);
-    /// For a thread that stays stopped in a TrapStop or SignalStop: next_event() does not tell of it
-    /// again.
+    /// For a thread that stays stopped in a TrapStop or SignalStop: next_event() does not tell of
+    /// it again.
     void take_stop(Tid tid);
     /// Gives an event back, to be delivered by next_event() before any new one.
     void defer(const StopEvent& event) { deferred_.push_back(event); }
@@ -170,6 +169,9 @@ class Target {
     /// Stops this thread, if it is not stopped, and puts what stopped it aside for next_event(). It
     /// then has no pending trap. False if it is gone.
     bool stop_and_defer(Tid tid);
+    /// Is it stopped, or would a stop go unnoticed: does it compute, or sleep in a call that the
+    /// kernel restarts by itself?
+    [[nodiscard]] bool minds_no_stop(Tid tid) const;
     /// Stops one thread, of all the one that minds least: one that computes, else one in a system
     /// call that the kernel restarts by itself (signal(7)), else any.
     Result<Tid> borrow_thread();
@@ -182,7 +184,8 @@ class Target {
     Result<void> prepare_for_system_call(Tid tid);
     Result<long> execute_system_call(Tid tid, const arch::Registers& saved, CodeAddr instruction,
                                      long number, std::span<const std::uint64_t> arguments);
-    Result<void> run_system_call(Tid tid, CodeAddr instruction);
+    Result<void> run_system_call(Tid tid, CodeAddr instruction, bool to_signal_stop);
+    [[nodiscard]] bool is_about_to_get_a_signal(Tid tid) const;
     Result<void> settle(Tid tid);
     [[nodiscard]] Tid group_of(Tid tid) const;
     /// Waits for this thread; the status if it is stopped.

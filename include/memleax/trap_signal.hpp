@@ -4,6 +4,7 @@
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
+#include <absl/container/flat_hash_set.h>
 
 #include "memleax/error.hpp"
 #include "memleax/recovery_record.hpp"
@@ -19,10 +20,11 @@ namespace memleax {
 ///
 /// A breakpoint in a thread that blocks SIGTRAP makes the kernel unblock the signal in that thread
 /// and set the process's disposition to the default, before the tracer sees anything
-/// (kernel/signal.c, force_sig_info_to_task): then a later hit would kill it, were it not for us. So
-/// such threads stay unblocked until we leave, and the handler is put back after such a hit. A
+/// (kernel/signal.c, force_sig_info_to_task): then a later hit would kill it, were it not for us.
+/// So such threads stay unblocked until we leave, and the handler is put back after such a hit. A
 /// thread is known to block SIGTRAP if it did when we came, or if its creator did. Of one that
-/// begins to do so later only the effect is seen, within kHitsBetweenLooks hits.
+/// begins to do so later only the effect is seen, within kHitsBetweenLooks hits, and then at each
+/// of its own.
 class TrapSignal {
   public:
     TrapSignal(Target& target, TrapHandler& handler) : target_(target), handler_(handler) {}
@@ -33,7 +35,7 @@ class TrapSignal {
     void adopt();
     /// A stopped thread has executed a breakpoint of ours.
     void after_hit(Tid tid) {
-        if (--hits_until_look_ <= 0 || !blocking_.empty()) {
+        if (--hits_until_look_ <= 0 || !blocking_.empty() || !suspects_.empty()) {
             look_after(tid);
         }
     }
@@ -66,7 +68,9 @@ class TrapSignal {
         bool unblocked = false; ///< SIGTRAP is not blocked in it, at the moment
     };
 
-    void unblock_awake_threads();
+    void unblock_threads();
+    void reinstall(Tid tid);
+    [[nodiscard]] static bool is_caught(Tid tid);
     void look_after(Tid tid);
     void set_unblocked(Tid tid, Blocking* entry, bool unblocked);
     Result<void> exchange(Tid worker, RemoteMemory& memory, const Action* set, Action* get);
@@ -76,6 +80,9 @@ class TrapSignal {
     absl::flat_hash_map<Tid, Blocking> blocking_;
     Action before_{};
     bool installed_ = false;
+    /// Threads whose hits have been found to take the handler away: they block SIGTRAP for a while,
+    /// again and again. Each of their hits is looked after.
+    absl::flat_hash_set<Tid> suspects_;
     int hits_until_look_ = kHitsBetweenLooks;
     int suspicion_ = 0;
 };

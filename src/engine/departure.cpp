@@ -106,9 +106,8 @@ void Departure::collect(const StopEvent& event, std::set<Tid>* awaited) {
     if (std::holds_alternative<ThreadGone>(event)) {
         trap_signal_.on_thread_gone(tid);
         observer_.on_thread_gone(tid);
-        target_gone_ =
-            tid == target_.pid() ||
-            (target_.threads().empty() && target_.expected_children().empty());
+        target_gone_ = tid == target_.pid() ||
+                       (target_.threads().empty() && target_.expected_children().empty());
         return;
     }
     const auto* exec = std::get_if<ExecStop>(&event);

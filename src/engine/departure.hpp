@@ -25,8 +25,8 @@ class DepartureObserver {
 
 class Departure {
   public:
-    /// `doubtful`: a signal may have been delivered to a thread whose pc was in a page of ours. Then
-    /// pages that a signal frame leads back to are left, and named.
+    /// `doubtful`: a signal may have been delivered to a thread whose pc was in a page of ours.
+    /// Then pages that a signal frame leads back to are left, and named.
     Departure(Target& target, BreakpointTable& breakpoints, TrapSignal& trap_signal,
               DepartureObserver& observer, bool doubtful)
         : target_(target), breakpoints_(breakpoints), trap_signal_(trap_signal),

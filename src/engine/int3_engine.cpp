@@ -21,7 +21,8 @@ std::unique_ptr<Engine> make_int3_engine(Target& target, ModuleMap& modules, Eve
 Int3Engine::Int3Engine(Target& target, ModuleMap& modules, EventSink& sink,
                        EngineObserver& observer, const Int3Options& options)
     : target_(target), modules_(modules), sink_(sink), observer_(observer), breakpoints_(target),
-      calls_(target, modules, breakpoints_, sink, options.backtrace_limit), trap_signal_(target, breakpoints_.handler()) {}
+      calls_(target, modules, breakpoints_, sink, options.backtrace_limit),
+      trap_signal_(target, breakpoints_.handler()) {}
 
 Int3Engine::~Int3Engine() {
     leave();
@@ -189,6 +190,7 @@ void Int3Engine::on_stop(const TrapStop& stop) {
         return;
     }
     breakpoints_.move_to_slot(stop.tid, regs, *breakpoint);
+    target_.drop_stop_signal(stop.tid);
     trap_signal_.after_hit(stop.tid);
     on_hit(stop.tid, regs, *breakpoint);
     if (breakpoint->is_module_event) {

@@ -2,6 +2,7 @@
 #include "page_references.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <vector>
 
@@ -66,12 +67,20 @@ class StackSearch {
     [[nodiscard]] bool in_signal_frame(std::size_t at) {
         const std::uint64_t restorer =
             word(at - arch::kSignalFramePcOffset - sizeof(std::uint64_t));
-        const bool is_our_handlers =
-            std::any_of(pages_.begin(), pages_.end(),
-                        [restorer](const AddrRange& range) { return range.contains(restorer); });
         std::array<std::byte, 16> code{};
         const std::size_t got = target_.memory().try_read(RemoteAddr(restorer), code);
-        return !is_our_handlers && arch::is_signal_return_code(std::span(code).first(got));
+        return arch::is_signal_return_code(std::span(code).first(got)) && !is_of_a_hit(at);
+    }
+
+    /// What our handler has been called with, and left long ago.
+    [[nodiscard]] bool is_of_a_hit(std::size_t at) const {
+        siginfo_t info{};
+        const std::size_t from = at - arch::kSignalFramePcOffset + arch::kSignalFrameInfoOffset;
+        if (from + sizeof info > stack_.size()) {
+            return false;
+        }
+        std::memcpy(&info, &stack_[from], sizeof info);
+        return info.si_signo == SIGTRAP && arch::is_breakpoint_signal_code(info.si_code);
     }
 
     Target& target_;

@@ -49,8 +49,8 @@ bool wait_until_untraced(Tid pid) {
     return false;
 }
 
-/// Takes back what a borrowed thread's own stop was about. True if that was a hit of a breakpoint of
-/// ours: not a signal to be sent again.
+/// Takes back what a borrowed thread's own stop was about. True if that was a hit of a breakpoint
+/// of ours: not a signal to be sent again.
 bool undo_hit(const RecoveryRecord::BorrowedThread& borrowed, BreakpointTable& breakpoints,
               arch::Registers* saved) {
     if (borrowed.stop_signal != SIGTRAP ||
@@ -67,6 +67,16 @@ bool undo_hit(const RecoveryRecord::BorrowedThread& borrowed, BreakpointTable& b
     return hit != nullptr;
 }
 
+/// A thread that is in the loop behind its mmap has that call's result.
+void note_mapping(RecoveryRecord::BorrowedThread& borrowed, const arch::Registers& now) {
+    const long result = arch::system_call_result(now);
+    const bool executed =
+        arch::pc(now) == CodeAddr(borrowed.parking) + std::int64_t{arch::kSyscallBytes.size()};
+    if (executed && borrowed.number == SYS_mmap && (result >= 0 || result < -4095)) {
+        borrowed.mapped.store(static_cast<std::uint64_t>(result));
+    }
+}
+
 /// A thread that was executing something for the dead one waits in a loop for its registers, or has
 /// them and not its signal mask.
 void return_borrowed_thread(Target& target, BreakpointTable& breakpoints) {
@@ -74,9 +84,9 @@ void return_borrowed_thread(Target& target, BreakpointTable& breakpoints) {
     const Tid tid(borrowed.tid.load());
     if (tid.value() != 0 && target.stop_and_defer(tid)) {
         arch::Registers now{};
-        const AddrRange parking{borrowed.parking,
-                                borrowed.parking + arch::kParkingBytes.size()};
+        const AddrRange parking{borrowed.parking, borrowed.parking + arch::kParkingBytes.size()};
         if (target.get_registers(tid, &now) && parking.contains(arch::pc(now).value())) {
+            note_mapping(borrowed, now);
             arch::Registers saved = borrowed.registers;
             const int again = undo_hit(borrowed, breakpoints, &saved) ? 0 : borrowed.stop_signal;
             target.set_registers(tid, saved);
@@ -98,6 +108,18 @@ void return_borrowed_thread(Target& target, BreakpointTable& breakpoints) {
         target.set_signal_mask(masked, borrowed.mask);
     }
     borrowed.tid_of_mask.store(0);
+}
+
+/// Pages that nobody has got round to writing down.
+void unmap_unknown(Target& target) {
+    RecoveryRecord::BorrowedThread& borrowed = target.record().borrowed;
+    const std::uint64_t begin = borrowed.mapped.exchange(0);
+    if (begin == 0 || begin == target.record().handler.begin) {
+        return;
+    }
+    if (const auto worker = target.borrow_thread()) {
+        (void)target.system_call(*worker, SYS_munmap, {begin, borrowed.mapped_bytes});
+    }
 }
 
 /// A child that was forked after the tracer's death has copies of what nobody took out.
@@ -156,11 +178,12 @@ Result<void> restore_process(const std::shared_ptr<RecoveryRecord>& record) {
     }
     BreakpointTable breakpoints(**target);
     breakpoints.adopt();
-    TrapSignal trap_signal(**target, breakpoints.handler());
-    trap_signal.adopt();
     breakpoints.restore_all();
     restore_children(pid, breakpoints);
     return_borrowed_thread(**target, breakpoints);
+    unmap_unknown(**target);
+    TrapSignal trap_signal(**target, breakpoints.handler());
+    trap_signal.adopt(); // looks at the masks
     Indifferent nobody;
     Departure departure(**target, breakpoints, trap_signal, nobody, true);
     departure.complete();

@@ -244,9 +244,9 @@ void BreakpointTable::forget(AddrRange range) {
         }
         if (breakpoint.slot) {
             const std::array<std::uint8_t, sizeof(std::uint64_t)> no_key{};
-            (void)target_.memory().write(
-                breakpoint.slot->as_data() + static_cast<std::int64_t>(arch::kSlotCodeBytes),
-                no_key);
+            (void)target_.memory().write(breakpoint.slot->as_data() +
+                                             static_cast<std::int64_t>(arch::kSlotCodeBytes),
+                                         no_key);
             // The slot is not given out again: a thread may yet stand in it, about to return into
             // code that is gone, and must fault there as it would without us.
             by_slot_.erase(*breakpoint.slot);

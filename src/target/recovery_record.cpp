@@ -24,9 +24,9 @@ constexpr std::size_t kRecordBytes = in_pages(sizeof(RecoveryRecord));
 
 } // namespace
 
-std::optional<std::uint32_t>
-RecoveryRecord::add_breakpoint(CodeAddr address, std::span<const std::uint8_t> original,
-                               std::optional<CodeAddr> slot) {
+std::optional<std::uint32_t> RecoveryRecord::add_breakpoint(CodeAddr address,
+                                                            std::span<const std::uint8_t> original,
+                                                            std::optional<CodeAddr> slot) {
     const std::uint32_t index = breakpoint_count.load(std::memory_order_relaxed);
     if (index == kMaxBreakpoints) {
         return std::nullopt;
@@ -112,8 +112,7 @@ Result<std::unique_ptr<RecoveryFile>> RecoveryFile::create() {
 }
 
 Result<std::unique_ptr<RecoveryFile>> RecoveryFile::open(int fd) {
-    void* at =
-        mmap(nullptr, in_pages(sizeof(Header)), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void* at = mmap(nullptr, in_pages(sizeof(Header)), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED) {
         const int errnum = errno;
         close(fd);

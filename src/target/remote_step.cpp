@@ -113,6 +113,14 @@ Error ended(Tid tid) {
     return Error(fmt::format("thread {} has ended", tid.value()), ESRCH);
 }
 
+/// The stop at the end of a single step: after a system call the kernel makes it up as if by a user
+/// (user_single_step_report), and nobody else can have sent it.
+bool is_step_trap(Tid tid, int signal) {
+    siginfo_t info{};
+    return signal == SIGTRAP && ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0 &&
+           info.si_code == SI_USER && info.si_pid == 0;
+}
+
 /// The end of an executable mapping of a file that holds nothing, as the code ends before the page
 /// does: nobody ever gets there. Linkers fill it with zeros, or with breakpoints (lld).
 std::optional<CodeAddr> find_padding(Tid pid, RemoteMemory& memory) {
@@ -155,8 +163,8 @@ class BorrowedThread {
     /// Borrows a few bytes of code, too.
     Result<void> park_in(CodeAddr padding) {
         static_assert(arch::kParkingBytes.size() <= sizeof entry_.parking_bytes);
-        const auto bytes =
-            std::as_writable_bytes(std::span(entry_.parking_bytes)).first(arch::kParkingBytes.size());
+        const auto bytes = std::as_writable_bytes(std::span(entry_.parking_bytes))
+                               .first(arch::kParkingBytes.size());
         if (memory_.try_read(padding.as_data(), bytes) != bytes.size()) {
             return Error("cannot read the code", EFAULT);
         }
@@ -254,12 +262,12 @@ Result<void> Target::step(Tid tid) {
             aside.stop(); // an interrupt or a group-stop came first
             continue;
         }
+        const int signal = WSTOPSIG(*status);
+        if (is_step_trap(tid, signal)) {
+            break;
+        }
         siginfo_t info{};
         ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info);
-        const int signal = WSTOPSIG(*status);
-        if (signal == SIGTRAP && info.si_code == SI_USER && info.si_pid == 0) {
-            break; // after a system call
-        }
         if (info.si_code > 0) {
             if (signal != SIGTRAP) {
                 threads_[tid].stop_signal = signal; // the instruction faulted
@@ -273,10 +281,12 @@ Result<void> Target::step(Tid tid) {
     return {};
 }
 
-// No single step: should we die in the middle, the thread would get a SIGTRAP that nobody expects.
-// The stops used here leave nothing behind: the kernel sends "SIGTRAP|0x80" to a thread that it lets
-// out of a system call stop, which is no signal (kernel/signal.c, valid_signal()).
-Result<void> Target::run_system_call(Tid tid, CodeAddr instruction) {
+// Without a single step: should we die in the middle, the thread would get a SIGTRAP that nobody
+// expects. The stops used here leave nothing behind: the kernel sends "SIGTRAP|0x80" to a thread
+// that it lets out of a system call stop, which is no signal (kernel/signal.c, valid_signal()). But
+// a signal that this stop was about to deliver can be put back only into a stop of the same kind,
+// and a step is the way to one.
+Result<void> Target::run_system_call(Tid tid, CodeAddr instruction, bool to_signal_stop) {
     const SignalsHeldBack hold(tid, *record_);
     PutAside aside(group_of(tid), tid);
     constexpr int kSystemCallStop = SIGTRAP | 0x80;
@@ -285,10 +295,13 @@ Result<void> Target::run_system_call(Tid tid, CodeAddr instruction) {
         // Once it is in the call, it is interrupted on its way out. In that stop, unlike in that of
         // the call's end, the kernel looks whether the registers ask for a restart of the call that
         // the thread was in before.
-        if (entered) {
+        if (entered && !to_signal_stop) {
             interrupt(tid);
         }
-        if (ptrace(entered ? PTRACE_CONT : PTRACE_SYSCALL, tid.value(), nullptr, nullptr) != 0) {
+        const auto request = !entered         ? PTRACE_SYSCALL
+                             : to_signal_stop ? PTRACE_SINGLESTEP
+                                              : PTRACE_CONT;
+        if (ptrace(request, tid.value(), nullptr, nullptr) != 0) {
             return ended(tid);
         }
         const auto status = await_stop_of(tid);
@@ -299,8 +312,11 @@ Result<void> Target::run_system_call(Tid tid, CodeAddr instruction) {
         if (signal == kSystemCallStop) {
             entered = true;
         } else if ((*status >> 16) == 0) {
-            aside.signal(signal);
-        } else if (signal != SIGTRAP || !entered) {
+            done = to_signal_stop && entered && is_step_trap(tid, signal);
+            if (!done) {
+                aside.signal(signal);
+            }
+        } else if (signal != SIGTRAP || !entered || to_signal_stop) {
             aside.stop();
         } else {
             arch::Registers regs;
@@ -378,7 +394,8 @@ Result<long> Target::system_call(Tid tid, long number,
     if (!get_registers(tid, &saved)) {
         return ended(tid);
     }
-    BorrowedThread borrowed(*record_, memory_, tid, saved, threads_[tid].stop_signal);
+    BorrowedThread borrowed(*record_, memory_, tid, saved,
+                            is_about_to_get_a_signal(tid) ? threads_[tid].stop_signal : 0);
     if (parking_) {
         borrowed.use(*parking_);
     } else if (const auto padding = find_padding(pid_, memory_)) {
@@ -393,8 +410,13 @@ Result<long> Target::system_call(Tid tid, long number,
         }
         borrowed.use(*found);
     }
+    record_->borrowed.number = number;
+    record_->borrowed.mapped_bytes = number == SYS_mmap ? arguments.begin()[1] : 0;
     auto result = execute_system_call(tid, saved, borrowed.instruction(), number,
                                       std::span(arguments.begin(), arguments.size()));
+    if (number == SYS_mmap && result && (*result >= 0 || *result < -4095)) {
+        record_->borrowed.mapped.store(static_cast<std::uint64_t>(*result));
+    }
     if (!borrowed.give_back(*this)) {
         return ended(tid);
     }
@@ -421,6 +443,11 @@ Result<long> Target::system_call_in_copy(Tid tid, RemoteMemory& memory, long num
         return ended(tid);
     }
     return result;
+}
+
+bool Target::is_about_to_get_a_signal(Tid tid) const {
+    const auto it = threads_.find(tid);
+    return it != threads_.end() && it->second.stop_signal != 0;
 }
 
 Result<void> Target::prepare_for_system_call(Tid tid) {
@@ -451,7 +478,7 @@ Result<long> Target::execute_system_call(Tid tid, const arch::Registers& saved,
     if (!set_registers(tid, regs)) {
         return ended(tid);
     }
-    auto executed = run_system_call(tid, instruction);
+    auto executed = run_system_call(tid, instruction, is_about_to_get_a_signal(tid));
     if (!executed) {
         return std::move(executed).error();
     }

@@ -125,7 +125,14 @@ Result<SlotArena::Region*> SlotArena::map_region(CodeAddr near, Tid worker) {
         const auto begin = static_cast<std::uint64_t>(*result);
         if (begin != place) { // an old kernel, for which the address is a hint
             (void)target_.system_call(worker, SYS_munmap, {begin, kRegionBytes});
+            target_.record().borrowed.mapped.store(0);
             continue;
+        }
+        auto known = handler_.add_region({begin, begin + kRegionBytes});
+        target_.record().borrowed.mapped.store(0);
+        if (!known) {
+            (void)target_.system_call(worker, SYS_munmap, {begin, kRegionBytes});
+            return std::move(known).error();
         }
         // A forked child must not inherit pages that it did not have. Failure costs only that.
         auto advised =
@@ -136,11 +143,6 @@ Result<SlotArena::Region*> SlotArena::map_region(CodeAddr near, Tid worker) {
         Region region{{begin, begin + kRegionBytes}, {}};
         for (std::uint64_t at = region.range.end; at > begin; at -= arch::kSlotBytes) {
             region.free.emplace_back(at - arch::kSlotBytes); // lowest on top
-        }
-        auto known = handler_.add_region(region.range);
-        if (!known) {
-            (void)target_.system_call(worker, SYS_munmap, {begin, kRegionBytes});
-            return std::move(known).error();
         }
         regions_.push_back(std::move(region));
         return &regions_.back();

@@ -26,8 +26,8 @@ namespace {
 /// System calls that the kernel restarts after a stop, without EINTR (signal(7), "Interruption of
 /// system calls and library functions by stop signals"; the futex, poll, nanosleep and wait
 /// families restart by themselves when no handler ran).
-bool restarts_after_stop(long system_call) {
-    switch (system_call) {
+bool restarts_after_stop(const KernelState& kernel) {
+    switch (kernel.system_call.value_or(-1)) {
     case SYS_futex:
     case SYS_read:
     case SYS_write:
@@ -286,6 +286,15 @@ std::optional<Tid> Target::find_vfork_child() {
     return std::nullopt;
 }
 
+bool Target::minds_no_stop(Tid tid) const {
+    if (is_stopped(tid)) {
+        return true;
+    }
+    const auto kernel = try_read_kernel_state(pid_, tid);
+    return kernel && !kernel->has_ended() && kernel->state != 'D' &&
+           (!kernel->system_call || restarts_after_stop(*kernel));
+}
+
 Result<Tid> Target::borrow_thread() {
     constexpr int kLast = 4;
     std::vector<std::pair<int, Tid>> candidates; // by how much they mind
@@ -303,10 +312,11 @@ Result<Tid> Target::borrow_thread() {
         if (!kernel || kernel->has_ended()) {
             continue;
         }
-        const int minds = kernel->state == 'D'   ? kLast // not to be stopped now
-                          : !kernel->system_call ? 0
-                          : restarts_after_stop(*kernel->system_call) ? 1
-                                                                      : 2;
+        // Who sleeps uninterruptibly is not to be stopped now.
+        const int minds = kernel->state == 'D'           ? kLast
+                          : !kernel->system_call         ? 0
+                          : restarts_after_stop(*kernel) ? 1
+                                                         : 2;
         candidates.emplace_back(minds, tid);
     }
     std::sort(candidates.begin(), candidates.end());

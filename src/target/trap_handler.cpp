@@ -45,6 +45,7 @@ Result<void> TrapHandler::map(Tid worker) {
     page_ = {begin, begin + kPageBytes};
     region_count_ = 0;
     target_.record().handler = page_;
+    target_.record().borrowed.mapped.store(0);
     const arch::TrapHandlerCode code = arch::trap_handler_code();
     auto written = target_.memory().write(RemoteAddr(begin), code.code);
     if (!written) {
@@ -52,8 +53,7 @@ Result<void> TrapHandler::map(Tid worker) {
     }
     target_.set_parking(CodeAddr(begin + code.parking));
     // A forked child must not inherit pages that it did not have. Failure costs only that.
-    auto advised =
-        target_.system_call(worker, SYS_madvise, {begin, kPageBytes, MADV_DONTFORK});
+    auto advised = target_.system_call(worker, SYS_madvise, {begin, kPageBytes, MADV_DONTFORK});
     if (!advised || *advised != 0) {
         log_debug("madvise(MADV_DONTFORK) failed in the target");
     }
@@ -73,8 +73,8 @@ Result<void> TrapHandler::add_region(AddrRange region) {
         return Error("too many places to watch");
     }
     const std::uint64_t at = data().value() + sizeof(arch::TrapHandlerData);
-    auto written = target_.memory().write(
-        RemoteAddr(at + region_count_ * sizeof region), bytes_of(region));
+    auto written =
+        target_.memory().write(RemoteAddr(at + region_count_ * sizeof region), bytes_of(region));
     if (!written) {
         return written;
     }
@@ -89,8 +89,7 @@ Result<void> TrapHandler::chain_to(const RecoveryRecord::SignalAction& action) {
     return target_.memory().write(data(), bytes_of(head));
 }
 
-RecoveryRecord::SignalAction
-TrapHandler::action(const RecoveryRecord::SignalAction& before) const {
+RecoveryRecord::SignalAction TrapHandler::action(const RecoveryRecord::SignalAction& before) const {
     const arch::TrapHandlerCode code = arch::trap_handler_code();
     // SIG_DFL and SIG_IGN are 0 and 1.
     const bool has_own = before.handler > 1;
@@ -116,9 +115,9 @@ Result<void> TrapHandler::unmap(Tid worker) {
         return std::move(result).error();
     }
     if (*result != 0) {
-        return Error(fmt::format("cannot unmap {:#x} in process {}", page_.begin,
-                                 target_.pid().value()),
-                     static_cast<int>(-*result));
+        return Error(
+            fmt::format("cannot unmap {:#x} in process {}", page_.begin, target_.pid().value()),
+            static_cast<int>(-*result));
     }
     forget();
     return {};

@@ -25,6 +25,7 @@ constexpr std::int64_t kRedZone = 128;
 
 Result<void> TrapSignal::install(Tid worker) {
     blocking_.clear();
+    suspects_.clear();
     for (const auto& [tid, thread] : target_.threads()) {
         const auto info = try_read_process_info(tid);
         if (info && (info->blocked_signals & kTrapBit) != 0) {
@@ -49,7 +50,7 @@ Result<void> TrapSignal::install(Tid worker) {
     installed_ = true;
     const Action ours = handler_.action(before_);
     done = exchange(worker, target_.memory(), &ours, nullptr);
-    unblock_awake_threads();
+    unblock_threads();
     return done;
 }
 
@@ -61,27 +62,42 @@ void TrapSignal::adopt() {
         if (entry.tid == 0) {
             break;
         }
-        blocking_.emplace(Tid(entry.tid), Blocking{entry.mask, entry.unblocked != 0});
+        // The kernel may have unblocked it, and nobody lived to note that.
+        const Tid tid(entry.tid);
+        const auto info = try_read_process_info(tid);
+        const bool unblocked = info && info->blocked_signals == (entry.mask & ~kTrapBit);
+        blocking_.emplace(tid, Blocking{entry.mask, unblocked});
     }
 }
 
-void TrapSignal::unblock_awake_threads() {
-    std::vector<Tid> awake;
+// The others are unblocked by the kernel when they run into a breakpoint. Each hit that is spared
+// that is one fewer moment without a handler.
+void TrapSignal::unblock_threads() {
+    std::vector<Tid> willing;
     for (const auto& [tid, entry] : blocking_) {
-        const auto kernel = try_read_kernel_state(target_.pid(), tid);
-        if (target_.is_stopped(tid) || (kernel && kernel->state == 'R')) {
-            awake.push_back(tid);
+        if (target_.minds_no_stop(tid)) {
+            willing.push_back(tid);
         }
     }
-    for (const Tid tid : awake) {
-        // The others are unblocked by the kernel when they run into a breakpoint. Each hit that is
-        // spared that is one fewer moment without a handler.
+    for (const Tid tid : willing) {
         const auto it = blocking_.find(tid);
-        if (target_.stop_and_defer(tid) && it != blocking_.end() &&
-            !target_.has_temporary_mask(tid)) {
+        if (target_.stop_and_defer(tid) && !target_.has_temporary_mask(tid)) {
             set_unblocked(tid, &it->second, true);
             target_.set_signal_mask(tid, it->second.mask & ~kTrapBit);
         }
+    }
+}
+
+bool TrapSignal::is_caught(Tid tid) {
+    const auto info = try_read_process_info(tid);
+    return !info || (info->caught_signals & kTrapBit) != 0;
+}
+
+void TrapSignal::reinstall(Tid tid) {
+    const Action ours = handler_.action(before_);
+    const auto put = exchange(tid, target_.memory(), &ours, nullptr);
+    if (!put) {
+        log_debug("SIGTRAP's handler: {}", put.error().message());
     }
 }
 
@@ -100,6 +116,7 @@ void TrapSignal::on_birth(Tid parent, Tid child) {
 }
 
 void TrapSignal::on_thread_gone(Tid tid) {
+    suspects_.erase(tid);
     if (blocking_.erase(tid) != 0) {
         target_.record().forget_blocking(tid);
     }
@@ -111,21 +128,18 @@ void TrapSignal::look_after(Tid tid) {
     if (it != blocking_.end() && !it->second.unblocked) {
         set_unblocked(tid, &it->second, true);
         gone = true;
-    } else if (hits_until_look_ <= 0) {
-        const auto info = try_read_process_info(tid);
-        gone = info && (info->caught_signals & kTrapBit) == 0;
-        if (gone) {
+    } else if (hits_until_look_ <= 0 || suspects_.contains(tid)) {
+        gone = !is_caught(tid);
+        if (gone && suspicion_ > 0) {
+            suspects_.insert(tid); // it was there at the last hit
+        } else if (gone) {
             suspicion_ = kHitsOfSuspicion;
         }
         hits_until_look_ = suspicion_ > 0 ? 1 : kHitsBetweenLooks;
         suspicion_ -= suspicion_ > 0 ? 1 : 0;
     }
     if (gone && installed_) {
-        const Action ours = handler_.action(before_);
-        const auto put = exchange(tid, target_.memory(), &ours, nullptr);
-        if (!put) {
-            log_debug("SIGTRAP's handler: {}", put.error().message());
-        }
+        reinstall(tid);
     }
 }
 
@@ -149,6 +163,8 @@ int TrapSignal::before_delivery(Tid tid) {
     if (before_.handler <= kIgnore || blocks) {
         const Action fatal{kDefault, before_.flags, before_.restorer, before_.mask};
         (void)exchange(tid, target_.memory(), &fatal, nullptr);
+    } else if (!is_caught(tid)) {
+        reinstall(tid); // a hit in a thread that blocks SIGTRAP has just taken it away
     }
     return SIGTRAP;
 }

@@ -62,10 +62,11 @@ std::optional<StopEvent> Target::next_event(Wait wait) {
 
 // A signal-delivery-stop is looked at, and not taken (WNOWAIT): should we die before the thread is
 // resumed, the kernel delivers the signal then. Once waitpid has returned it, it would be lost
-// (kernel/exit.c, wait_task_stopped: *p_code = 0), and with a breakpoint's SIGTRAP the thread, which
-// would go on in the middle of an instruction.
+// (kernel/exit.c, wait_task_stopped: *p_code = 0), and with a breakpoint's SIGTRAP the thread,
+// which would go on in the middle of an instruction.
 std::optional<StopEvent> Target::wait_for(Tid which, int flags) {
-    constexpr int kHow = __WALL | __WNOTHREAD; // children of our other threads are theirs to wait for
+    constexpr int kHow =
+        __WALL | __WNOTHREAD; // children of our other threads are theirs to wait for
     const idtype_t kind = which.value() > 0 ? P_PID : P_ALL;
     for (;;) {
         siginfo_t info{};
@@ -92,8 +93,7 @@ std::optional<StopEvent> Target::wait_for(Tid which, int flags) {
 
 void Target::take_stop(Tid tid) {
     siginfo_t info{};
-    waitid(P_PID, static_cast<id_t>(tid.value()), &info,
-           WSTOPPED | __WALL | __WNOTHREAD | WNOHANG);
+    waitid(P_PID, static_cast<id_t>(tid.value()), &info, WSTOPPED | __WALL | __WNOTHREAD | WNOHANG);
 }
 
 std::optional<StopEvent> Target::wait_for_stop(Tid tid) {

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// memleax is killed with SIGKILL, at any moment: the target lives, works on, and has its own bytes,
+// signals and masks back as soon as the guardian says so.
+//
+// 500 times: MEMLEAX_STRESS_COUNT=20 own_death_test
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "leaks_support.hpp"
+#include "process_support.hpp"
+#include "snapshot_support.hpp"
+#include "stress_support.hpp"
+
+namespace memleax::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Kills memleax so long after its start that it is anywhere between that and a steady watch. This
+/// is where it is hit, not a wait for anything.
+void kill_at_random_moment(Memleax& memleax, Stress& stress) {
+    if (stress.number_to(4) == 1) {
+        memleax.wait_until_watching();
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(stress.number_to(60'000)));
+    memleax.process().signal(SIGKILL);
+}
+
+class OwnDeath : public ::testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(OwnDeath, LeavesTheTargetAsItWas) {
+    Stress stress(25);
+    Fixture fixture("survivor", GetParam());
+    while (stress.next()) {
+        const TargetSnapshot before = take_snapshot(fixture.pid());
+        fixture.process().send("spin");
+        ASSERT_EQ(fixture.process().read_line(), "spinning");
+        Memleax memleax({"-q", "-e", "1000", std::to_string(fixture.pid())});
+        kill_at_random_moment(memleax, stress);
+        // Until the guardian, who has the same standard error, has ended.
+        const auto result = memleax.finish();
+        EXPECT_EQ(result.status, SIGKILL) << result.errors;
+        ASSERT_EQ(kill(fixture.pid(), 0), 0);
+        const FixtureAnswer answer = fixture.ask("stop");
+        EXPECT_THAT(answer.failures, IsEmpty());
+        EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty())
+            << result.errors;
+    }
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Dispositions, OwnDeath,
+                         ::testing::Values(std::vector<std::string>{},
+                                           std::vector<std::string>{"own-handler"}),
+                         [](const auto& instance) {
+                             return instance.param.empty() ? std::string("Default")
+                                                           : std::string("OwnHandler");
+                         });
+
+// The next visit finds nothing in its way.
+TEST(OwnDeathOf, AWatchIsToldByTheGuardian) {
+    Fixture fixture("survivor");
+    Memleax killed({"-q", std::to_string(fixture.pid())});
+    killed.wait_until_watching();
+    killed.process().signal(SIGKILL);
+    EXPECT_THAT(killed.finish().errors,
+                HasSubstr(fmt::format("process {} is as it was before", fixture.pid())));
+    Memleax next({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+    next.wait_until_watching();
+    EXPECT_THAT(fixture.go().failures, IsEmpty());
+    const auto result = next.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_THAT(live_leaks(result.json()), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+} // namespace
+} // namespace memleax::testing
