@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// The process that is watched: its threads, their stops, their registers. The only place that
-/// calls ptrace and waitpid.
+/// A process that is watched: its threads, their stops, their registers. Only this and the Tracer
+/// call ptrace and waitpid.
 #pragma once
 
-#include <deque>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -19,6 +18,7 @@
 #include "memleax/inherited.hpp"
 #include "memleax/remote_memory.hpp"
 #include "memleax/stop_event.hpp"
+#include "memleax/tracer.hpp"
 #include "memleax/types.hpp"
 
 namespace memleax {
@@ -39,40 +39,10 @@ struct TracedThread {
     bool is_child_process = false; ///< a vfork-like child, which shares the target's memory
 };
 
-/// Whether to poll for a short while before sleeping in waitpid. Where a sleeping CPU is slow to
-/// wake (virtual machines) the next stop of a busy thread comes sooner than we would be awake
-/// again.
-class SpinPolicy {
-  public:
-    static constexpr int kPolls = 100; ///< 30 to 60 microseconds
-
-    [[nodiscard]] bool worthwhile() {
-        if (pause_ == 0) {
-            return true;
-        }
-        --pause_;
-        return false;
-    }
-    void succeeded() { failures_ = 0; }
-    /// After a few polls in vain the stops are far apart: sleep for a number of them.
-    void failed() {
-        if (++failures_ >= kFailures) {
-            failures_ = 0;
-            pause_ = kPause;
-        }
-    }
-
-  private:
-    static constexpr int kFailures = 4;
-    static constexpr int kPause = 32;
-    int failures_ = 0;
-    int pause_ = 0;
-};
-
 /// Attached to all threads of one process, by PTRACE_SEIZE (never PTRACE_ATTACH: it sends SIGSTOP).
 /// Seizing stops nobody.
 ///
-/// Everything happens in the thread that made it (ptrace is bound to the tracer *thread*). When
+/// Everything happens in the tracer's thread (ptrace is bound to the tracer *thread*). When
 /// that thread ends the kernel lets go of what is still seized, without a stop for threads that run
 /// or sleep; the owner uses this to leave sleepers undisturbed.
 ///
@@ -81,26 +51,32 @@ class SpinPolicy {
 class Target {
   public:
     /// Seizes a running process. check_watchable() comes before.
-    static Result<std::unique_ptr<Target>> seize(Tid pid);
+    static Result<std::unique_ptr<Target>> seize(Tracer& tracer, Tid pid);
     /// Starts a program (execvp, with the caller's environment) and seizes it at its exec: the
     /// process stands at the new program's first instruction, and next_event() gives a QuietStop.
-    static Result<std::unique_ptr<Target>> launch(const std::vector<std::string>& command,
-                                                  const Inherited& inherited);
+    static Result<std::unique_ptr<Target>>
+    launch(Tracer& tracer, const std::vector<std::string>& command, const Inherited& inherited);
+    /// Makes a child of `parent`, which stands in its ChildStop or (one that shared its parent's
+    /// memory) in its ExecStop, a process in its own right. After a failure it is still the
+    /// parent's. It stands as it stood, and next_event() gives a QuietStop.
+    static Result<std::unique_ptr<Target>> take_over(Target& parent, Tid child);
     ~Target();
     Target(const Target&) = delete;
     Target& operator=(const Target&) = delete;
 
     [[nodiscard]] Tid pid() const { return pid_; }
+    /// Whose the stops are; it must outlive the Target, or be taken back.
+    void set_handler(StopHandler* handler) { handler_ = handler; }
+    [[nodiscard]] StopHandler* handler() const { return handler_; }
     [[nodiscard]] RemoteMemory& memory() { return memory_; }
     /// After exec: the new program's memory.
     Result<void> reopen_memory();
 
-    enum class Wait { poll, block };
-    /// The next stop, or nothing: with `poll` when there is none now, with `block` when a signal
-    /// handler of ours ran or nobody is left to wait for.
-    std::optional<StopEvent> next_event(Wait wait);
-    /// Gives an event back, to be delivered by next_event() before any new one.
-    void defer(const StopEvent& event) { deferred_.push_back(event); }
+    using Wait = Tracer::Wait;
+    /// As Tracer::next_stop(), but of this process only; the others' stops wait for their turn.
+    std::optional<StopEvent> next_event(Wait wait) { return tracer_.next_stop_of(*this, wait); }
+    /// Gives an event back, to be delivered before any new one.
+    void defer(const StopEvent& event) { tracer_.defer(*this, event); }
 
     [[nodiscard]] bool has_deferred(Tid tid) const;
 
@@ -160,11 +136,19 @@ class Target {
     Result<Tid> borrow_thread();
 
   private:
-    Target(Tid pid, RemoteMemory memory);
+    friend class Tracer;
+    Target(Tracer& tracer, Tid pid, RemoteMemory memory);
+    TracedThread& add_thread(Tid tid);
+    void remove_thread(Tid tid);
     Result<void> seize_threads();
     std::optional<Tid> find_vfork_child();
     Result<CodeAddr> find_syscall_instruction();
+    /// A status of one of its own.
     std::optional<StopEvent> decode(Tid tid, int status);
+    StopEvent decode_stop(Tid tid, TracedThread& thread, int status);
+    void on_exec(Tid tid);
+    /// The first stop of a child process of this one.
+    [[nodiscard]] StopEvent child_stop(Tid child) const;
     std::optional<StopEvent> wait_for(Tid tid, int flags);
     /// Waits until a thread stops that was asked to. Nothing if
     ///  - it is the first thread, and ends: the kernel tells of that only when it is the last one;
@@ -173,14 +157,14 @@ class Target {
     std::optional<StopEvent> wait_for_stop(Tid tid);
     [[nodiscard]] bool children_need_us() const;
 
+    Tracer& tracer_;
+    StopHandler* handler_ = nullptr;
     Tid pid_;
     RemoteMemory memory_;
     absl::flat_hash_map<Tid, TracedThread> threads_;
-    std::deque<StopEvent> deferred_;
     std::set<Tid> expected_children_;
     std::set<Tid> early_children_; ///< reported themselves before their parent's BirthStop
     std::optional<CodeAddr> syscall_instruction_;
-    SpinPolicy spin_;
 };
 
 } // namespace memleax

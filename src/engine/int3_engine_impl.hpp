@@ -22,7 +22,8 @@ class Int3Engine final : public Engine {
 
     [[nodiscard]] const char* name() const override { return "int3"; }
     Result<void> arm() override;
-    EngineEnd run(const std::atomic<bool>& stop) override;
+    void on_stop(const StopEvent& event) override;
+    void on_silence() override;
     void leave() override;
 
   private:
@@ -34,7 +35,6 @@ class Int3Engine final : public Engine {
     };
 
     // Stops, while watching. Each leaves the thread running, or where it belongs.
-    void dispatch(const StopEvent& event);
     void on_stop(const TrapStop& stop);
     void on_stop(const SignalStop& stop);
     void on_stop(const GroupStop& stop);
@@ -44,7 +44,8 @@ class Int3Engine final : public Engine {
     void on_stop(const ExecStop& stop);
     void on_stop(const ThreadGone& stop);
 
-    /// A first thread that had ended before we came is not ours: nobody tells of its end.
+    /// The end of the first thread is told last, but not at all if it had ended before we came; and
+    /// a child that shares the memory, or a copy that is not clean yet, may outlive it.
     void note_if_all_gone();
     void on_all_gone();
 
@@ -65,6 +66,8 @@ class Int3Engine final : public Engine {
     [[nodiscard]] Places find_places(const std::vector<std::shared_ptr<const Module>>& modules);
     Result<void> patch(const Places& places, Tid worker);
     Result<void> refresh_modules(Tid worker);
+    /// Takes our breakpoints out of a forked child's memory.
+    void clean_copy(Tid child);
     void let_go_of_copy(Tid child);
     void announce_if_ready();
 
@@ -87,6 +90,7 @@ class Int3Engine final : public Engine {
     bool announced_ = false;
     bool armed_ = false;
     bool target_gone_ = false;
+    std::optional<int> end_status_; ///< of the process
     std::size_t entry_points_ = 0;
 };
 
