@@ -44,13 +44,14 @@ TEST(OptionsTest, Defaults) {
     EXPECT_EQ(options.output, "");
     EXPECT_EQ(options.format->name, "text");
     EXPECT_FALSE(options.quiet);
+    EXPECT_FALSE(options.follow_forks);
     EXPECT_EQ(options.error_exitcode, 0);
     EXPECT_EQ(options.log_level, LogLevel::info);
 }
 
 TEST(OptionsTest, ShortNames) {
     const Options options = accepted({"-e", "2.5", "-t", "60", "-l", "256", "-m", "0", "-c", "7",
-                                      "-d", "a.debug", "-o", "out", "-F", "json", "-q", "1"});
+                                      "-d", "a.debug", "-o", "out", "-F", "json", "-q", "-f", "1"});
     EXPECT_EQ(options.pid, 1);
     EXPECT_EQ(options.expire_s, 2.5);
     EXPECT_EQ(options.time_s, 60);
@@ -61,13 +62,14 @@ TEST(OptionsTest, ShortNames) {
     EXPECT_EQ(options.output, "out");
     EXPECT_EQ(options.format->name, "json");
     EXPECT_TRUE(options.quiet);
+    EXPECT_TRUE(options.follow_forks);
 }
 
 TEST(OptionsTest, LongNames) {
     const Options options =
         accepted({"--expire=0.001", "--time", "0.5", "--backtrace-limit=1",
                   "--memory-block-max=18446744073709551615", "--call-stack-max", "0",
-                  "--debug-info=x y", "--output", "-", "--format=text", "--quiet",
+                  "--debug-info=x y", "--output", "-", "--format=text", "--quiet", "--follow-forks",
                   "--error-exitcode", "255", "--log=debug", "2147483647"});
     EXPECT_EQ(options.pid, 2147483647);
     EXPECT_EQ(options.expire_s, 0.001);
@@ -79,6 +81,7 @@ TEST(OptionsTest, LongNames) {
     EXPECT_EQ(options.output, "-");
     EXPECT_EQ(options.format->name, "text");
     EXPECT_TRUE(options.quiet);
+    EXPECT_TRUE(options.follow_forks);
     EXPECT_EQ(options.error_exitcode, 255);
     EXPECT_EQ(options.log_level, LogLevel::debug);
 }
@@ -122,8 +125,8 @@ TEST(OptionsTest, HelpAndVersion) {
         for (const char* name :
              {"-e,--expire SECONDS", "-t,--time SECONDS", "-l,--backtrace-limit N",
               "-m,--memory-block-max N", "-c,--call-stack-max N", "-d,--debug-info FILE",
-              "-o,--output FILE", "-F,--format FORMAT", "-q,--quiet", "--error-exitcode N",
-              "--log LEVEL", "-v,--version", "-h,--help"}) {
+              "-o,--output FILE", "-F,--format FORMAT", "-q,--quiet", "-f,--follow-forks",
+              "--error-exitcode N", "--log LEVEL", "-v,--version", "-h,--help"}) {
             EXPECT_THAT(exit.text, HasSubstr(name));
         }
     }

@@ -16,9 +16,9 @@ using StackResolver = std::function<Backtrace(StackId)>;
 /// Is this one to be in the report?
 using StackChoice = std::function<bool(const Backtrace&)>;
 
-/// Fills `report` with counts and with every call stack that has live or expired blocks, most
-/// leaked bytes last. Ages are those at the snapshot's time; times of intervals count from `begin`.
-/// The totals are of all call stacks, chosen or not.
+/// Adds the counts of a process, the last of report->processes, to `report`, and every call stack
+/// that has live or expired blocks, most leaked bytes last. Ages are those at the snapshot's time;
+/// times of intervals count from `begin`. The totals are of all call stacks, chosen or not.
 void fill_report(const TrackerSnapshot& snapshot, MonotonicNs begin, const StackResolver& resolve,
                  const StackChoice& shows, Report* report);
 

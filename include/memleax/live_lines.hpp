@@ -22,6 +22,10 @@ std::string double_free(RemoteAddr address, const Backtrace& freeing, const Back
 std::string block_limit_reached(std::uint64_t id, std::uint64_t blocks);
 std::string stack_limit_reached(std::uint64_t stacks);
 
+/// The same lines with the process's id in front, as strace has it: "[pid 4711] CallStack[1]: ...".
+/// Lines that are indented belong to the one before.
+std::string of_process(Tid pid, const std::string& lines);
+
 /// Whole seconds as an integer, others with the decimals that matter: "10", "2.5", "0.034".
 std::string seconds_text(double seconds);
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "memleax/report.hpp"
-#include "memleax/types.hpp"
 
 namespace memleax {
 
@@ -19,7 +18,7 @@ class MemoryHistory {
     [[nodiscard]] bool is_due(double time_s) const {
         return samples_.empty() || time_s >= samples_.back().time_s + distance_s_;
     }
-    void sample(Tid pid, double time_s, std::uint64_t live_bytes);
+    void add(const Report::MemorySample& sample);
     [[nodiscard]] const std::vector<Report::MemorySample>& samples() const { return samples_; }
 
   private:

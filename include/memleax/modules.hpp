@@ -68,8 +68,9 @@ struct ModuleChanges {
 /// published except for `unloaded`, and snapshots (`all()`) may be handed to other threads.
 class ModuleMap {
   public:
-    /// `memory` (for the vDSO) must outlive the map.
-    ModuleMap(Tid pid, MemoryReader& memory);
+    /// `memory` (for the vDSO) must outlive the map. Files that `relative`, which may be null, has
+    /// got open are not opened again: a child's are mostly its parent's.
+    ModuleMap(Tid pid, MemoryReader& memory, const ModuleMap* relative = nullptr);
 
     /// Reads /proc/PID/maps anew and opens the files of new modules: through /proc/PID/map_files
     /// where we may (right even when the file was deleted, replaced, or is in another mount
@@ -108,6 +109,7 @@ class ModuleMap {
     Tid pid_;
     MemoryReader& memory_;
     std::vector<Mapping> mappings_;
+    std::vector<std::shared_ptr<const Module>> relatives_; ///< one for each file
     std::vector<std::shared_ptr<Module>> all_;
     std::vector<std::shared_ptr<Module>> current_;
     std::shared_ptr<Module> main_;

@@ -31,6 +31,7 @@ struct Options {
     std::string output;                                   ///< "": stdout
     const ReportFormat* format = report_formats().data(); ///< text
     bool quiet = false;
+    bool follow_forks = false;
     Interactive interactive = Interactive::automatic;
     std::vector<std::string> commands; ///< -x: run just before the target is let go
     Color color = Color::automatic;

@@ -17,6 +17,7 @@ struct ProcessInfo {
     std::string comm;
     char state = '?'; ///< R S D T t Z X I
     Tid tgid;
+    Tid parent; ///< the process
     Tid tracer; ///< 0: nobody
     unsigned uid = 0;
     bool kernel_thread = false;

@@ -31,7 +31,8 @@ struct IntervalReport {
 };
 
 struct CallStackReport {
-    std::uint64_t id = 0; ///< as in the live lines
+    std::uint64_t id = 0;      ///< as in the live lines; of its process
+    std::uint32_t process = 0; ///< index in Report::processes
     BlockCount alloc;
     BlockCount free;
     BlockCount live;
@@ -86,16 +87,32 @@ struct Report {
         std::string build_id;          ///< lower-case hex; "" if it has none
         AddrRange range;               ///< its executable mappings, from the first to the last
         std::uint64_t file_offset = 0; ///< of range.begin
+        bool operator==(const Module&) const = default;
     };
     struct Totals {
         BlockCount live;
         BlockCount expired; ///< and still there
     };
+    /// One of those that were watched.
+    struct Process {
+        unsigned number = 1; ///< as people see it
+        std::int64_t pid = 0;
+        std::int64_t parent = 0; ///< its pid; 0: nobody whom we watch
+        std::string comm;
+        std::string exe;             ///< the last one, if it has executed several
+        double begin_s = 0;          ///< since the watching began
+        std::optional<double> end_s; ///< absent: it has not ended
+        std::optional<int> status;   ///< how it ended, as from waitpid, if that is known
+        Events events;
+        Totals totals;
+    };
 
     std::string version;
-    Target target;
-    Session session;
-    Totals totals;
+    Target target;                           ///< the first process
+    Session session;                         ///< counts are those of all processes
+    Totals totals;                           ///< likewise
+    bool follows_forks = false;              ///< children are watched, too
+    std::vector<Process> processes;          ///< the first one first
     std::vector<CallStackReport> callstacks; ///< with live or expired blocks; most leaked last
     std::vector<MemorySample> memory;        ///< in order of time
     std::vector<Module> modules;             ///< the program first; also those that are gone

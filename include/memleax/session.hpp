@@ -6,17 +6,17 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "memleax/inherited.hpp"
 #include "memleax/memory_history.hpp"
 #include "memleax/options.hpp"
+#include "memleax/process_account.hpp"
 #include "memleax/report.hpp"
 #include "memleax/report_output.hpp"
 #include "memleax/session_client.hpp"
-#include "memleax/shared_tracker.hpp"
 #include "memleax/stack_filter.hpp"
-#include "memleax/stack_names.hpp"
 #include "memleax/watcher.hpp"
 
 namespace memleax {
@@ -47,17 +47,26 @@ class Session {
     [[nodiscard]] Phase phase() const { return phase_; }
     [[nodiscard]] const Options& options() const { return options_; }
     [[nodiscard]] const Inherited& inherited() const { return inherited_; }
-    [[nodiscard]] WatchedTarget target() const { return watcher_.target(); }
+    [[nodiscard]] ProcessAccounts& processes() { return accounts_; }
+    /// The one that commands are about: the first, if nobody has chosen another. Not before the
+    /// first watching.
+    [[nodiscard]] ProcessAccount& process() const {
+        return chosen_ ? *chosen_ : *accounts_.first();
+    }
+    void choose_process(ProcessAccount& process) { chosen_ = &process; }
+    [[nodiscard]] ProcessFacts target() const { return process().facts(); }
     /// The time of what is known: stands still when nobody watches.
     [[nodiscard]] MonotonicNs now() const;
+    /// The same, of the process that commands are about.
+    [[nodiscard]] MonotonicNs process_time() const { return process().time(now()); }
     /// Since the first time that every breakpoint was in place.
     [[nodiscard]] double watched_s() const;
     [[nodiscard]] double seconds_since_start(MonotonicNs time) const;
     [[nodiscard]] double expire_s() const { return seconds(expire_ns_); }
     void set_expire_s(double seconds);
 
-    [[nodiscard]] SharedTracker& tracker() { return tracker_; }
-    [[nodiscard]] StackNames& names() { return names_; }
+    [[nodiscard]] SharedTracker& tracker() { return process().tracker(); }
+    [[nodiscard]] StackNames& names() { return process().names(); }
     [[nodiscard]] StackFilter& filter() { return filter_; }
     /// Does the user want to see this call stack?
     [[nodiscard]] bool shows(StackId id);
@@ -83,10 +92,12 @@ class Session {
     void begin_leaving(const char* reason);
     void finish_leaving();
     void expire(MonotonicNs now);
+    void sample_memory(MonotonicNs now);
     /// Hears what the tracker has to tell, and prints it, unless that has to wait.
     void print_notices();
     void print(std::string_view text);
     [[nodiscard]] int pause_ms(MonotonicNs now);
+    void add_to_report(ProcessAccount& process, Report* report);
     int write_report();
 
     const Options& options_;
@@ -94,10 +105,10 @@ class Session {
     ReportOutput output_;
     std::int64_t expire_ns_;
     bool live_lines_;
-    SharedTracker tracker_;
+    ProcessAccounts accounts_;
+    ProcessAccount* chosen_ = nullptr;
     StackFilter filter_;
     Watcher watcher_;
-    StackNames names_;
     MemoryHistory memory_;
     SessionClient* client_ = nullptr;
     int signals_ = -1;
@@ -106,7 +117,7 @@ class Session {
     std::int64_t started_unix_ns_ = 0;
     std::optional<MonotonicNs> frozen_at_; ///< nobody watches since
     std::optional<MonotonicNs> deadline_;
-    std::vector<Notice> notices_;      ///< not printed yet
+    std::vector<std::pair<ProcessAccount*, Notice>> notices_; ///< not printed yet
     const char* end_reason_ = nullptr; ///< set: the target is being let go of, or has been
     bool ending_ = false;              ///< ... and the loop ends then
     bool failed_ = false;              ///< the watching broke off

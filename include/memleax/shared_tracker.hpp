@@ -16,7 +16,10 @@ namespace memleax {
 /// the main thread takes it for small pieces of work only.
 class SharedTracker final : public EventSink {
   public:
-    explicit SharedTracker(const Tracker::Options& options) : tracker_(options) {}
+    /// `abandoned` is set when the thread that holds the lock may never let go of it, as it has
+    /// crashed: events are thrown away from then on, so that the tracer can still leave.
+    SharedTracker(const Tracker::Options& options, const std::atomic<bool>& abandoned)
+        : abandoned_(abandoned), tracker_(options) {}
 
     StackId intern(std::span<const FrameAddress> frames, StackEnd end) override;
     void on_event(const AllocationEvent& event) override;
@@ -48,16 +51,12 @@ class SharedTracker final : public EventSink {
         } while (end != 0);
     }
 
-    /// The thread that holds the lock may never let go of it, as it has crashed: events are thrown
-    /// away from now on, so that the tracer can still leave. Async-signal-safe.
-    void abandon() noexcept { abandoned_.store(true); }
-
   private:
-    /// For events. Without the lock after abandon(), if somebody has it.
+    /// For events. Without the lock once abandoned, if somebody has it.
     std::unique_lock<std::timed_mutex> lock_unless_abandoned();
 
     std::timed_mutex mutex_;
-    std::atomic<bool> abandoned_{false};
+    const std::atomic<bool>& abandoned_;
     Tracker tracker_;
 };
 

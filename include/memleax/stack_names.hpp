@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "memleax/module_mailbox.hpp"
 #include "memleax/modules.hpp"
 #include "memleax/shared_tracker.hpp"
 #include "memleax/source_frame.hpp"
 #include "memleax/symbolizer.hpp"
-#include "memleax/watcher.hpp"
 
 namespace memleax {
 
@@ -18,10 +18,8 @@ namespace memleax {
 /// locked only while a stack's addresses are copied.
 class StackNames {
   public:
-    /// `debug_file` is that of -d, or "".
-    StackNames(Watcher& watcher, SharedTracker& tracker, std::string debug_file)
-        : watcher_(watcher), tracker_(tracker),
-          symbolizer_({.main_debug_file = std::move(debug_file)}) {}
+    StackNames(ModuleMailbox& mailbox, SharedTracker& tracker, const Symbolizer::Options& options)
+        : mailbox_(mailbox), tracker_(tracker), symbolizer_(options) {}
 
     [[nodiscard]] Backtrace resolve(StackId id);
     [[nodiscard]] StackEnd end(StackId id);
@@ -35,7 +33,7 @@ class StackNames {
   private:
     void refresh();
 
-    Watcher& watcher_;
+    ModuleMailbox& mailbox_;
     SharedTracker& tracker_;
     Symbolizer symbolizer_;
     std::vector<std::shared_ptr<const Module>> modules_;

@@ -66,4 +66,12 @@ inline Tid tid_of(const StopEvent& event) {
     return std::visit([](const auto& e) { return e.tid; }, event);
 }
 
+/// Whoever deals with a process's stops.
+class StopHandler {
+  public:
+    virtual ~StopHandler() = default;
+    /// Leaves the thread running, or where it belongs.
+    virtual void on_stop(const StopEvent& event) = 0;
+};
+
 } // namespace memleax

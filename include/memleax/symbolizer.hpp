@@ -18,6 +18,11 @@ namespace memleax {
 /// "_ZN3FooC1Ev" to "Foo::Foo()": C++, Rust (legacy and v0) and D by libiberty. Other names pass.
 std::string demangle(const std::string& name);
 
+/// The debug information that symbolizers of one thread have in common: that of a program whose
+/// processes are many is read once.
+class DebugImages;
+std::shared_ptr<DebugImages> make_debug_images();
+
 /// Opens debug information lazily and keeps it; results are cached by (module, address). Has its
 /// own libdw sessions, so it may run in another thread than the ModuleMap and the unwinder.
 class Symbolizer {
@@ -25,6 +30,7 @@ class Symbolizer {
     struct Options {
         std::string
             main_debug_file; ///< -d FILE: debug information of the program itself; "" if none
+        std::shared_ptr<DebugImages> images = nullptr; ///< null: its own
     };
     explicit Symbolizer(Options options);
     ~Symbolizer();

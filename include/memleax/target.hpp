@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// The process that is watched: its threads, their stops, their registers. The only place that
-/// calls ptrace and waitpid.
+/// A process that is watched: its threads, their stops, their registers. Only this and the Tracer
+/// call ptrace and waitpid.
 #pragma once
 
-#include <deque>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -20,6 +19,7 @@
 #include "memleax/recovery_record.hpp"
 #include "memleax/remote_memory.hpp"
 #include "memleax/stop_event.hpp"
+#include "memleax/tracer.hpp"
 #include "memleax/types.hpp"
 
 namespace memleax {
@@ -40,40 +40,10 @@ struct TracedThread {
     bool is_child_process = false; ///< a vfork-like child, which shares the target's memory
 };
 
-/// Whether to poll for a short while before sleeping in waitpid. Where a sleeping CPU is slow to
-/// wake (virtual machines) the next stop of a busy thread comes sooner than we would be awake
-/// again.
-class SpinPolicy {
-  public:
-    static constexpr int kPolls = 100; ///< 30 to 60 microseconds
-
-    [[nodiscard]] bool worthwhile() {
-        if (pause_ == 0) {
-            return true;
-        }
-        --pause_;
-        return false;
-    }
-    void succeeded() { failures_ = 0; }
-    /// After a few polls in vain the stops are far apart: sleep for a number of them.
-    void failed() {
-        if (++failures_ >= kFailures) {
-            failures_ = 0;
-            pause_ = kPause;
-        }
-    }
-
-  private:
-    static constexpr int kFailures = 4;
-    static constexpr int kPause = 32;
-    int failures_ = 0;
-    int pause_ = 0;
-};
-
 /// Attached to all threads of one process, by PTRACE_SEIZE (never PTRACE_ATTACH: it sends SIGSTOP).
 /// Seizing stops nobody.
 ///
-/// Everything happens in the thread that made it (ptrace is bound to the tracer *thread*). When
+/// Everything happens in the tracer's thread (ptrace is bound to the tracer *thread*). When
 /// that thread ends the kernel lets go of what is still seized, without a stop for threads that run
 /// or sleep; the owner uses this to leave sleepers undisturbed.
 ///
@@ -82,33 +52,38 @@ class SpinPolicy {
 class Target {
   public:
     /// Seizes a running process. check_watchable() comes before. `record` is told of all that is
-    /// changed.
-    static Result<std::unique_ptr<Target>>
-    seize(Tid pid, std::shared_ptr<RecoveryRecord> record = RecoveryFile::private_record());
+    /// changed; null: a new one of the tracer's.
+    static Result<std::unique_ptr<Target>> seize(Tracer& tracer, Tid pid,
+                                                 std::shared_ptr<RecoveryRecord> record = nullptr);
     /// Starts a program (execvp, with the caller's environment) and seizes it at its exec: the
     /// process stands at the new program's first instruction, and next_event() gives a QuietStop.
     static Result<std::unique_ptr<Target>>
-    launch(const std::vector<std::string>& command, const Inherited& inherited,
-           std::shared_ptr<RecoveryRecord> record = RecoveryFile::private_record());
+    launch(Tracer& tracer, const std::vector<std::string>& command, const Inherited& inherited);
+    /// Makes a child of `parent`, which stands in its ChildStop or (one that shared its parent's
+    /// memory) in its ExecStop, a process in its own right. After a failure it is still the
+    /// parent's. It stands as it stood, and next_event() gives a QuietStop.
+    static Result<std::unique_ptr<Target>> take_over(Target& parent, Tid child);
     ~Target();
     Target(const Target&) = delete;
     Target& operator=(const Target&) = delete;
 
     [[nodiscard]] Tid pid() const { return pid_; }
+    /// Whose the stops are; it must outlive the Target, or be taken back.
+    void set_handler(StopHandler* handler) { handler_ = handler; }
+    [[nodiscard]] StopHandler* handler() const { return handler_; }
     [[nodiscard]] RemoteMemory& memory() { return memory_; }
     [[nodiscard]] RecoveryRecord& record() { return *record_; }
     /// After exec: the new program's memory.
     Result<void> reopen_memory();
 
-    enum class Wait { poll, block };
-    /// The next stop, or nothing: with `poll` when there is none now, with `block` when a signal
-    /// handler of ours ran or nobody is left to wait for.
-    std::optional<StopEvent> next_event(Wait wait);
+    using Wait = Tracer::Wait;
+    /// As Tracer::next_stop(), but of this process only; the others' stops wait for their turn.
+    std::optional<StopEvent> next_event(Wait wait) { return tracer_.next_stop_of(*this, wait); }
     /// For a thread that stays stopped in a TrapStop or SignalStop: next_event() does not tell of
     /// it again.
-    void take_stop(Tid tid);
-    /// Gives an event back, to be delivered by next_event() before any new one.
-    void defer(const StopEvent& event) { deferred_.push_back(event); }
+    static void take_stop(Tid tid) { Tracer::take_stop(tid); }
+    /// Gives an event back, to be delivered before any new one.
+    void defer(const StopEvent& event) { tracer_.defer(*this, event); }
 
     [[nodiscard]] bool has_deferred(Tid tid) const;
 
@@ -177,7 +152,11 @@ class Target {
     Result<Tid> borrow_thread();
 
   private:
-    Target(Tid pid, RemoteMemory memory, std::shared_ptr<RecoveryRecord> record);
+    friend class Tracer;
+    Target(Tracer& tracer, Tid pid, RemoteMemory memory,
+           std::shared_ptr<RecoveryRecord> record = nullptr);
+    TracedThread& add_thread(Tid tid);
+    void remove_thread(Tid tid);
     Result<void> seize_threads();
     std::optional<Tid> find_vfork_child();
     static Result<CodeAddr> find_syscall_instruction(Tid pid, RemoteMemory& memory);
@@ -190,7 +169,12 @@ class Target {
     [[nodiscard]] Tid group_of(Tid tid) const;
     /// Waits for this thread; the status if it is stopped.
     std::optional<int> await_stop_of(Tid tid);
+    /// A status of one of its own.
     std::optional<StopEvent> decode(Tid tid, int status);
+    StopEvent decode_stop(Tid tid, TracedThread& thread, int status);
+    void on_exec(Tid tid);
+    /// The first stop of a child process of this one.
+    [[nodiscard]] StopEvent child_stop(Tid child) const;
     std::optional<StopEvent> wait_for(Tid tid, int flags);
     /// Waits until a thread stops that was asked to. Nothing if
     ///  - it is the first thread, and ends: the kernel tells of that only when it is the last one;
@@ -199,15 +183,15 @@ class Target {
     std::optional<StopEvent> wait_for_stop(Tid tid);
     [[nodiscard]] bool children_need_us() const;
 
+    Tracer& tracer_;
+    StopHandler* handler_ = nullptr;
     Tid pid_;
     RemoteMemory memory_;
     absl::flat_hash_map<Tid, TracedThread> threads_;
-    std::deque<StopEvent> deferred_;
     std::set<Tid> expected_children_;
     std::set<Tid> early_children_; ///< reported themselves before their parent's BirthStop
     std::shared_ptr<RecoveryRecord> record_;
     std::optional<CodeAddr> parking_;
-    SpinPolicy spin_;
 };
 
 } // namespace memleax

@@ -2,6 +2,7 @@
 /// The prompt's commands. One table serves execution, help, completion, -x and the man page.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,15 +34,27 @@ struct CommandContext {
     Session& session;
     Console& console;
     CommandHost& host;
-    Marks marks{};
-    std::size_t stats_rows = 20;       ///< of `stats`; `list N` sets it
-    ProcessMemory memory_at_start{};   ///< of the target, when watching began
-    std::uint64_t events_before = 0;   ///< at the last `status`
-    MonotonicNs events_before_time{0}; ///< 0: there was none
+    std::map<unsigned, Marks> marks_of{}; ///< by number of the process
+    std::size_t stats_rows = 20;          ///< of `stats`; `list N` sets it
+    ProcessMemory memory_at_start{};      ///< of the first process, when watching began
+    std::uint64_t events_before = 0;      ///< at the last `status`
+    MonotonicNs events_before_time{0};    ///< 0: there was none
+
+    /// Those of the process that commands are about.
+    Marks& marks() { return marks_of[session.process().number()]; }
 };
 
 /// What Tab offers for a command's arguments.
-enum class Completion { none, commands, stacks, stack_or_all, stats, format_then_file, file };
+enum class Completion {
+    none,
+    commands,
+    processes,
+    stacks,
+    stack_or_all,
+    stats,
+    format_then_file,
+    file
+};
 
 struct Command {
     std::string_view name;
@@ -83,6 +96,8 @@ void run_ignore(CommandContext& context, Arguments& arguments);
 void run_only(CommandContext& context, Arguments& arguments);
 void run_pause(CommandContext& context, Arguments& arguments);
 void run_resume(CommandContext& context, Arguments& arguments);
+void run_process(CommandContext& context, Arguments& arguments);
+void run_processes(CommandContext& context, Arguments& arguments);
 void run_threads(CommandContext& context, Arguments& arguments);
 void run_modules(CommandContext& context, Arguments& arguments);
 void run_save(CommandContext& context, Arguments& arguments);

@@ -45,6 +45,13 @@ constexpr std::array kCommands{
             "As ignore, the other way round.", run_only},
     Command{"pause", "", "take all breakpoints out; see resume",
             "The target runs as if we were not there.", run_pause, Completion::none, false},
+    Command{
+        "process", "[N]", "show or choose the process that commands are about",
+        "N is its number in 'processes'. At first it is the process that was watched first; its\n"
+        "children are watched with --follow-forks.",
+        run_process, Completion::processes},
+    Command{"processes", "", "list the processes that are watched, or were",
+            "The one that commands are about has a star; process chooses another.", run_processes},
     Command{"quit", "", "let go of the target, print the report, and end", "Ctrl-D does the same.",
             run_quit, Completion::none, false},
     Command{

@@ -21,9 +21,17 @@ std::vector<std::string> command_names() {
     return names;
 }
 
+std::vector<std::string> process_numbers(Session& session) {
+    std::vector<std::string> numbers;
+    for (const ProcessAccount* process : session.processes().all()) {
+        numbers.push_back(fmt::format("{}", process->number()));
+    }
+    return numbers;
+}
+
 std::vector<std::string> stack_ids(Session& session) {
     std::vector<std::string> ids;
-    for (const StackSnapshot& stack : session.tracker().snapshot(session.now()).stacks) {
+    for (const StackSnapshot& stack : session.tracker().snapshot(session.process_time()).stacks) {
         ids.push_back(fmt::format("{}", stack.account.id));
     }
     return ids;
@@ -62,6 +70,8 @@ std::vector<std::string> complete(Session& session, const std::string& before,
         return {};
     case Completion::commands:
         return words.size() == 1 ? command_names() : std::vector<std::string>{};
+    case Completion::processes:
+        return words.size() == 1 ? process_numbers(session) : std::vector<std::string>{};
     case Completion::stacks:
         return words.size() == 1 ? stack_ids(session) : std::vector<std::string>{};
     case Completion::stack_or_all: {

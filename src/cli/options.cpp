@@ -191,6 +191,8 @@ Parser::Parser(Options& options) {
             [&options] { options.interactive = Options::Interactive::never; },
             "no prompt, even on a terminal")
         ->disable_flag_override();
+    app_.add_flag("-f,--follow-forks", options.follow_forks, "watch child processes that come, too")
+        ->disable_flag_override();
     app_.add_flag("-q,--quiet", options.quiet, "final report only")->disable_flag_override();
     app_.add_flag("-v,--version", version_, "print the version")->disable_flag_override();
 }

@@ -22,14 +22,16 @@ std::string clock_text() {
 
 } // namespace
 
-bool PeriodicStats::on_timer() {
-    timer_.acknowledge();
+std::string PeriodicStats::text_of(ProcessAccount& process) {
+    const Options& options = session_.options();
     std::size_t hidden = 0;
-    const auto rows = stack_rows(session_, StackOrder::evidence, &hidden);
-    const std::size_t count = std::min<std::size_t>(session_.options().top, rows.size());
+    const auto rows = stack_rows(session_, process, StackOrder::evidence, &hidden);
+    const std::size_t count = std::min<std::size_t>(options.top, rows.size());
     std::string text = console_.styled(
-        Style::heading, fmt::format("[{}] the {} worst of {} call stacks with live blocks\n",
-                                    clock_text(), count, rows.size()));
+        Style::heading,
+        fmt::format("[{}]{} the {} worst of {} call stacks with live blocks\n", clock_text(),
+                    options.follow_forks ? fmt::format(" process {}:", process.pid().value()) : "",
+                    count, rows.size()));
     for (const StackRow& row : std::span(rows).first(count)) {
         text +=
             fmt::format("CallStack[{}]: {} in {}, {}, {}{}\n", row.stack.account.id,
@@ -37,9 +39,16 @@ bool PeriodicStats::on_timer() {
                         number_of(row.stack.account.live().blocks, "block"),
                         human_byte_rate(row.judgement.bytes_per_s), describe(row.judgement.verdict),
                         row.judgement.why.empty() ? "" : " (" + row.judgement.why + ")");
-        text += backtrace_text(session_.names().resolve(row.stack.id), row.stack.end, 4);
+        text += backtrace_text(process.names().resolve(row.stack.id), row.stack.end, 4);
     }
-    console_.write(text + "\n");
+    return text + "\n";
+}
+
+bool PeriodicStats::on_timer() {
+    timer_.acknowledge();
+    for (ProcessAccount* process : session_.processes().all()) {
+        console_.write(text_of(*process));
+    }
     ++printed_;
     const std::uint64_t wanted = session_.options().interval_count;
     return wanted == 0 || printed_ < wanted;

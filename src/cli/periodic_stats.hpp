@@ -22,6 +22,8 @@ class PeriodicStats {
     void skip() { timer_.acknowledge(); }
 
   private:
+    [[nodiscard]] std::string text_of(ProcessAccount& process);
+
     Session& session_;
     Console& console_;
     Timer timer_;

@@ -30,11 +30,14 @@ void ProgressLine::on_timer() {
         BlockCount live;
         std::uint64_t expired = 0;
     };
-    const Sum sum = session_.tracker().with([](Tracker& tracker) {
-        return Sum{tracker.events().all(),
-                   {tracker.blocks().size(), tracker.blocks().bytes()},
-                   tracker.blocks().expired()};
-    });
+    Sum sum;
+    for (ProcessAccount* process : session_.processes().all()) {
+        process->tracker().with([&sum](Tracker& tracker) {
+            sum.events += tracker.events().all();
+            sum.live = sum.live + BlockCount{tracker.blocks().size(), tracker.blocks().bytes()};
+            sum.expired += tracker.blocks().expired();
+        });
+    }
     const double time = session_.watched_s();
     const double elapsed = time - time_before_;
     const double rate =

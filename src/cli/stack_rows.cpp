@@ -45,11 +45,13 @@ double kept_share(const CallStackAccount& account) {
 
 } // namespace
 
-std::vector<StackRow> stack_rows(Session& session, StackOrder order, std::size_t* hidden) {
-    const MonotonicNs now = session.now();
+std::vector<StackRow> stack_rows(Session& session, ProcessAccount& process, StackOrder order,
+                                 std::size_t* hidden) {
+    const MonotonicNs now = process.time(session.now());
     std::vector<StackRow> rows;
-    for (StackSnapshot& stack : session.tracker().snapshot(now).stacks) {
-        if (!session.shows(stack.id)) {
+    for (StackSnapshot& stack : process.tracker().snapshot(now).stacks) {
+        if (!session.filter().empty() &&
+            !session.filter().shows(process.names().resolve(stack.id))) {
             ++*hidden;
             continue;
         }

@@ -133,7 +133,25 @@ struct ModuleMap::Found {
     std::shared_ptr<Module> main;
 };
 
-ModuleMap::ModuleMap(Tid pid, MemoryReader& memory) : pid_(pid), memory_(memory) {}
+ModuleMap::ModuleMap(Tid pid, MemoryReader& memory, const ModuleMap* relative)
+    : pid_(pid), memory_(memory) {
+    if (relative == nullptr) {
+        return;
+    }
+    absl::flat_hash_map<FileKey, std::shared_ptr<const Module>> latest;
+    const auto add = [&latest](const auto& modules) {
+        for (const auto& module : modules) {
+            if (module->image != nullptr && module->inode != 0) {
+                latest[file_key(*module)] = module;
+            }
+        }
+    };
+    add(relative->relatives_);
+    add(relative->all_);
+    for (auto& [key, module] : latest) {
+        relatives_.push_back(std::move(module));
+    }
+}
 
 ModuleMap::Found ModuleMap::find_modules(const std::vector<Mapping>& mappings) const {
     absl::flat_hash_map<FileKey, File> files;
@@ -151,11 +169,16 @@ ModuleMap::Found ModuleMap::find_modules(const std::vector<Mapping>& mappings) c
         }
         // Libraries come and go and come again. While an old image keeps a file open its inode
         // number cannot go to another file.
-        for (auto old = all_.rbegin(); old != all_.rend(); ++old) {
-            if ((*old)->image != nullptr && file_key(**old) == file_key(mapping) &&
-                !(*old)->image->changed_on_disk()) {
-                return {(*old)->image, ""};
-            }
+        const auto is_it = [&mapping](const auto& old) {
+            return old->image != nullptr && file_key(*old) == file_key(mapping) &&
+                   !old->image->changed_on_disk();
+        };
+        if (const auto own = std::find_if(all_.rbegin(), all_.rend(), is_it); own != all_.rend()) {
+            return {(*own)->image, ""};
+        }
+        if (const auto other = std::find_if(relatives_.begin(), relatives_.end(), is_it);
+            other != relatives_.end()) {
+            return {(*other)->image, ""};
         }
         auto image = open_mapped_file(thread, mapping, program);
         return image ? File{*image, ""} : File{nullptr, image.error().message()};

@@ -12,6 +12,39 @@
 
 namespace memleax {
 
+class DebugImages {
+  public:
+    DebugImages() = default;
+    DebugImages(const DebugImages&) = delete;
+    DebugImages& operator=(const DebugImages&) = delete;
+    ~DebugImages() {
+        const TruncationGuard guard; // libdw may look at what it frees
+        images_.clear();
+    }
+    /// For this one, whichever process asks first.
+    void use_debug_file(const ElfImage* image, const std::string& debug_file) {
+        debug_files_.try_emplace(image, debug_file);
+    }
+    /// Null if the file cannot be opened again.
+    DebugImage* open(const std::shared_ptr<const ElfImage>& image, const std::string& path) {
+        const auto [entry, is_new] = images_.try_emplace(image.get());
+        if (is_new) {
+            const auto file = debug_files_.find(image.get());
+            entry->second =
+                DebugImage::open(image, path, file != debug_files_.end() ? file->second : "");
+        }
+        return entry->second.get();
+    }
+
+  private:
+    absl::flat_hash_map<const ElfImage*, std::string> debug_files_;
+    absl::flat_hash_map<const ElfImage*, std::unique_ptr<DebugImage>> images_;
+};
+
+std::shared_ptr<DebugImages> make_debug_images() {
+    return std::make_shared<DebugImages>();
+}
+
 struct Symbolizer::Impl {
     /// A module as we know it: snapshots of it come and go.
     struct Known {
@@ -23,7 +56,6 @@ struct Symbolizer::Impl {
 
     Options options;
     std::vector<std::unique_ptr<Known>> modules; ///< only grows
-    absl::flat_hash_map<const ElfImage*, std::unique_ptr<DebugImage>> images;
     absl::flat_hash_map<Key, ResolvedFrame> cache;
 
     Known* find(CodeAddr pc, Generation generation) const;
@@ -70,12 +102,7 @@ DebugImage* Symbolizer::Impl::debug_image(const Known& known) {
     if (image == nullptr) {
         return nullptr;
     }
-    const auto [entry, is_new] = images.try_emplace(image.get());
-    if (is_new) {
-        entry->second = DebugImage::open(image, known.module->path,
-                                         known.program ? options.main_debug_file : "");
-    }
-    return entry->second.get();
+    return options.images->open(image, known.module->path);
 }
 
 std::vector<SourceFrame> Symbolizer::Impl::look_up(FrameAddress frame, Known* known) {
@@ -116,12 +143,12 @@ std::vector<SourceFrame> Symbolizer::Impl::look_up(FrameAddress frame, Known* kn
 
 Symbolizer::Symbolizer(Options options) : impl_(std::make_unique<Impl>()) {
     impl_->options = std::move(options);
+    if (impl_->options.images == nullptr) {
+        impl_->options.images = make_debug_images();
+    }
 }
 
-Symbolizer::~Symbolizer() {
-    const TruncationGuard guard; // libdw may look at what it frees
-    impl_.reset();
-}
+Symbolizer::~Symbolizer() = default;
 
 void Symbolizer::set_modules(std::vector<std::shared_ptr<const Module>> modules,
                              const Module* main) {
@@ -134,6 +161,10 @@ void Symbolizer::set_modules(std::vector<std::shared_ptr<const Module>> modules,
                      static_cast<std::ptrdiff_t>(std::min(i, impl_->modules.size()));
         if (known == impl_->modules.end() || !is_known(*known)) {
             known = std::find_if(impl_->modules.begin(), impl_->modules.end(), is_known);
+        }
+        if (program && module->image && !impl_->options.main_debug_file.empty()) {
+            impl_->options.images->use_debug_file(module->image.get(),
+                                                  impl_->options.main_debug_file);
         }
         if (known == impl_->modules.end()) {
             impl_->modules.push_back(

@@ -99,15 +99,16 @@ void Departure::collect(const StopEvent& event, std::set<Tid>* awaited) {
         if (child->shares_memory) {
             target_.adopt_child(tid); // stopped, and let go of with the others
         } else {
-            let_go_of_copy(target_, breakpoints_, trap_signal_, tid);
+            clean_copy(breakpoints_, trap_signal_, tid);
+            target_.detach(tid);
         }
         return;
     }
-    if (std::holds_alternative<ThreadGone>(event)) {
+    if (const auto* gone = std::get_if<ThreadGone>(&event)) {
         trap_signal_.on_thread_gone(tid);
-        observer_.on_thread_gone(tid);
-        target_gone_ = tid == target_.pid() ||
-                       (target_.threads().empty() && target_.expected_children().empty());
+        observer_.on_thread_gone(*gone);
+        target_ended_ = target_.threads().empty() && target_.expected_children().empty();
+        target_gone_ = target_gone_ || target_ended_;
         return;
     }
     const auto* exec = std::get_if<ExecStop>(&event);

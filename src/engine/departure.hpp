@@ -20,7 +20,7 @@ class DepartureObserver {
     /// A thread ran into this breakpoint just before the code was restored.
     virtual void on_late_hit(Tid tid, const arch::Registers& regs,
                              const Breakpoint& breakpoint) = 0;
-    virtual void on_thread_gone(Tid tid) = 0;
+    virtual void on_thread_gone(const ThreadGone& gone) = 0;
 };
 
 class Departure {
@@ -33,8 +33,8 @@ class Departure {
           observer_(observer), doubtful_(doubtful) {}
 
     void complete();
-    /// The process ended or executed another program meanwhile.
-    [[nodiscard]] bool target_gone() const { return target_gone_; }
+    /// Did the process end meanwhile?
+    [[nodiscard]] bool target_ended() const { return target_ended_; }
 
   private:
     void collect_threads();
@@ -56,7 +56,8 @@ class Departure {
     /// To be stopped again, when they have had the time to get out.
     std::vector<Tid> in_handler_;
     bool doubtful_;
-    bool target_gone_ = false;
+    bool target_gone_ = false; ///< it ended, or executes another program
+    bool target_ended_ = false;
 };
 
 } // namespace memleax

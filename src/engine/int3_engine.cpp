@@ -30,6 +30,7 @@ Int3Engine::~Int3Engine() {
 
 Result<void> Int3Engine::arm() {
     armed_ = true;
+    target_.set_handler(this);
     // What was loaded before is known already, when the owner has looked for an allocator. All that
     // can be found out about it is, before a thread stands still for us.
     std::vector<std::shared_ptr<const Module>> known;
@@ -133,21 +134,7 @@ Result<void> Int3Engine::patch(const Places& places, Tid worker) {
     return {};
 }
 
-EngineEnd Int3Engine::run(const std::atomic<bool>& stop) {
-    while (!stop.load(std::memory_order_relaxed)) {
-        if (const auto event = target_.next_event(Target::Wait::block)) {
-            dispatch(*event);
-        } else { // there may be nobody left to wait for
-            note_if_all_gone();
-        }
-        if (target_gone_) {
-            return EngineEnd::target_gone;
-        }
-    }
-    return EngineEnd::requested;
-}
-
-void Int3Engine::dispatch(const StopEvent& event) {
+void Int3Engine::on_stop(const StopEvent& event) {
     std::visit([this](const auto& stop) { on_stop(stop); }, event);
 }
 
@@ -277,16 +264,25 @@ void Int3Engine::on_stop(const ChildStop& stop) {
     if (stop.shares_memory) {
         target_.adopt_child(stop.tid);
         target_.resume(stop.tid);
-    } else {
-        let_go_of_copy(target_, breakpoints_, trap_signal_, stop.tid);
+        return;
     }
+    clean_copy(breakpoints_, trap_signal_, stop.tid);
+    if (!observer_.take_child(stop.tid, ChildOrigin::forked)) {
+        target_.detach(stop.tid);
+    }
+    note_if_all_gone();
 }
 
 void Int3Engine::on_stop(const ExecStop& stop) {
     trap_signal_.restore_after_exec(stop.tid, stop.former);
-    if (stop.tid != target_.pid()) {
-        target_.detach(stop.tid); // a vfork child that has its own program now
+    if (stop.tid != target_.pid()) { // a vfork child that has its own program now
         calls_.on_thread_gone(stop.tid);
+        trap_signal_.on_thread_gone(stop.tid);
+        rehits_.erase(stop.tid);
+        if (!observer_.take_child(stop.tid, ChildOrigin::executed)) {
+            target_.detach(stop.tid);
+        }
+        note_if_all_gone();
         return;
     }
     breakpoints_.forget_all();
@@ -300,12 +296,19 @@ void Int3Engine::on_stop(const ExecStop& stop) {
     }
     if (announced_) {
         sink_.on_memory_gone(monotonic_now());
-        log_info("process {} executes another program, which is watched from now on",
-                 target_.pid().value());
     }
     auto refreshed = reopened ? refresh_modules(stop.tid) : std::move(reopened);
     if (!refreshed) {
         log_error("{}", refreshed.error().message());
+    }
+    if (!observer_.on_exec()) {
+        leave();
+        on_all_gone();
+        return;
+    }
+    if (announced_) {
+        log_info("process {} executes another program, which is watched from now on",
+                 target_.pid().value());
     }
     announce_if_ready();
     target_.resume(stop.tid);
@@ -316,10 +319,14 @@ void Int3Engine::on_stop(const ThreadGone& stop) {
     trap_signal_.on_thread_gone(stop.tid);
     rehits_.erase(stop.tid);
     if (stop.tid == target_.pid()) {
-        on_all_gone();
-    } else {
-        note_if_all_gone();
+        end_status_ = stop.status;
     }
+    note_if_all_gone();
+}
+
+void Int3Engine::on_silence() {
+    target_.forget_dead_children();
+    note_if_all_gone();
 }
 
 void Int3Engine::note_if_all_gone() {
@@ -331,6 +338,7 @@ void Int3Engine::note_if_all_gone() {
 void Int3Engine::on_all_gone() {
     target_gone_ = true;
     breakpoints_.forget_all();
+    observer_.on_ended(end_status_);
 }
 
 } // namespace memleax

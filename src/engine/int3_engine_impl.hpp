@@ -22,7 +22,8 @@ class Int3Engine final : public Engine, DepartureObserver {
 
     [[nodiscard]] const char* name() const override { return "int3"; }
     Result<void> arm() override;
-    EngineEnd run(const std::atomic<bool>& stop) override;
+    void on_stop(const StopEvent& event) override;
+    void on_silence() override;
     void leave() override;
 
   private:
@@ -34,7 +35,6 @@ class Int3Engine final : public Engine, DepartureObserver {
     };
 
     // Stops, while watching. Each leaves the thread running, or where it belongs.
-    void dispatch(const StopEvent& event);
     void on_stop(const TrapStop& stop);
     void on_stop(const SignalStop& stop);
     void on_stop(const GroupStop& stop);
@@ -44,7 +44,8 @@ class Int3Engine final : public Engine, DepartureObserver {
     void on_stop(const ExecStop& stop);
     void on_stop(const ThreadGone& stop);
 
-    /// A first thread that had ended before we came is not ours: nobody tells of its end.
+    /// The end of the first thread is told last, but not at all if it had ended before we came; and
+    /// a child that shares the memory, or a copy that is not clean yet, may outlive it.
     void note_if_all_gone();
     void on_all_gone();
 
@@ -72,7 +73,7 @@ class Int3Engine final : public Engine, DepartureObserver {
     // Leaving.
     void restore_code();
     void on_late_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) override;
-    void on_thread_gone(Tid tid) override;
+    void on_thread_gone(const ThreadGone& gone) override;
 
     Target& target_;
     ModuleMap& modules_;
@@ -86,6 +87,7 @@ class Int3Engine final : public Engine, DepartureObserver {
     bool armed_ = false;
     bool doubtful_ = false; ///< see Departure
     bool target_gone_ = false;
+    std::optional<int> end_status_; ///< of the process
     std::size_t entry_points_ = 0;
 };
 

@@ -19,15 +19,20 @@ void Int3Engine::leave() {
     restore_code();
     Departure departure(target_, breakpoints_, trap_signal_, *this, doubtful_);
     departure.complete();
-    target_gone_ = departure.target_gone();
+    if (departure.target_ended()) {
+        on_all_gone();
+    }
 }
 
 void Int3Engine::on_late_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) {
     calls_.on_hit(tid, regs, breakpoint, false);
 }
 
-void Int3Engine::on_thread_gone(Tid tid) {
-    calls_.on_thread_gone(tid);
+void Int3Engine::on_thread_gone(const ThreadGone& gone) {
+    calls_.on_thread_gone(gone.tid);
+    if (gone.tid == target_.pid()) {
+        end_status_ = gone.status;
+    }
 }
 
 void Int3Engine::restore_code() {

@@ -135,7 +135,7 @@ void restore_children(Tid pid, BreakpointTable& breakpoints) {
 class Indifferent final : public DepartureObserver {
     void on_late_hit(Tid /*tid*/, const arch::Registers& /*regs*/,
                      const Breakpoint& /*breakpoint*/) override {}
-    void on_thread_gone(Tid /*tid*/) override {}
+    void on_thread_gone(const ThreadGone& /*gone*/) override {}
 };
 
 } // namespace
@@ -172,7 +172,8 @@ Result<void> restore_process(const std::shared_ptr<RecoveryRecord>& record) {
     if (!wait_until_untraced(pid) || !is_the_same(*record)) {
         return Error(fmt::format("process {} has ended, or somebody else traces it", pid.value()));
     }
-    auto target = Target::seize(pid, record);
+    Tracer tracer(nullptr);
+    auto target = Target::seize(tracer, pid, record);
     if (!target) {
         return std::move(target).error();
     }

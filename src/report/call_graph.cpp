@@ -77,6 +77,11 @@ void CallGraph::add(const CallStackReport& stack, std::uint32_t index) {
     add_to(total_, stack_costs_.back());
     const std::string missing = missing_frames_label(stack);
     Call caller{function("", "", missing.empty() ? kThreadStart : missing), 0};
+    if (const std::string process = process_label(report_, stack); !process.empty()) {
+        const FunctionId root = function("", "", process);
+        steps_[root].push_back({0, caller.function, index, 1});
+        last_stack_[root] = index;
+    }
     last_stack_[caller.function] = index;
     const auto frames = stack.frames.machine_frames();
     for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {

@@ -10,7 +10,7 @@
 /// Thus the calls into a function add up to the cost of the stacks that it is in, however it
 /// recurses; that is how callgrind_annotate and KCachegrind get at its inclusive cost. Above each
 /// stack is a function that stands for what has begun it, as a thread's first function may be
-/// called elsewhere.
+/// called elsewhere, and above that, where processes are told apart, one for the process.
 #pragma once
 
 #include <array>

@@ -42,28 +42,46 @@ CallStackReport describe_stack(const StackSnapshot& snapshot, MonotonicNs now, M
     return stack;
 }
 
+void add(const EventCounts& seen, Report::Events* sum) {
+    sum->alloc += seen.alloc;
+    sum->free += seen.free;
+    sum->realloc += seen.realloc;
+    sum->failed_alloc += seen.failed_alloc;
+    sum->unknown_free += seen.unknown_free;
+    sum->double_free += seen.double_free;
+}
+
+void add(const CallStackAccount& account, Report::Totals* sum) {
+    sum->live = sum->live + account.live();
+    sum->expired = sum->expired + account.may_leak();
+}
+
 } // namespace
 
 void fill_report(const TrackerSnapshot& snapshot, MonotonicNs begin, const StackResolver& resolve,
                  const StackChoice& shows, Report* report) {
-    const EventCounts& events = snapshot.events;
-    report->session.events = {events.alloc,        events.free,         events.realloc,
-                              events.failed_alloc, events.unknown_free, events.double_free};
+    Report::Process unnamed; // of a report that tells none apart
+    Report::Process& process = report->processes.empty() ? unnamed : report->processes.back();
+    add(snapshot.events, &report->session.events);
+    add(snapshot.events, &process.events);
+    const auto index =
+        static_cast<std::uint32_t>(std::max<std::size_t>(report->processes.size(), 1) - 1);
     for (const StackSnapshot& each : snapshot.stacks) {
-        report->totals.live = report->totals.live + each.account.live();
-        report->totals.expired = report->totals.expired + each.account.may_leak();
+        add(each.account, &report->totals);
+        add(each.account, &process.totals);
         Backtrace frames = resolve(each.id);
         if (shows(frames)) {
             report->callstacks.push_back(describe_stack(each, snapshot.time, begin));
             report->callstacks.back().frames = std::move(frames);
+            report->callstacks.back().process = index;
         }
     }
     std::sort(report->callstacks.begin(), report->callstacks.end(),
               [](const auto& a, const auto& b) {
                   const BlockCount leak_a = a.may_leak();
                   const BlockCount leak_b = b.may_leak();
-                  return std::tuple(leak_a.bytes, leak_a.blocks, a.live.bytes, b.id) <
-                         std::tuple(leak_b.bytes, leak_b.blocks, b.live.bytes, a.id);
+                  return std::tuple(leak_a.bytes, leak_a.blocks, a.live.bytes, b.process, b.id) <
+                         std::tuple(leak_b.bytes, leak_b.blocks, b.live.bytes, a.process, a.id);
               });
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -33,8 +34,12 @@ std::string folded_name(std::string name) {
 /// Call stacks as paths of names, equal ones added up: 10^5 of them with 50 frames are 20 MB.
 class FoldedStacks {
   public:
-    void add(const CallStackReport& stack, std::uint64_t amount) {
+    /// `process` is the root's name, or "".
+    void add(const CallStackReport& stack, const std::string& process, std::uint64_t amount) {
         Path path;
+        if (!process.empty()) {
+            path.push_back(names_.number(folded_name(process)).first);
+        }
         if (std::string root = missing_frames_label(stack); !root.empty()) {
             path.push_back(names_.number(std::move(root)).first);
         }
@@ -87,7 +92,7 @@ void write_folded_by(std::uint64_t BlockCount::*unit, const Report& report, Repo
     FoldedStacks stacks;
     for (const CallStackReport& stack : report.callstacks) {
         if (stack.live.*unit != 0) { // it would have no width
-            stacks.add(stack, stack.live.*unit);
+            stacks.add(stack, process_label(report, stack), stack.live.*unit);
         }
     }
     stacks.write(sink);

@@ -34,4 +34,12 @@ std::string missing_frames_label(const CallStackReport& stack) {
     return stack.frames.empty() ? "[no backtrace]" : "";
 }
 
+std::string process_label(const Report& report, const CallStackReport& stack) {
+    if (!report.follows_forks || stack.process >= report.processes.size()) {
+        return "";
+    }
+    const Report::Process& process = report.processes[stack.process];
+    return valid_utf8(printable(fmt::format("{}-{}", process.comm, process.pid)));
+}
+
 } // namespace memleax

@@ -21,10 +21,13 @@ std::uint32_t FrameTree::number(const SourceFrame& frame) {
     return entry->second;
 }
 
-std::uint32_t FrameTree::insert(const Backtrace& backtrace) {
+std::uint32_t FrameTree::insert(const Backtrace& backtrace, const SourceFrame* root) {
     path_.clear();
     for (const SourceFrame& frame : backtrace) {
         path_.push_back(number(frame));
+    }
+    if (root != nullptr) {
+        path_.push_back(number(*root));
     }
     std::uint32_t node = 0;
     for (auto frame = path_.rbegin(); frame != path_.rend(); ++frame) {

@@ -22,8 +22,9 @@ class FrameTree {
         std::uint32_t frame;
     };
 
-    /// The node of the innermost frame; 0 for a backtrace without frames.
-    std::uint32_t insert(const Backtrace& backtrace);
+    /// The node of the innermost frame; 0 for a backtrace without frames. `root`, if not null, is a
+    /// frame outside of all.
+    std::uint32_t insert(const Backtrace& backtrace, const SourceFrame* root = nullptr);
 
     /// Node 1 is the first, in order of their numbers.
     [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }

@@ -56,6 +56,8 @@ class DataWriter {
     std::uint32_t division(const std::vector<IntervalReport>& intervals);
 
     PieceBuffer out_;
+    std::vector<SourceFrame>
+        processes_; ///< as frames outside of all others; the tree refers to them
     FrameTree tree_;
     NameTable names_;
     NameTable divisions_; ///< as JSON
@@ -107,6 +109,13 @@ void DataWriter::write_about(const Report& report) {
 void DataWriter::write_stacks(const Report& report) {
     out_.print("\"stacks\":[");
     const char* separator = "\n";
+    if (report.follows_forks) {
+        for (const Report::Process& process : report.processes) {
+            processes_.emplace_back();
+            processes_.back().function = fmt::format("{}-{}", process.comm, process.pid);
+            processes_.back().module = process.exe.substr(process.exe.rfind('/') + 1);
+        }
+    }
     for (const CallStackReport& stack : report.callstacks) {
         out_.print("{}", separator);
         write_stack(stack);
@@ -116,7 +125,9 @@ void DataWriter::write_stacks(const Report& report) {
 }
 
 void DataWriter::write_stack(const CallStackReport& stack) {
-    const std::uint32_t node = tree_.insert(stack.frames);
+    const SourceFrame* process =
+        stack.process < processes_.size() ? &processes_[stack.process] : nullptr;
+    const std::uint32_t node = tree_.insert(stack.frames, process);
     const char* end = stack.end == StackEnd::outermost ? "" : describe(stack.end);
     out_.print("[{},{},{},{},", stack.id, node, own_frame(stack.frames), name(end));
     if (stack.judgement) {

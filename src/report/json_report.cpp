@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <sys/wait.h>
 
 #include "frame_cache.hpp"
 #include "memleax/report_writer.hpp"
@@ -43,9 +44,13 @@ Json frame_json(const SourceFrame& frame) {
     return json;
 }
 
-Json call_stack_json(const CallStackReport& stack) {
+Json call_stack_json(const CallStackReport& stack, const Report::Process* process) {
     Json json;
     json["id"] = stack.id;
+    if (process != nullptr) {
+        json["process"] = process->number;
+        json["pid"] = process->pid;
+    }
     put_count(json, "expired", stack.expired);
     put_count(json, "free_expired", stack.free_expired);
     put_count(json, "alloc", stack.alloc);
@@ -101,9 +106,9 @@ std::string text_of(const Json& json, unsigned indent) {
 /// Frames make up most of a report: the text of each is made once.
 class CallStackTexts {
   public:
-    /// As an element of the document's array.
-    std::string text(const CallStackReport& stack) {
-        std::string text = text_of(call_stack_json(stack), kIndent);
+    /// As an element of the document's array; `process` is null where none are told apart.
+    std::string text(const CallStackReport& stack, const Report::Process* process) {
+        std::string text = text_of(call_stack_json(stack, process), kIndent);
         if (stack.frames.empty()) {
             return text;
         }
@@ -133,24 +138,50 @@ class CallStackTexts {
     FrameCache<std::string> texts_;
 };
 
+Json events_json(const Report::Events& events) {
+    return {{"alloc", events.alloc},
+            {"free", events.free},
+            {"realloc", events.realloc},
+            {"failed_alloc", events.failed_alloc},
+            {"unknown_free", events.unknown_free},
+            {"double_free", events.double_free}};
+}
+
 Json session_json(const Report::Session& session) {
     return {{"engine", session.engine},
             {"duration_s", session.duration_s},
             {"expire_s", session.expire_s},
             {"end_reason", session.end_reason},
-            {"events",
-             {{"alloc", session.events.alloc},
-              {"free", session.events.free},
-              {"realloc", session.events.realloc},
-              {"failed_alloc", session.events.failed_alloc},
-              {"unknown_free", session.events.unknown_free},
-              {"double_free", session.events.double_free}}}};
+            {"events", events_json(session.events)}};
 }
 
 Json totals_json(const Report::Totals& totals) {
     Json json;
     put_count(json, "live", totals.live);
     put_count(json, "expired", totals.expired);
+    return json;
+}
+
+Json process_json(const Report::Process& process) {
+    Json json{{"number", process.number}, {"pid", process.pid}};
+    if (process.parent != 0) {
+        json["parent_pid"] = process.parent;
+    }
+    json["comm"] = process.comm;
+    json["exe"] = process.exe;
+    json["begin_s"] = process.begin_s;
+    if (process.end_s) {
+        json["end_s"] = *process.end_s;
+    }
+    if (process.status) {
+        if (WIFSIGNALED(*process.status)) {
+            json["signal"] = WTERMSIG(*process.status);
+        } else {
+            json["exit_status"] = WEXITSTATUS(*process.status);
+        }
+    }
+    json["events"] = events_json(process.events);
+    json["totals"] = totals_json(process.totals);
     return json;
 }
 
@@ -169,11 +200,20 @@ void write_json(const Report& report, ReportSink& sink) {
                       {"threads", report.target.threads}});
     member("session", session_json(report.session));
     member("totals", totals_json(report.totals));
+    if (report.follows_forks) {
+        Json processes = Json::array();
+        for (const Report::Process& process : report.processes) {
+            processes.push_back(process_json(process));
+        }
+        member("processes", processes);
+    }
     sink.write("  \"callstacks\": [");
     CallStackTexts texts;
     const char* separator = "\n    ";
     for (const CallStackReport& stack : report.callstacks) {
-        sink.write(separator + texts.text(stack));
+        const Report::Process* process =
+            report.follows_forks ? &report.processes.at(stack.process) : nullptr;
+        sink.write(separator + texts.text(stack, process));
         separator = ",\n    ";
     }
     sink.write(report.callstacks.empty() ? "]\n}\n" : "\n  ]\n}\n");

@@ -26,6 +26,19 @@ std::string seconds_text(double seconds) {
     return text;
 }
 
+std::string of_process(Tid pid, const std::string& lines) {
+    std::string text;
+    bool at_begin = true;
+    for (const char c : lines) {
+        if (at_begin && c != ' ' && c != '\n') {
+            text += fmt::format("[pid {}] ", pid.value());
+        }
+        text += c;
+        at_begin = c == '\n';
+    }
+    return text;
+}
+
 std::string expired_first(std::uint64_t id, std::uint64_t size, const Backtrace& frames,
                           StackEnd end) {
     return fmt::format("CallStack[{}]: memory expires with {} bytes, backtrace:\n", id, size) +

@@ -142,6 +142,10 @@ void PprofWriter::write_sample(const CallStackReport& stack) {
                             int64(stack.live.blocks), int64(stack.live.bytes)};
     const std::int64_t verdict_key = stack.judgement ? string("verdict") : 0;
     const std::int64_t verdict = stack.judgement ? string(describe(stack.judgement->verdict)) : 0;
+    const std::string process = process_label(report_, stack);
+    const std::int64_t process_key = process.empty() ? 0 : string("process");
+    const std::int64_t process_name = process.empty() ? 0 : string(process);
+    const std::int64_t pid_key = process.empty() ? 0 : string("pid");
     {
         Builder<Profile> profile(piece_);
         Builder<Sample> sample(profile, Profile::sample);
@@ -151,6 +155,16 @@ void PprofWriter::write_sample(const CallStackReport& stack) {
             Builder<Label> tag(sample, Sample::label);
             tag.add_int64(Label::key, verdict_key);
             tag.add_int64(Label::str, verdict);
+        }
+        if (!process.empty()) { // as in pprof -tagroot=process
+            {
+                Builder<Label> tag(sample, Sample::label);
+                tag.add_int64(Label::key, process_key);
+                tag.add_int64(Label::str, process_name);
+            }
+            Builder<Label> tag(sample, Sample::label);
+            tag.add_int64(Label::key, pid_key);
+            tag.add_int64(Label::num, report_.processes[stack.process].pid);
         }
     }
     constexpr std::size_t kPiece = 65536;

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include <algorithm>
+#include <optional>
+
 #include <fmt/format.h>
 
 #include "backtrace_texts.hpp"
 #include "memleax/live_lines.hpp"
 #include "memleax/printable.hpp"
+#include "memleax/process_end.hpp"
 #include "memleax/readable.hpp"
 #include "memleax/report_writer.hpp"
 
@@ -50,27 +54,48 @@ const char* why(const std::string& end_reason) {
     return "ended by the user";
 }
 
-std::string header(const Report& report) {
-    const Report::Session& session = report.session;
-    const Report::Events& events = session.events;
-    return fmt::format("\n== Watched {} ({}) for {} s; {}.\n", report.target.pid,
-                       printable(report.target.exe), seconds_text(session.duration_s),
-                       why(session.end_reason)) +
-           fmt::format("== Seen: {}, {}, {}; {} failed, {} of unknown blocks, {}.\n",
+std::string events_text(const Report::Events& events) {
+    return fmt::format("== Seen: {}, {}, {}; {} failed, {} of unknown blocks, {}.\n",
                        number_of(events.alloc, "allocation"), number_of(events.free, "free"),
                        number_of(events.realloc, "reallocation"), events.failed_alloc,
                        number_of(events.unknown_free, "free"),
                        number_of(events.double_free, "double free"));
 }
 
-} // namespace
+std::string header(const Report& report) {
+    const Report::Session& session = report.session;
+    const std::size_t others = std::max<std::size_t>(report.processes.size(), 1) - 1;
+    const std::string and_others =
+        !report.follows_forks
+            ? ""
+            : fmt::format(" and {} child process{}", others, others == 1 ? "" : "es");
+    return fmt::format("\n== Watched {} ({}){} for {} s; {}.\n", report.target.pid,
+                       printable(report.target.exe), and_others, seconds_text(session.duration_s),
+                       why(session.end_reason)) +
+           events_text(session.events);
+}
 
-void write_text(const Report& report, ReportSink& sink) {
-    sink.write(header(report));
-    BacktraceTexts backtraces(4);
+/// "== Process 4712 (worker, /usr/bin/worker), child of 4711, from 1.2 s to 3 s: exit status 0."
+std::string process_header(const Report::Process& process) {
+    std::string text = fmt::format("\n== Process {} ({}, {})", process.pid, printable(process.comm),
+                                   printable(process.exe));
+    if (process.parent != 0) {
+        text +=
+            fmt::format(", child of {}, from {} s", process.parent, seconds_text(process.begin_s));
+    }
+    if (process.end_s) {
+        text += fmt::format("{} to {} s: {}", process.parent != 0 ? "" : ",",
+                            seconds_text(*process.end_s), end_text(process.status));
+    }
+    return text + ".\n" + events_text(process.events);
+}
+
+/// The call stacks of one process, or of all; the number of them.
+std::size_t write_stacks(const Report& report, std::optional<std::uint32_t> process,
+                         BacktraceTexts& backtraces, ReportSink& sink) {
     std::size_t shown = 0;
     for (const CallStackReport& stack : report.callstacks) {
-        if (stack.may_leak().blocks == 0) {
+        if (stack.may_leak().blocks == 0 || (process && stack.process != *process)) {
             continue;
         }
         if (shown++ == 0) {
@@ -80,6 +105,25 @@ void write_text(const Report& report, ReportSink& sink) {
     }
     if (shown == 0) {
         sink.write("== No expired memory blocks.\n");
+    }
+    return shown;
+}
+
+} // namespace
+
+void write_text(const Report& report, ReportSink& sink) {
+    sink.write(header(report));
+    BacktraceTexts backtraces(4);
+    std::size_t shown = 0;
+    if (!report.follows_forks) {
+        shown = write_stacks(report, std::nullopt, backtraces, sink);
+    } else {
+        for (std::uint32_t i = 0; i < report.processes.size(); ++i) {
+            sink.write(process_header(report.processes[i]));
+            shown += write_stacks(report, i, backtraces, sink);
+        }
+    }
+    if (shown == 0) {
         return;
     }
     // The sum comes last, next to the prompt.

@@ -19,7 +19,7 @@ constexpr std::array kFatalSignals{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 /// crash as well.
 constexpr std::size_t kStackBytes = std::size_t{64} * 1024;
 std::atomic<Watcher*> the_watcher{nullptr};
-std::atomic<SharedTracker*> the_tracker{nullptr};
+std::atomic<ProcessAccounts*> the_accounts{nullptr};
 std::atomic<const CrashTerminal*> the_terminal{nullptr};
 
 void on_fatal_signal(int signal) {
@@ -33,9 +33,9 @@ void on_fatal_signal(int signal) {
             write(terminal->fd, terminal->farewell, std::strlen(terminal->farewell));
     }
     Watcher* watcher = the_watcher.exchange(nullptr);
-    SharedTracker* tracker = the_tracker.exchange(nullptr);
-    if (watcher != nullptr && tracker != nullptr) {
-        tracker->abandon(); // whoever crashed may have held its lock
+    ProcessAccounts* accounts = the_accounts.exchange(nullptr);
+    if (watcher != nullptr && accounts != nullptr) {
+        accounts->abandon(); // whoever crashed may have held a tracker's lock
         watcher->stop_in_emergency();
     }
     raise(signal);
@@ -47,8 +47,8 @@ void set_crash_terminal(const CrashTerminal* terminal) {
     the_terminal.store(terminal);
 }
 
-EmergencyExit::EmergencyExit(Watcher& watcher, SharedTracker& tracker) {
-    the_tracker.store(&tracker);
+EmergencyExit::EmergencyExit(Watcher& watcher, ProcessAccounts& accounts) {
+    the_accounts.store(&accounts);
     the_watcher.store(&watcher);
     static std::array<char, kStackBytes> stack;
     stack_t alternate{};
@@ -65,7 +65,7 @@ EmergencyExit::EmergencyExit(Watcher& watcher, SharedTracker& tracker) {
 
 EmergencyExit::~EmergencyExit() {
     the_watcher.store(nullptr);
-    the_tracker.store(nullptr);
+    the_accounts.store(nullptr);
 }
 
 } // namespace memleax

@@ -2,7 +2,7 @@
 /// A crash of the main thread must not cost the target its life.
 #pragma once
 
-#include "memleax/shared_tracker.hpp"
+#include "memleax/process_account.hpp"
 #include "memleax/watcher.hpp"
 
 namespace memleax {
@@ -11,7 +11,7 @@ namespace memleax {
 /// the tracer makes the watcher leave the target before the signal takes its course. One at a time.
 class EmergencyExit {
   public:
-    EmergencyExit(Watcher& watcher, SharedTracker& tracker);
+    EmergencyExit(Watcher& watcher, ProcessAccounts& accounts);
     ~EmergencyExit();
     EmergencyExit(const EmergencyExit&) = delete;
     EmergencyExit& operator=(const EmergencyExit&) = delete;

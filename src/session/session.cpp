@@ -14,7 +14,9 @@
 #include "emergency.hpp"
 #include "live_printer.hpp"
 #include "memleax/clock.hpp"
+#include "memleax/live_lines.hpp"
 #include "memleax/log.hpp"
+#include "memleax/process_memory.hpp"
 #include "memleax/readable.hpp"
 #include "memleax/symbolizer.hpp"
 #include "session_signals.hpp"
@@ -42,7 +44,7 @@ WatchRequest request_of(const Options& options, const Inherited& inherited) {
     request.pid = Tid(options.pid.value_or(0));
     request.command = options.command;
     request.inherited = inherited;
-    request.backtrace_limit = options.backtrace_limit;
+    request.options = {.backtrace_limit = options.backtrace_limit, .follow = options.follow_forks};
     return request;
 }
 
@@ -73,18 +75,18 @@ Session::Session(const Options& options, ReportOutput output, const Inherited& i
       expire_ns_(to_ns(options.expire_s)),
       live_lines_(options.format->write == write_text && !options.quiet &&
                   !options.interval_s.has_value()),
-      tracker_({.expire_ns = expire_ns_,
-                .memory_block_max = options.memory_block_max,
-                .call_stack_max = options.call_stack_max,
-                .notices = live_lines_}),
-      watcher_(request_of(options, inherited), tracker_),
-      names_(watcher_, tracker_, options.debug_info) {}
+      accounts_({.expire_ns = expire_ns_,
+                 .memory_block_max = options.memory_block_max,
+                 .call_stack_max = options.call_stack_max,
+                 .notices = live_lines_},
+                options.debug_info),
+      watcher_(request_of(options, inherited), accounts_) {}
 
 int Session::run(SessionClient* client) {
     client_ = client;
     const sigset_t set = session_signals();
     signals_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    const EmergencyExit restore_the_target(watcher_, tracker_);
+    const EmergencyExit restore_the_target(watcher_, accounts_);
     watcher_.start();
     while (!over_) {
         step();
@@ -111,10 +113,7 @@ void Session::step() {
     if (phase_ == Phase::watching) {
         const MonotonicNs time = monotonic_now();
         expire(time);
-        if (const double time_s = seconds_since_start(time); memory_.is_due(time_s)) {
-            memory_.sample(watcher_.target().pid, time_s,
-                           tracker_.with([](Tracker& t) { return t.blocks().bytes(); }));
-        }
+        sample_memory(time);
         if (deadline_ && time >= *deadline_) {
             end("time");
         }
@@ -134,8 +133,11 @@ void Session::step() {
 int Session::pause_ms(MonotonicNs now) {
     std::int64_t pause = std::min(kMaxPauseNs, std::max(expire_ns_, kMinPauseNs));
     if (phase_ == Phase::watching) {
-        if (const auto next = tracker_.with([](Tracker& t) { return t.next_expiry(); })) {
-            pause = std::clamp(next->value() - now.value(), kMinPauseNs, pause);
+        for (ProcessAccount* process : accounts_.all()) {
+            const auto next = process->tracker().with([](Tracker& t) { return t.next_expiry(); });
+            if (next && process->time(*next) == *next) { // it has not ended before
+                pause = std::clamp(next->value() - now.value(), kMinPauseNs, pause);
+            }
         }
     }
     if (deadline_) {
@@ -202,7 +204,7 @@ void Session::on_change() {
         failed_ = true;
         end("error");
     } else if (state == Watcher::State::ended && phase_ == Phase::watching) {
-        begin_leaving(watcher_.end() == EngineEnd::target_gone ? "target-exit" : "user");
+        begin_leaving(watcher_.end() == WatchEnd::target_gone ? "target-exit" : "user");
     }
 }
 
@@ -212,7 +214,7 @@ void Session::on_first_watching() {
     if (options_.time_s) {
         deadline_ = MonotonicNs(watching_since_->value() + to_ns(*options_.time_s));
     }
-    const WatchedTarget target = watcher_.target();
+    const ProcessFacts target = accounts_.first()->facts();
     announce(fmt::format("watching {} ({}, {}, engine {})", target.pid.value(), target.comm,
                          number_of(target.threads, "thread"), target.engine));
 }
@@ -231,7 +233,7 @@ double Session::seconds_since_start(MonotonicNs time) const {
 
 void Session::set_expire_s(double seconds) {
     expire_ns_ = to_ns(seconds);
-    tracker_.with([this](Tracker& t) { t.set_expire_ns(expire_ns_); });
+    accounts_.set_expire_ns(expire_ns_);
 }
 
 void Session::pause() {
@@ -287,27 +289,51 @@ void Session::finish_leaving() {
 }
 
 void Session::expire(MonotonicNs now) {
-    while (tracker_.with([now](Tracker& t) { return t.expire(now, kExpireBudget); })) {
+    for (ProcessAccount* process : accounts_.all()) {
+        const MonotonicNs time = process->time(now);
+        while (
+            process->tracker().with([time](Tracker& t) { return t.expire(time, kExpireBudget); })) {
+        }
     }
 }
 
-void Session::print_notices() {
-    for (const Notice& notice : tracker_.with([](Tracker& t) { return t.take_notices(); })) {
-        if (notice.kind == Notice::Kind::block_limit || notice.kind == Notice::Kind::stack_limit) {
-            begin_leaving("limit");
+void Session::sample_memory(MonotonicNs now) {
+    const double time_s = seconds_since_start(now);
+    if (!memory_.is_due(time_s)) {
+        return;
+    }
+    Report::MemorySample sample{time_s, 0, 0};
+    for (ProcessAccount* process : accounts_.all()) {
+        if (process->time(now) == now) { // it has not ended
+            sample.live_bytes +=
+                process->tracker().with([](Tracker& t) { return t.blocks().bytes(); });
+            sample.rss_bytes += try_read_resident_bytes(process->pid()).value_or(0);
         }
-        // As in the tracker: without its first expiry the later lines of a stack mean nothing.
-        const bool first = notice.kind == Notice::Kind::expired && notice.count == 1;
-        if (live_lines_ && (first || notices_.size() < kMaxHeldNotices)) {
-            notices_.push_back(notice);
+    }
+    memory_.add(sample);
+}
+
+void Session::print_notices() {
+    for (ProcessAccount* process : accounts_.all()) {
+        for (const Notice& notice :
+             process->tracker().with([](Tracker& t) { return t.take_notices(); })) {
+            if (notice.kind == Notice::Kind::block_limit ||
+                notice.kind == Notice::Kind::stack_limit) {
+                begin_leaving("limit");
+            }
+            // As in the tracker: without its first expiry the later lines of a stack mean nothing.
+            const bool first = notice.kind == Notice::Kind::expired && notice.count == 1;
+            if (live_lines_ && (first || notices_.size() < kMaxHeldNotices)) {
+                notices_.emplace_back(process, notice);
+            }
         }
     }
     if (client_ != nullptr && client_->holds_output() && !ending_) {
         return;
     }
-    LivePrinter printer(names_, filter_);
-    for (const Notice& notice : std::exchange(notices_, {})) {
-        print(printer.text(notice));
+    for (const auto& [process, notice] : std::exchange(notices_, {})) {
+        const std::string text = LivePrinter(process->names(), filter_).text(notice);
+        print(options_.follow_forks ? of_process(process->pid(), text) : text);
     }
 }
 
@@ -326,7 +352,7 @@ void Session::print(std::string_view text) {
 }
 
 bool Session::shows(StackId id) {
-    return filter_.empty() || filter_.shows(names_.resolve(id));
+    return filter_.empty() || filter_.shows(names().resolve(id));
 }
 
 } // namespace memleax

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What a session knows, as a report.
+#include <algorithm>
+
 #include "memleax/fill_report.hpp"
 #include "memleax/log.hpp"
 #include "memleax/report_modules.hpp"
@@ -7,32 +9,72 @@
 
 namespace memleax {
 
+namespace {
+
+/// Those of a child are mostly its parent's.
+void add_modules(std::vector<Report::Module> modules, Report* report) {
+    for (Report::Module& module : modules) {
+        if (std::find(report->modules.begin(), report->modules.end(), module) ==
+            report->modules.end()) {
+            report->modules.push_back(std::move(module));
+        }
+    }
+}
+
+} // namespace
+
 Report Session::make_report() {
-    const WatchedTarget target = watcher_.target();
     Report report;
     report.version = MEMLEAX_VERSION;
-    report.target = {target.pid.value(), target.executable, target.arch, target.threads};
-    report.session.engine = target.engine;
+    if (const ProcessAccount* first = accounts_.first()) {
+        const ProcessFacts target = first->facts();
+        report.target = {target.pid.value(), target.executable, target.arch, target.threads};
+        report.session.engine = target.engine;
+    }
+    report.follows_forks = options_.follow_forks;
     report.session.duration_s = watched_s();
     report.session.expire_s = expire_s();
     report.session.end_reason = end_reason_ != nullptr ? end_reason_ : "";
     report.session.started_unix_ns = started_unix_ns_;
     report.memory = memory_.samples();
-    report.modules = report_modules(names_.modules(), names_.main());
-    const TrackerSnapshot snapshot = tracker_.snapshot(now());
+    for (ProcessAccount* process : accounts_.all()) {
+        add_to_report(*process, &report);
+    }
+    return report;
+}
+
+void Session::add_to_report(ProcessAccount& process, Report* report) {
+    const ProcessFacts facts = process.facts();
+    Report::Process described;
+    described.number = facts.number;
+    described.pid = facts.pid.value();
+    described.parent = facts.parent.value();
+    described.comm = facts.comm;
+    described.exe = facts.executable;
+    described.begin_s = facts.watched ? seconds_since_start(*facts.watched) : 0;
+    if (facts.ended) {
+        described.end_s = seconds_since_start(*facts.ended);
+    }
+    described.status = facts.status;
+    report->processes.push_back(std::move(described));
+    StackNames& names = process.names();
+    add_modules(report_modules(names.modules(), names.main()), report);
+    const TrackerSnapshot snapshot = process.tracker().snapshot(process.time(now()));
     fill_report(
         snapshot, watching_since_.value_or(now()),
-        [this](StackId id) { return names_.resolve(id); },
-        [this](const Backtrace& frames) { return filter_.shows(frames); }, &report);
-    return report;
+        [&names](StackId id) { return names.resolve(id); },
+        [this](const Backtrace& frames) { return filter_.shows(frames); }, report);
 }
 
 int Session::write_report() {
     const Report report = make_report();
-    const std::uint64_t missed =
-        tracker_.with([](Tracker& tracker) { return tracker.missed_frees(); });
-    if (missed != 0) {
-        log_debug("{} blocks were freed without our seeing it", missed);
+    for (ProcessAccount* process : accounts_.all()) {
+        const std::uint64_t missed =
+            process->tracker().with([](Tracker& tracker) { return tracker.missed_frees(); });
+        if (missed != 0) {
+            log_debug("{} blocks of process {} were freed without our seeing it", missed,
+                      process->pid().value());
+        }
     }
     options_.format->write(report, output_);
     if (output_.error() != 0) {

@@ -5,7 +5,7 @@ namespace memleax {
 
 void StackNames::refresh() {
     // Before the frames: what is loaded when a stack is recorded has been told by then.
-    if (auto modules = watcher_.take_modules()) {
+    if (auto modules = mailbox_.take()) {
         modules_ = modules->all;
         main_ = modules->main;
         symbolizer_.set_modules(std::move(modules->all), modules->main.get());

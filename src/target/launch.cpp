@@ -59,9 +59,9 @@ struct Pipe {
 
 } // namespace
 
-Result<std::unique_ptr<Target>> Target::launch(const std::vector<std::string>& command,
-                                               const Inherited& inherited,
-                                               std::shared_ptr<RecoveryRecord> record) {
+Result<std::unique_ptr<Target>> Target::launch(Tracer& tracer,
+                                               const std::vector<std::string>& command,
+                                               const Inherited& inherited) {
     std::vector<char*> argv;
     argv.reserve(command.size() + 1);
     for (const std::string& word : command) {
@@ -95,8 +95,8 @@ Result<std::unique_ptr<Target>> Target::launch(const std::vector<std::string>& c
     if (!memory) {
         return give_up(std::move(memory).error());
     }
-    std::unique_ptr<Target> target(new Target(pid, *std::move(memory), std::move(record)));
-    target->threads_.emplace(pid, TracedThread{});
+    std::unique_ptr<Target> target(new Target(tracer, pid, *std::move(memory)));
+    target->add_thread(pid);
     const char byte = 'g';
     if (write(go.ends[1], &byte, 1) != 1) {
         return give_up(Error(fmt::format("cannot start {}", command[0]), errno));

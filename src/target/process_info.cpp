@@ -75,6 +75,7 @@ std::optional<ProcessInfo> try_read_process_info(Tid tid) {
     info.comm = status_field(*status, "Name");
     info.state = fields[0][0];
     info.tgid = Tid(number<int>(status_field(*status, "Tgid")));
+    info.parent = Tid(number<int>(status_field(*status, "PPid")));
     info.tracer = Tid(number<int>(status_field(*status, "TracerPid")));
     info.uid = number<unsigned>(status_field(*status, "Uid"));
     info.kernel_thread = (number<unsigned long>(fields[6]) & kKernelThreadFlag) != 0;

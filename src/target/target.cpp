@@ -54,11 +54,13 @@ bool restarts_after_stop(const KernelState& kernel) {
 
 } // namespace
 
-Target::Target(Tid pid, RemoteMemory memory, std::shared_ptr<RecoveryRecord> record)
-    : pid_(pid), memory_(std::move(memory)), record_(std::move(record)) {
+Target::Target(Tracer& tracer, Tid pid, RemoteMemory memory, std::shared_ptr<RecoveryRecord> record)
+    : tracer_(tracer), pid_(pid), memory_(std::move(memory)),
+      record_(record ? std::move(record) : tracer.new_record()) {
     const auto info = try_read_process_info(pid);
     record_->start_time = info ? info->start_time : 0;
     record_->pid.store(pid.value());
+    tracer_.add(*this);
 }
 
 Target::~Target() {
@@ -71,18 +73,48 @@ Target::~Target() {
     for (const auto& [tid, signal] : stopped) {
         detach(tid, signal);
     }
+    tracer_.remove(*this);
 }
 
-Result<std::unique_ptr<Target>> Target::seize(Tid pid, std::shared_ptr<RecoveryRecord> record) {
+TracedThread& Target::add_thread(Tid tid) {
+    tracer_.own(tid, *this);
+    return threads_[tid];
+}
+
+void Target::remove_thread(Tid tid) {
+    threads_.erase(tid);
+    tracer_.disown(tid);
+    tracer_.forget_deferred(tid);
+}
+
+Result<std::unique_ptr<Target>> Target::seize(Tracer& tracer, Tid pid,
+                                              std::shared_ptr<RecoveryRecord> record) {
     auto memory = RemoteMemory::open(pid);
     if (!memory) {
         return explain_seize_failure(pid, memory.error().errnum());
     }
-    std::unique_ptr<Target> target(new Target(pid, *std::move(memory), std::move(record)));
+    std::unique_ptr<Target> target(
+        new Target(tracer, pid, *std::move(memory), std::move(record)));
     auto seized = target->seize_threads();
     if (!seized) {
         return std::move(seized).error();
     }
+    return target;
+}
+
+Result<std::unique_ptr<Target>> Target::take_over(Target& parent, Tid child) {
+    auto memory = RemoteMemory::open(child);
+    if (!memory) {
+        return std::move(memory).error();
+    }
+    const auto known = parent.threads_.find(child);
+    const bool in_system_call = known != parent.threads_.end() && known->second.in_system_call;
+    parent.remove_thread(child);
+    std::unique_ptr<Target> target(new Target(parent.tracer_, child, *std::move(memory)));
+    TracedThread& thread = target->add_thread(child);
+    thread.state = TracedThread::State::stopped;
+    thread.in_system_call = in_system_call;
+    target->defer(QuietStop{child});
     return target;
 }
 
@@ -96,7 +128,7 @@ Result<void> Target::seize_threads() {
                 continue;
             }
             if (ptrace(PTRACE_SEIZE, tid.value(), nullptr, kPtraceOptions) == 0) {
-                threads_.emplace(tid, TracedThread{});
+                add_thread(tid);
                 found = true;
                 continue;
             }
@@ -126,8 +158,8 @@ Result<void> Target::reopen_memory() {
 }
 
 bool Target::has_deferred(Tid tid) const {
-    return std::any_of(deferred_.begin(), deferred_.end(),
-                       [tid](const StopEvent& event) { return tid_of(event) == tid; });
+    return std::any_of(tracer_.deferred_.begin(), tracer_.deferred_.end(),
+                       [tid](const Tracer::Stop& stop) { return tid_of(stop.event) == tid; });
 }
 
 bool Target::is_stopped(Tid tid) const {
@@ -234,12 +266,11 @@ void Target::interrupt(Tid tid) {
 
 void Target::detach(Tid tid, int signal) {
     ptrace(PTRACE_DETACH, tid.value(), nullptr, signal);
-    threads_.erase(tid);
-    std::erase_if(deferred_, [tid](const StopEvent& event) { return tid_of(event) == tid; });
+    remove_thread(tid);
 }
 
 void Target::adopt_child(Tid tid) {
-    threads_[tid] = TracedThread{
+    add_thread(tid) = TracedThread{
         .state = TracedThread::State::stopped, .stop_signal = 0, .is_child_process = true};
 }
 
@@ -265,8 +296,9 @@ bool Target::stop_and_defer(Tid tid) {
 
 /// Of a process whose only thread waits for it: the child is as good, as the memory is the same.
 std::optional<Tid> Target::find_vfork_child() {
-    for (const StopEvent& event : deferred_) {
-        if (const auto* birth = std::get_if<ChildStop>(&event); birth && birth->shares_memory) {
+    for (const auto& [target, event] : tracer_.deferred_) {
+        const auto* birth = std::get_if<ChildStop>(&event);
+        if (target == this && birth != nullptr && birth->shares_memory) {
             adopt_child(birth->tid); // once more when that event is told, which changes nothing
             return birth->tid;
         }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The one place that waits, and that knows what a status means (ptrace(2)).
+// What a status means (ptrace(2)).
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 
 #include <linux/kcmp.h>
@@ -41,59 +40,13 @@ Tid event_message(Tid tid) {
 
 } // namespace
 
-std::optional<StopEvent> Target::next_event(Wait wait) {
-    if (!deferred_.empty()) {
-        const StopEvent event = deferred_.front();
-        deferred_.pop_front();
-        return event;
+std::optional<StopEvent> Target::wait_for(Tid tid, int flags) {
+    const auto stop = tracer_.wait_for(tid, flags);
+    if (stop && stop->target != this) {
+        tracer_.put_off(*stop);
+        return std::nullopt;
     }
-    if (wait == Wait::block && spin_.worthwhile()) {
-        for (int i = 0; i < SpinPolicy::kPolls; ++i) {
-            if (auto event = wait_for(Tid(-1), WNOHANG)) {
-                spin_.succeeded();
-                return event;
-            }
-            sched_yield(); // the target may need this very CPU
-        }
-        spin_.failed();
-    }
-    return wait_for(Tid(-1), wait == Wait::poll ? WNOHANG : 0);
-}
-
-// A signal-delivery-stop is looked at, and not taken (WNOWAIT): should we die before the thread is
-// resumed, the kernel delivers the signal then. Once waitpid has returned it, it would be lost
-// (kernel/exit.c, wait_task_stopped: *p_code = 0), and with a breakpoint's SIGTRAP the thread,
-// which would go on in the middle of an instruction.
-std::optional<StopEvent> Target::wait_for(Tid which, int flags) {
-    constexpr int kHow =
-        __WALL | __WNOTHREAD; // children of our other threads are theirs to wait for
-    const idtype_t kind = which.value() > 0 ? P_PID : P_ALL;
-    for (;;) {
-        siginfo_t info{};
-        if (waitid(kind, static_cast<id_t>(std::max(which.value(), 0)), &info,
-                   WEXITED | WSTOPPED | WNOWAIT | kHow | flags) != 0) {
-            if (errno == EINTR && which.value() > 0) {
-                continue; // a wait for one thread is short, and its caller relies on the answer
-            }
-            return std::nullopt;
-        }
-        if (info.si_pid == 0) {
-            return std::nullopt;
-        }
-        int status = W_STOPCODE(info.si_status);
-        const bool is_signal_stop = info.si_code == CLD_TRAPPED && info.si_status >> 8 == 0;
-        if (!is_signal_stop && waitpid(info.si_pid, &status, kHow | WNOHANG) <= 0) {
-            continue; // killed at this moment
-        }
-        if (auto event = decode(Tid(info.si_pid), status)) {
-            return event;
-        }
-    }
-}
-
-void Target::take_stop(Tid tid) {
-    siginfo_t info{};
-    waitid(P_PID, static_cast<id_t>(tid.value()), &info, WSTOPPED | __WALL | __WNOTHREAD | WNOHANG);
+    return stop ? std::optional(stop->event) : std::nullopt;
 }
 
 std::optional<StopEvent> Target::wait_for_stop(Tid tid) {
@@ -120,44 +73,41 @@ bool Target::children_need_us() const {
     return !expected_children_.empty() ||
            std::any_of(threads_.begin(), threads_.end(),
                        [](const auto& entry) { return entry.second.is_child_process; }) ||
-           std::any_of(deferred_.begin(), deferred_.end(), [](const StopEvent& event) {
-               return std::holds_alternative<ChildStop>(event);
-           });
+           std::any_of(tracer_.deferred_.begin(), tracer_.deferred_.end(),
+                       [this](const Tracer::Stop& stop) {
+                           return stop.target == this &&
+                                  std::holds_alternative<ChildStop>(stop.event);
+                       });
+}
+
+StopEvent Target::child_stop(Tid child) const {
+    return ChildStop{child, same_memory(pid_, child)};
 }
 
 std::optional<StopEvent> Target::decode(Tid tid, int status) {
-    if (WIFEXITED(status) || WIFSIGNALED(status)) {
-        const bool known = threads_.erase(tid) != 0;
+    const auto it = threads_.find(tid);
+    if (!WIFSTOPPED(status)) {
+        const bool known = it != threads_.end();
         expected_children_.erase(tid);
         early_children_.erase(tid);
-        std::erase_if(deferred_, [tid](const StopEvent& event) { return tid_of(event) == tid; });
-        if (!known && tid != pid_) {
-            return std::nullopt; // a child that was let go of, or that died before it reported
-        }
-        return ThreadGone{tid, status};
+        remove_thread(tid);
+        return known || tid == pid_ ? std::optional<StopEvent>(ThreadGone{tid, status})
+                                    : std::nullopt;
     }
+    return decode_stop(tid, it != threads_.end() ? it->second : add_thread(tid), status);
+}
+
+StopEvent Target::decode_stop(Tid tid, TracedThread& thread, int status) {
     const int signal = WSTOPSIG(status);
     const int event = status >> 16;
-
-    auto it = threads_.find(tid);
-    if (it == threads_.end()) {
-        // The first thread's id, when it was seized after that one had ended, comes back by exec.
-        if (expected_children_.erase(tid) == 0 && tid != pid_) {
-            early_children_.insert(tid);
-        }
-        if (tid != pid_ && !is_thread_of(pid_, tid)) {
-            return ChildStop{tid, same_memory(pid_, tid)};
-        }
-        it = threads_.emplace(tid, TracedThread{}).first;
-    }
-    it->second.state = TracedThread::State::stopped;
-    it->second.stop_signal = 0;
-    it->second.in_system_call = event != 0 && event != PTRACE_EVENT_STOP;
-    it->second.in_vfork = event == PTRACE_EVENT_VFORK;
+    thread.state = TracedThread::State::stopped;
+    thread.stop_signal = 0;
+    thread.in_system_call = event != 0 && event != PTRACE_EVENT_STOP;
+    thread.in_vfork = event == PTRACE_EVENT_VFORK;
 
     switch (event) {
     case 0:
-        it->second.stop_signal = signal;
+        thread.stop_signal = signal;
         if (signal == SIGTRAP) {
             return TrapStop{tid};
         }
@@ -171,7 +121,7 @@ std::optional<StopEvent> Target::decode(Tid tid, int status) {
     case PTRACE_EVENT_FORK:
     case PTRACE_EVENT_VFORK: {
         const Tid child = event_message(tid);
-        if (early_children_.erase(child) == 0) {
+        if (early_children_.erase(child) == 0 && !tracer_.claim_orphan(child, *this)) {
             expected_children_.insert(child);
         }
         return BirthStop{tid, child};
@@ -179,18 +129,25 @@ std::optional<StopEvent> Target::decode(Tid tid, int status) {
     case PTRACE_EVENT_EXEC: {
         const Tid former = event_message(tid);
         if (tid == pid_) {
-            // The other threads went without a word, and their ids may be used anew.
-            TracedThread self = it->second;
-            absl::erase_if(threads_,
-                           [](const auto& entry) { return !entry.second.is_child_process; });
-            threads_.emplace(tid, self);
-            std::erase_if(deferred_,
-                          [this](const StopEvent& e) { return !threads_.contains(tid_of(e)); });
+            on_exec(tid);
         }
         return ExecStop{tid, former};
     }
     default:
         return QuietStop{tid};
+    }
+}
+
+/// The other threads went without a word, and their ids may be used anew.
+void Target::on_exec(Tid tid) {
+    std::vector<Tid> gone;
+    for (const auto& [other, thread] : threads_) {
+        if (other != tid && !thread.is_child_process) {
+            gone.push_back(other);
+        }
+    }
+    for (const Tid other : gone) {
+        remove_thread(other);
     }
 }
 

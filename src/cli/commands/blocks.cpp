@@ -18,7 +18,7 @@ constexpr std::size_t kPreviewBytes = 256;
 constexpr std::size_t kLineBytes = 16;
 
 std::optional<StackId> stack_of(Session& session, std::uint64_t number) {
-    for (const StackSnapshot& stack : session.tracker().snapshot(session.now()).stacks) {
+    for (const StackSnapshot& stack : session.tracker().snapshot(session.process_time()).stacks) {
         if (stack.account.id == number) {
             return stack.id;
         }
@@ -28,7 +28,7 @@ std::optional<StackId> stack_of(Session& session, std::uint64_t number) {
 
 std::string age_text(const Session& session, MonotonicNs begin) {
     return human_duration(
-        seconds(std::max<std::int64_t>(session.now().value() - begin.value(), 0)));
+        seconds(std::max<std::int64_t>(session.process_time().value() - begin.value(), 0)));
 }
 
 std::string hex_line(RemoteAddr address, std::span<const std::byte> bytes) {

@@ -11,7 +11,7 @@ namespace memleax {
 namespace {
 
 void say_intervals(CommandContext& context) {
-    const MonotonicNs now = context.session.now();
+    const MonotonicNs now = context.session.process_time();
     const auto [bounds, recording] = context.session.tracker().with([now](Tracker& tracker) {
         return std::pair(tracker.intervals().bounds(now), tracker.intervals().recording());
     });
@@ -30,21 +30,21 @@ void say_intervals(CommandContext& context) {
 
 void run_start(CommandContext& context, Arguments& arguments) {
     arguments.done();
-    const MonotonicNs now = context.session.now();
+    const MonotonicNs now = context.session.process_time();
     context.session.tracker().with([now](Tracker& tracker) { tracker.intervals().start(now); });
     say_intervals(context);
 }
 
 void run_stop(CommandContext& context, Arguments& arguments) {
     arguments.done();
-    const MonotonicNs now = context.session.now();
+    const MonotonicNs now = context.session.process_time();
     context.session.tracker().with([now](Tracker& tracker) { tracker.intervals().stop(now); });
     say_intervals(context);
 }
 
 void run_restart(CommandContext& context, Arguments& arguments) {
     arguments.done();
-    const MonotonicNs now = context.session.now();
+    const MonotonicNs now = context.session.process_time();
     context.session.tracker().with([now](Tracker& tracker) { tracker.intervals().restart(now); });
     say_intervals(context);
 }

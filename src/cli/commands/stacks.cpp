@@ -63,20 +63,20 @@ std::string whole_account(CommandContext& context, const StackRow& row) {
             human_duration(account.lifetime_sum / static_cast<double>(account.free.blocks) / 1e9));
     }
     if (row.stack.oldest) {
-        text +=
-            fmt::format("    {:<14}{}\n", "oldest live",
-                        human_duration(seconds(session.now().value() - row.stack.oldest->value())));
+        text += fmt::format(
+            "    {:<14}{}\n", "oldest live",
+            human_duration(seconds(session.process_time().value() - row.stack.oldest->value())));
     }
     const char* label = "intervals";
     for (const IntervalCount& each : row.stack.intervals) {
         if (each.alloc.blocks == 0) {
             continue;
         }
-        text += fmt::format("    {:<14}{} to {} ago: {} of {} blocks still live\n",
-                            std::exchange(label, ""),
-                            human_duration(seconds(session.now().value() - each.begin.value())),
-                            human_duration(seconds(session.now().value() - each.end.value())),
-                            each.live.blocks, each.alloc.blocks);
+        text += fmt::format(
+            "    {:<14}{} to {} ago: {} of {} blocks still live\n", std::exchange(label, ""),
+            human_duration(seconds(session.process_time().value() - each.begin.value())),
+            human_duration(seconds(session.process_time().value() - each.end.value())),
+            each.live.blocks, each.alloc.blocks);
     }
     return text + backtrace_text(session.names().resolve(row.stack.id), row.stack.end, 4);
 }
@@ -91,7 +91,7 @@ void run_stats(CommandContext& context, Arguments& arguments) {
     const StackOrder order = arguments.take("by") ? order_of(arguments) : StackOrder::evidence;
     arguments.done();
     std::size_t hidden = 0;
-    const auto rows = stack_rows(context.session, order, &hidden);
+    const auto rows = stack_rows(context.session, context.session.process(), order, &hidden);
     if (rows.empty()) {
         context.console.add("No live blocks are known yet.\n");
     } else {
@@ -106,7 +106,8 @@ void run_stats(CommandContext& context, Arguments& arguments) {
 
 void run_dump(CommandContext& context, Arguments& arguments) {
     std::size_t hidden = 0;
-    const auto rows = stack_rows(context.session, StackOrder::evidence, &hidden);
+    const auto rows =
+        stack_rows(context.session, context.session.process(), StackOrder::evidence, &hidden);
     if (arguments.take("all")) {
         arguments.done();
         for (const StackRow& row : rows) {
@@ -136,18 +137,18 @@ void run_dump(CommandContext& context, Arguments& arguments) {
 }
 
 void run_mark(CommandContext& context, Arguments& arguments) {
-    const std::string name = arguments.empty() ? fmt::format("{}", context.marks.size() + 1)
+    const std::string name = arguments.empty() ? fmt::format("{}", context.marks().size() + 1)
                                                : arguments.word("the name");
     arguments.done();
-    std::erase_if(context.marks, [&name](const Mark& mark) { return mark.name == name; });
-    Mark mark{name, context.session.now(), {}};
+    std::erase_if(context.marks(), [&name](const Mark& mark) { return mark.name == name; });
+    Mark mark{name, context.session.process_time(), {}};
     for (const StackSnapshot& stack : context.session.tracker().snapshot(mark.time).stacks) {
         if (stack.id.value() >= mark.live.size()) {
             mark.live.resize(stack.id.value() + 1);
         }
         mark.live[stack.id.value()] = stack.account.live();
     }
-    context.marks.push_back(std::move(mark));
+    context.marks().push_back(std::move(mark));
     context.console.add(fmt::format("Mark {}. 'since {}' shows what has grown.\n", name, name));
 }
 
@@ -156,20 +157,20 @@ namespace {
 /// The mark that is asked for; one before all blocks if there is none.
 Mark find_mark(CommandContext& context, Arguments& arguments) {
     if (arguments.empty()) {
-        return context.marks.empty()
+        return context.marks().empty()
                    ? Mark{"the begin",
-                          MonotonicNs(context.session.now().value() -
+                          MonotonicNs(context.session.process_time().value() -
                                       static_cast<std::int64_t>(context.session.watched_s() * 1e9)),
                           {}}
-                   : context.marks.back();
+                   : context.marks().back();
     }
     const std::string name = arguments.word("the mark");
     arguments.done();
-    const auto mark = std::find_if(context.marks.begin(), context.marks.end(),
+    const auto mark = std::find_if(context.marks().begin(), context.marks().end(),
                                    [&name](const Mark& each) { return each.name == name; });
-    if (mark == context.marks.end()) {
+    if (mark == context.marks().end()) {
         std::string all;
-        for (const Mark& each : context.marks) {
+        for (const Mark& each : context.marks()) {
             all += (all.empty() ? "" : ", ") + each.name;
         }
         throw CommandError(fmt::format("there is no mark '{}'; {}", name,
@@ -189,7 +190,7 @@ std::vector<Growth> growth_since(CommandContext& context, const Mark& mark, Grow
     std::vector<Growth> result;
     std::vector<BlockCount> before_all = mark.live;
     for (const StackSnapshot& stack :
-         context.session.tracker().snapshot(context.session.now()).stacks) {
+         context.session.tracker().snapshot(context.session.process_time()).stacks) {
         const BlockCount before = stack.id.value() < before_all.size()
                                       ? std::exchange(before_all[stack.id.value()], BlockCount{})
                                       : BlockCount{};
@@ -225,7 +226,7 @@ void run_since(CommandContext& context, Arguments& arguments) {
     const Mark mark = find_mark(context, arguments);
     Growth sum;
     const auto rows = growth_since(context, mark, &sum);
-    const double elapsed = seconds(context.session.now().value() - mark.time.value());
+    const double elapsed = seconds(context.session.process_time().value() - mark.time.value());
     Console& console = context.console;
     console.add(fmt::format("Since {}, {} ago: {} in {:+} blocks\n", mark.name,
                             human_duration(elapsed), human_change(static_cast<double>(sum.bytes)),

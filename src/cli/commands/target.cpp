@@ -74,7 +74,7 @@ std::string memory_lines(const ProcessMemory& now, const ProcessMemory& before) 
 
 std::string event_line(CommandContext& context, const EventCounts& events) {
     const std::uint64_t all = events.all();
-    const MonotonicNs now = context.session.now();
+    const MonotonicNs now = context.session.process_time();
     // Since the last `status`, which is what somebody who repeats it wants to see.
     const bool first = context.events_before_time.value() == 0;
     const double elapsed = first ? context.session.watched_s()
@@ -110,10 +110,10 @@ std::string own_line(const Session& session) {
 void run_status(CommandContext& context, Arguments& arguments) {
     arguments.done();
     Session& session = context.session;
-    const WatchedTarget target = session.target();
+    const ProcessFacts target = session.target();
     BlockCount live;
     BlockCount expired;
-    const TrackerSnapshot snapshot = session.tracker().snapshot(session.now());
+    const TrackerSnapshot snapshot = session.tracker().snapshot(session.process_time());
     for (const StackSnapshot& stack : snapshot.stacks) {
         live = live + stack.account.live();
         expired = expired + stack.account.may_leak();
@@ -131,7 +131,8 @@ void run_status(CommandContext& context, Arguments& arguments) {
     console.add(line("live", human_count(live)));
     console.add(line("expired", human_count(expired)));
     if (threads > 0) {
-        console.add(memory_lines(read_process_memory(target.pid), context.memory_at_start));
+        console.add(memory_lines(read_process_memory(target.pid),
+                                 target.number == 1 ? context.memory_at_start : ProcessMemory{}));
     }
     console.add(own_line(session));
 }

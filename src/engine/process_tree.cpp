@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/process_tree.hpp"
+
+#include <csignal>
+
+#include <fmt/format.h>
+
+#include "memleax/log.hpp"
+#include "memleax/process_info.hpp"
+#include "watched_process.hpp"
+
+namespace memleax {
+
+ProcessTree::ProcessTree(Host& host, const Options& options) : host_(host), options_(options) {}
+
+ProcessTree::~ProcessTree() = default;
+
+WatchedProcess& ProcessTree::add(Tid pid, const WatchedProcess* parent) {
+    processes_.push_back(std::make_unique<WatchedProcess>(*this, pid, parent));
+    return *processes_.back();
+}
+
+Result<void> ProcessTree::launch(Tracer& tracer, const std::vector<std::string>& command,
+                                 const Inherited& inherited) {
+    auto target = Target::launch(tracer, command, inherited);
+    if (!target) {
+        return std::move(target).error();
+    }
+    const Tid pid = (*target)->pid();
+    WatchedProcess& process = add(pid, nullptr);
+    auto looked = process.look();
+    if (!looked) {
+        return looked;
+    }
+    if (!process.has_allocator() && process.is_static()) {
+        Error error = process.no_allocator();
+        kill(pid.value(), SIGKILL); // ours, and it has not executed one instruction
+        return error;
+    }
+    return process.watch(*std::move(target), false);
+}
+
+Result<void> ProcessTree::attach(Tracer& tracer, Tid pid) {
+    auto watchable = check_watchable(pid);
+    if (!watchable) {
+        return std::move(watchable).error();
+    }
+    // Symbols are read while nothing is seized yet: a thread that is born meanwhile does not wait.
+    WatchedProcess& process = add(pid, nullptr);
+    auto looked = process.look();
+    if (!looked) {
+        return looked;
+    }
+    if (!process.has_allocator()) {
+        return process.no_allocator();
+    }
+    auto seized = Target::seize(tracer, pid);
+    if (!seized) {
+        return std::move(seized).error();
+    }
+    return process.watch(*std::move(seized), false);
+}
+
+Result<void> ProcessTree::resume(Tracer& tracer) {
+    std::optional<Error> problem;
+    bool any = false;
+    const auto resume_one = [&tracer](WatchedProcess& process) -> Result<void> {
+        auto watchable = check_watchable(process.pid());
+        if (!watchable) {
+            return std::move(watchable).error();
+        }
+        if (watchable->start_time != process.start_time()) {
+            return Error(fmt::format("process {} is another one by now", process.pid().value()));
+        }
+        auto looked = process.look();
+        if (!looked) {
+            return looked;
+        }
+        if (!process.has_allocator()) {
+            return process.no_allocator();
+        }
+        auto seized = Target::seize(tracer, process.pid());
+        if (!seized) {
+            return std::move(seized).error();
+        }
+        return process.watch(*std::move(seized), true);
+    };
+    for (const auto& process : processes_) {
+        auto resumed = resume_one(*process);
+        any = any || resumed.ok();
+        if (!resumed && !problem) {
+            problem = std::move(resumed).error();
+        }
+    }
+    if (!any && problem) {
+        return *std::move(problem);
+    }
+    for (const auto& process : processes_) {
+        if (process->target() == nullptr) {
+            process->note_end(); // or it is out of our reach, which is the same to us
+        }
+    }
+    if (problem) {
+        log_warning("{}", problem->message());
+    }
+    return {};
+}
+
+bool ProcessTree::take_child(WatchedProcess& parent, Tid child, bool forked) {
+    if (!options_.follow || !running_) {
+        return false;
+    }
+    auto target = Target::take_over(*parent.target(), child);
+    if (!target) {
+        log_debug("child {}: {}", child.value(), target.error().message());
+        return false;
+    }
+    auto process = std::make_unique<WatchedProcess>(*this, child, &parent);
+    auto watched = process->look();
+    if (watched && !process->has_allocator() && (forked || process->is_static())) {
+        log_debug("{}", process->no_allocator().message());
+        return true; // let go of, with its Target
+    }
+    if (watched) {
+        watched = process->watch(*std::move(target), false);
+    }
+    if (!watched) {
+        log_warning("child {} is not watched: {}", child.value(), watched.error().message());
+        return true;
+    }
+    processes_.push_back(std::move(process));
+    return true;
+}
+
+WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
+    running_ = true;
+    while (!stop.load(std::memory_order_relaxed)) {
+        if (const auto next = tracer.next_stop(Tracer::Wait::block)) {
+            next->target->handler()->on_stop(next->event);
+        } else {
+            // Only here does the list stay as it is.
+            for (const auto& process : processes_) {
+                process->on_silence();
+            }
+        }
+        if (any_ended_) {
+            sweep();
+            if (processes_.empty()) {
+                break;
+            }
+        }
+    }
+    running_ = false;
+    return processes_.empty() ? WatchEnd::target_gone : WatchEnd::requested;
+}
+
+void ProcessTree::sweep() {
+    any_ended_ = false;
+    std::erase_if(processes_, [](const auto& process) { return process->has_ended(); });
+}
+
+void ProcessTree::leave() {
+    running_ = false;
+    for (const auto& process : processes_) {
+        process->leave();
+    }
+    for (const auto& process : processes_) {
+        process->forget_target();
+    }
+    sweep();
+}
+
+} // namespace memleax

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/process_account.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "arch.hpp"
+#include "memleax/clock.hpp"
+
+namespace memleax {
+
+ProcessAccount::ProcessAccount(ProcessFacts facts, const Tracker::Options& options,
+                               const std::atomic<bool>& abandoned,
+                               const Symbolizer::Options& symbols)
+    : facts_(std::move(facts)), tracker_(options, abandoned), names_(mailbox_, tracker_, symbols) {}
+
+ProcessFacts ProcessAccount::facts() const {
+    const std::lock_guard lock(mutex_);
+    return facts_;
+}
+
+bool ProcessAccount::has_been_watched() const {
+    const std::lock_guard lock(mutex_);
+    return facts_.watched.has_value();
+}
+
+MonotonicNs ProcessAccount::time(MonotonicNs now) const {
+    const std::lock_guard lock(mutex_);
+    return std::min(now, facts_.ended.value_or(now));
+}
+
+void ProcessAccount::on_program(ProgramFacts program) {
+    const std::lock_guard lock(mutex_);
+    facts_.executable = std::move(program.executable);
+    facts_.comm = std::move(program.comm);
+    facts_.engine = std::move(program.engine);
+    facts_.arch = arch::kName;
+}
+
+void ProcessAccount::on_watching(std::size_t threads) {
+    const std::lock_guard lock(mutex_);
+    facts_.threads = threads;
+    facts_.watched = facts_.watched.value_or(monotonic_now());
+}
+
+void ProcessAccount::on_ended(std::optional<int> status) {
+    const std::lock_guard lock(mutex_);
+    facts_.ended = monotonic_now();
+    facts_.status = status;
+}
+
+ProcessAccounts::ProcessAccounts(const Tracker::Options& options, std::string debug_file)
+    : options_(options), debug_file_(std::move(debug_file)) {}
+
+ProcessAccount& ProcessAccounts::add(Tid pid, Tid parent) {
+    const std::lock_guard lock(mutex_);
+    ProcessFacts facts;
+    facts.number = static_cast<unsigned>(accounts_.size() + 1);
+    facts.pid = pid;
+    facts.parent = parent;
+    accounts_.push_back(std::make_unique<ProcessAccount>(
+        std::move(facts), options_, abandoned_,
+        // A child may run another program; where it does not, it shares the image of the first one.
+        Symbolizer::Options{.main_debug_file = accounts_.empty() ? debug_file_ : "",
+                            .images = images_}));
+    return *accounts_.back();
+}
+
+std::vector<ProcessAccount*> ProcessAccounts::all() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<ProcessAccount*> result;
+    for (const auto& account : accounts_) {
+        if (result.empty() || account->has_been_watched()) {
+            result.push_back(account.get());
+        }
+    }
+    return result;
+}
+
+ProcessAccount* ProcessAccounts::first() const {
+    const std::lock_guard lock(mutex_);
+    return accounts_.empty() ? nullptr : accounts_.front().get();
+}
+
+ProcessAccount* ProcessAccounts::find(std::uint64_t number) const {
+    const std::lock_guard lock(mutex_);
+    return number >= 1 && number <= accounts_.size() ? accounts_[number - 1].get() : nullptr;
+}
+
+void ProcessAccounts::set_expire_ns(std::int64_t expire_ns) {
+    const std::lock_guard lock(mutex_);
+    options_.expire_ns = expire_ns;
+    for (const auto& account : accounts_) {
+        account->tracker().with([expire_ns](Tracker& t) { t.set_expire_ns(expire_ns); });
+    }
+}
+
+} // namespace memleax

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/tracer.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+
+#include <sched.h>
+#include <sys/wait.h>
+
+#include "memleax/process_info.hpp"
+#include "memleax/target.hpp"
+
+namespace memleax {
+
+void Tracer::remove(Target& target) {
+    std::erase(targets_, &target);
+    absl::erase_if(owners_, [&target](const auto& entry) { return entry.second == &target; });
+    std::erase_if(deferred_, [&target](const Stop& stop) { return stop.target == &target; });
+}
+
+void Tracer::forget_deferred(Tid tid) {
+    if (!deferred_.empty()) {
+        std::erase_if(deferred_, [tid](const Stop& stop) { return tid_of(stop.event) == tid; });
+    }
+}
+
+std::optional<Tracer::Stop> Tracer::next_stop(Wait wait) {
+    if (!deferred_.empty()) {
+        const Stop stop = deferred_.front();
+        deferred_.pop_front();
+        return stop;
+    }
+    if (wait == Wait::block && spin_.worthwhile()) {
+        for (int i = 0; i < SpinPolicy::kPolls; ++i) {
+            if (auto stop = wait_for(Tid(-1), WNOHANG)) {
+                spin_.succeeded();
+                return stop;
+            }
+            sched_yield(); // the target may need this very CPU
+        }
+        spin_.failed();
+    }
+    return wait_for(Tid(-1), wait == Wait::poll ? WNOHANG : 0);
+}
+
+std::optional<StopEvent> Tracer::next_stop_of(Target& target, Wait wait) {
+    const auto own = std::find_if(deferred_.begin(), deferred_.end(),
+                                  [&target](const Stop& stop) { return stop.target == &target; });
+    if (own != deferred_.end()) {
+        const StopEvent event = own->event;
+        deferred_.erase(own);
+        return event;
+    }
+    while (const auto stop = wait_for(Tid(-1), wait == Wait::poll ? WNOHANG : 0)) {
+        if (stop->target == &target) {
+            return stop->event;
+        }
+        put_off(*stop);
+    }
+    return std::nullopt;
+}
+
+// A signal-delivery-stop is looked at, and not taken (WNOWAIT): should we die before the thread is
+// resumed, the kernel delivers the signal then. Once waitpid has returned it, it would be lost
+// (kernel/exit.c, wait_task_stopped: *p_code = 0), and with a breakpoint's SIGTRAP the thread,
+// which would go on in the middle of an instruction.
+std::optional<Tracer::Stop> Tracer::wait_for(Tid which, int flags) {
+    // __WNOTHREAD: children of our other threads (a pager, say) are theirs to wait for.
+    constexpr int kHow = __WALL | __WNOTHREAD;
+    const idtype_t kind = which.value() > 0 ? P_PID : P_ALL;
+    for (;;) {
+        siginfo_t info{};
+        if (waitid(kind, static_cast<id_t>(std::max(which.value(), 0)), &info,
+                   WEXITED | WSTOPPED | WNOWAIT | kHow | flags) != 0) {
+            if (errno == EINTR && which.value() > 0) {
+                continue; // a wait for one thread is short, and its caller relies on the answer
+            }
+            return std::nullopt;
+        }
+        if (info.si_pid == 0) {
+            return std::nullopt;
+        }
+        int status = W_STOPCODE(info.si_status);
+        const bool is_signal_stop = info.si_code == CLD_TRAPPED && info.si_status >> 8 == 0;
+        if (!is_signal_stop && waitpid(info.si_pid, &status, kHow | WNOHANG) <= 0) {
+            continue; // killed at this moment
+        }
+        if (auto stop = decode(Tid(info.si_pid), status)) {
+            return stop;
+        }
+    }
+}
+
+void Tracer::take_stop(Tid tid) {
+    siginfo_t info{};
+    waitid(P_PID, static_cast<id_t>(tid.value()), &info, WSTOPPED | __WALL | __WNOTHREAD | WNOHANG);
+}
+
+void Tracer::put_off(const Stop& stop) {
+    const Tid tid = tid_of(stop.event);
+    take_stop(tid);
+    if (std::none_of(deferred_.begin(), deferred_.end(),
+                     [tid](const Stop& other) { return tid_of(other.event) == tid; })) {
+        deferred_.push_back(stop);
+    }
+}
+
+std::shared_ptr<RecoveryRecord> Tracer::new_record() {
+    return records_ != nullptr ? records_->claim() : RecoveryFile::private_record();
+}
+
+std::optional<Tracer::Stop> Tracer::decode(Tid tid, int status) {
+    auto owner = owners_.find(tid);
+    if (owner == owners_.end()) {
+        // A first thread that had ended before we came is not ours, and its id may come back by
+        // exec.
+        for (Target* target : targets_) {
+            if (target->pid() == tid) {
+                owner = owners_.emplace(tid, target).first;
+            }
+        }
+    }
+    if (owner == owners_.end()) {
+        return WIFSTOPPED(status) ? decode_birth(tid, status) : decode_end(tid);
+    }
+    Target& target = *owner->second;
+    const auto event = target.decode(tid, status);
+    if (!event) {
+        return std::nullopt;
+    }
+    if (orphans_.empty() || tid != target.pid()) {
+        return Stop{&target, *event};
+    }
+    const bool ends = std::holds_alternative<ThreadGone>(*event);
+    if (ends || std::holds_alternative<ExecStop>(*event)) {
+        claim_last_orphans(target, ends);
+    }
+    // Behind what has been claimed: this process still knows what is in the copies.
+    deferred_.push_back({&target, *event});
+    const Stop first = deferred_.front();
+    deferred_.pop_front();
+    return first;
+}
+
+std::optional<Tracer::Stop> Tracer::decode_end(Tid tid) {
+    // A child that was let go of, or that died before it reported.
+    orphans_.erase(tid);
+    for (Target* target : targets_) {
+        target->expected_children_.erase(tid);
+        target->early_children_.erase(tid);
+    }
+    return std::nullopt;
+}
+
+std::optional<Tracer::Stop> Tracer::decode_birth(Tid tid, int status) {
+    const auto info = try_read_process_info(tid);
+    if (!info) {
+        return decode_end(tid); // killed already
+    }
+    const auto expects = std::find_if(targets_.begin(), targets_.end(), [tid](Target* target) {
+        return target->expected_children_.erase(tid) != 0;
+    });
+    const auto process = std::find_if(targets_.begin(), targets_.end(),
+                                      [&](Target* target) { return target->pid() == info->tgid; });
+    if (process != targets_.end()) { // a thread
+        Target& target = **process;
+        if (expects == targets_.end()) {
+            target.early_children_.insert(tid);
+        }
+        target.add_thread(tid);
+        const auto event = target.decode(tid, status);
+        return event ? std::optional(Stop{&target, *event}) : std::nullopt;
+    }
+    if (expects != targets_.end()) {
+        return Stop{*expects, (*expects)->child_stop(tid)};
+    }
+    if (targets_.size() == 1) {
+        targets_[0]->early_children_.insert(tid);
+        return Stop{targets_[0], targets_[0]->child_stop(tid)};
+    }
+    // Its memory is a copy of one process's, and who that is its parent will say at once. The
+    // kernel's word for its parent may name another (CLONE_PARENT).
+    orphans_[tid] = info->parent;
+    return std::nullopt;
+}
+
+bool Tracer::claim_orphan(Tid child, Target& parent) {
+    if (orphans_.erase(child) == 0) {
+        return false;
+    }
+    defer(parent, parent.child_stop(child));
+    return true;
+}
+
+void Tracer::claim_last_orphans(Target& parent, bool ends) {
+    const std::map<Tid, Tid> orphans = orphans_;
+    for (const auto& [child, parents_pid] : orphans) {
+        const bool parent_is_known =
+            std::any_of(targets_.begin(), targets_.end(),
+                        [pid = parents_pid](Target* target) { return target->pid() == pid; });
+        if (parents_pid == parent.pid() || (ends && !parent_is_known)) {
+            claim_orphan(child, parent);
+        }
+    }
+}
+
+} // namespace memleax
