@@ -165,6 +165,7 @@ class Target {
                                      long number, std::span<const std::uint64_t> arguments);
     Result<void> run_system_call(Tid tid, CodeAddr instruction, bool to_signal_stop);
     [[nodiscard]] bool is_about_to_get_a_signal(Tid tid) const;
+    [[nodiscard]] bool has_left(Tid tid, CodeAddr instruction) const;
     Result<void> settle(Tid tid);
     [[nodiscard]] Tid group_of(Tid tid) const;
     /// Waits for this thread; the status if it is stopped.

@@ -22,16 +22,20 @@ namespace memleax {
 
 namespace {
 
-/// Blocks all signals of a stopped thread but those that an instruction raises itself: an
-/// instruction that raises a blocked one makes the kernel kill the process (force_sig).
-/// What is blocked stays pending, with its siginfo, and comes after the mask is back.
+enum class Steps { no, yes };
+
+/// Blocks all signals of a stopped thread but those that an instruction raises itself (SIGTRAP only
+/// if it is stepped): an instruction that raises a blocked one makes the kernel kill the process
+/// (force_sig). What is blocked stays pending, with its siginfo, and comes after the mask is back.
 class SignalsHeldBack {
   public:
-    SignalsHeldBack(Tid tid, RecoveryRecord& record) : tid_(tid), record_(record) {
+    SignalsHeldBack(Tid tid, RecoveryRecord& record, Steps steps) : tid_(tid), record_(record) {
         held_ = ptrace(PTRACE_GETSIGMASK, tid_.value(), sizeof mask_, &mask_) == 0;
         std::uint64_t blocked = ~0ULL;
         for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) {
-            blocked &= ~(1ULL << (signal - 1));
+            if (signal != SIGTRAP || steps == Steps::yes) {
+                blocked &= ~(1ULL << (signal - 1));
+            }
         }
         if (held_) {
             record_.borrowed.mask = mask_;
@@ -248,7 +252,7 @@ std::optional<int> Target::await_stop_of(Tid tid) {
 }
 
 Result<void> Target::step(Tid tid) {
-    const SignalsHeldBack hold(tid, *record_);
+    const SignalsHeldBack hold(tid, *record_, Steps::yes);
     PutAside aside(group_of(tid), tid);
     for (;;) {
         if (ptrace(PTRACE_SINGLESTEP, tid.value(), nullptr, nullptr) != 0) {
@@ -287,7 +291,7 @@ Result<void> Target::step(Tid tid) {
 // a signal that this stop was about to deliver can be put back only into a stop of the same kind,
 // and a step is the way to one.
 Result<void> Target::run_system_call(Tid tid, CodeAddr instruction, bool to_signal_stop) {
-    const SignalsHeldBack hold(tid, *record_);
+    const SignalsHeldBack hold(tid, *record_, to_signal_stop ? Steps::yes : Steps::no);
     PutAside aside(group_of(tid), tid);
     constexpr int kSystemCallStop = SIGTRAP | 0x80;
     bool entered = false;
@@ -312,25 +316,30 @@ Result<void> Target::run_system_call(Tid tid, CodeAddr instruction, bool to_sign
         if (signal == kSystemCallStop) {
             entered = true;
         } else if ((*status >> 16) == 0) {
-            done = to_signal_stop && entered && is_step_trap(tid, signal);
-            if (!done) {
+            // A SIGTRAP that was pending already has taken the place of the step's.
+            done = to_signal_stop && entered && signal == SIGTRAP && has_left(tid, instruction);
+            if (!is_step_trap(tid, signal)) {
                 aside.signal(signal);
             }
         } else if (signal != SIGTRAP || !entered || to_signal_stop) {
             aside.stop();
         } else {
-            arch::Registers regs;
-            done = !get_registers(tid, &regs) || arch::pc(regs) != instruction;
+            done = has_left(tid, instruction);
         }
     }
     aside.give_back(*this);
     return {};
 }
 
+bool Target::has_left(Tid tid, CodeAddr instruction) const {
+    arch::Registers regs;
+    return !get_registers(tid, &regs) || arch::pc(regs) != instruction;
+}
+
 // Out of the stop of clone, fork or exec, to the next one: then the kernel has put that call's
 // result into the registers.
 Result<void> Target::settle(Tid tid) {
-    const SignalsHeldBack hold(tid, *record_);
+    const SignalsHeldBack hold(tid, *record_, Steps::no);
     PutAside aside(group_of(tid), tid);
     for (;;) {
         interrupt(tid);

@@ -62,11 +62,12 @@ void TrapSignal::adopt() {
         if (entry.tid == 0) {
             break;
         }
-        // The kernel may have unblocked it, and nobody lived to note that.
+        // The kernel may have unblocked it, and nobody lived to note that; or it is in our handler,
+        // where everything is blocked.
         const Tid tid(entry.tid);
         const auto info = try_read_process_info(tid);
-        const bool unblocked = info && info->blocked_signals == (entry.mask & ~kTrapBit);
-        blocking_.emplace(tid, Blocking{entry.mask, unblocked});
+        const bool untouched = info && info->blocked_signals == entry.mask;
+        blocking_.emplace(tid, Blocking{entry.mask, !untouched});
     }
 }
 
