@@ -100,6 +100,8 @@ class Watcher final : EngineObserver {
     // The tracer thread's, kept from one start() to the next.
     std::optional<RemoteMemory> memory_;
     std::optional<ModuleMap> module_map_;
+    /// What other threads see of module_map_->all(), element by element: the map's own may change.
+    std::vector<std::shared_ptr<const Module>> told_modules_;
     std::uint64_t start_time_ = 0; ///< of the process, see ProcessInfo
 
     mutable std::mutex mutex_; ///< guards what follows

@@ -221,16 +221,22 @@ void Watcher::on_watching(std::size_t threads) {
 }
 
 void Watcher::on_modules(const ModuleMap& modules) {
-    Modules copies;
-    for (const auto& module : modules.all()) {
-        auto copy = std::make_shared<const Module>(*module);
-        if (module.get() == modules.main()) {
-            copies.main = copy;
+    // A process that opens and closes plugins all day has thousands, of which one or two are news.
+    const auto& all = modules.all();
+    const Module* const main = modules.main();
+    std::shared_ptr<const Module> told_main;
+    told_modules_.resize(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        auto& told = told_modules_[i];
+        if (told == nullptr || told->unloaded != all[i]->unloaded) {
+            told = std::make_shared<const Module>(*all[i]);
         }
-        copies.all.push_back(std::move(copy));
+        if (all[i].get() == main) {
+            told_main = told;
+        }
     }
     const std::lock_guard lock(mutex_);
-    modules_ = std::move(copies);
+    modules_ = Modules{told_modules_, std::move(told_main)};
 }
 
 void Watcher::change_state(State state) {
