@@ -16,6 +16,7 @@
 #include "memleax/clock.hpp"
 #include "memleax/log.hpp"
 #include "memleax/readable.hpp"
+#include "memleax/spare_descriptors.hpp"
 #include "memleax/symbolizer.hpp"
 #include "session_signals.hpp"
 
@@ -55,6 +56,9 @@ std::int64_t unix_now_ns() {
 } // namespace
 
 Result<std::unique_ptr<Session>> Session::open(const Options& options, const Inherited& inherited) {
+    if (auto enough = check_descriptors(); !enough) {
+        return std::move(enough).error();
+    }
     if (!options.debug_info.empty()) {
         auto usable = Symbolizer::check_debug_file(options.debug_info);
         if (!usable) {
