@@ -166,6 +166,8 @@ class Target {
     Result<CodeAddr> find_syscall_instruction();
     std::optional<StopEvent> decode(Tid tid, int status);
     std::optional<StopEvent> wait_for(Tid tid, int flags);
+    /// All that wait for us now stand in line, so that each gets its turn.
+    void collect_backlog();
     /// Waits until a thread stops that was asked to. Nothing if
     ///  - it is the first thread, and ends: the kernel tells of that only when it is the last one;
     ///  - it waits for a vfork child, which may itself wait for us. It stops before it gets back to

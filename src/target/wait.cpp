@@ -42,22 +42,38 @@ Tid event_message(Tid tid) {
 } // namespace
 
 std::optional<StopEvent> Target::next_event(Wait wait) {
+    if (deferred_.empty()) {
+        collect_backlog();
+    }
     if (!deferred_.empty()) {
+        spin_.succeeded();
         const StopEvent event = deferred_.front();
         deferred_.pop_front();
         return event;
     }
     if (wait == Wait::block && spin_.worthwhile()) {
         for (int i = 0; i < SpinPolicy::kPolls; ++i) {
+            sched_yield(); // the target may need this very CPU
             if (auto event = wait_for(Tid(-1), WNOHANG)) {
                 spin_.succeeded();
                 return event;
             }
-            sched_yield(); // the target may need this very CPU
         }
         spin_.failed();
     }
-    return wait_for(Tid(-1), wait == Wait::poll ? WNOHANG : 0);
+    return wait == Wait::poll ? std::nullopt : wait_for(Tid(-1), 0);
+}
+
+void Target::collect_backlog() {
+    // waitpid looks at the threads in an order that is always the same, the last seized first. A
+    // few busy ones at its head would have all our time, and those behind them none.
+    do {
+        const auto event = wait_for(Tid(-1), WNOHANG);
+        if (!event) {
+            return;
+        }
+        defer(*event);
+    } while (threads_.size() > 1);
 }
 
 std::optional<StopEvent> Target::wait_for(Tid which, int flags) {
@@ -165,8 +181,9 @@ std::optional<StopEvent> Target::decode(Tid tid, int status) {
             absl::erase_if(threads_,
                            [](const auto& entry) { return !entry.second.is_child_process; });
             threads_.emplace(tid, self);
-            std::erase_if(deferred_,
-                          [this](const StopEvent& e) { return !threads_.contains(tid_of(e)); });
+            std::erase_if(deferred_, [this](const StopEvent& e) {
+                return !threads_.contains(tid_of(e)) && !std::holds_alternative<ChildStop>(e);
+            });
         }
         return ExecStop{tid, former};
     }
