@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "arch.hpp"
@@ -44,6 +45,23 @@ bool is_static(const ModuleMap& modules) {
     return modules.main() != nullptr && modules.main()->image &&
            modules.main()->image->interpreter().empty();
 }
+
+/// Lets this thread run before others, if we may (root), for as long as it lives. While we attach
+/// and leave, threads of the target stand still for us; and where a hundred of them compute, we
+/// would be the hundred and first. Not while we watch: polling for stops would take their CPU.
+class Urgently {
+  public:
+    Urgently() : before_(getpriority(PRIO_PROCESS, 0)) {
+        constexpr int kHighest = -20;
+        setpriority(PRIO_PROCESS, 0, kHighest); // of the calling thread, on Linux
+    }
+    ~Urgently() { setpriority(PRIO_PROCESS, 0, before_); }
+    Urgently(const Urgently&) = delete;
+    Urgently& operator=(const Urgently&) = delete;
+
+  private:
+    int before_;
+};
 
 } // namespace
 
@@ -164,6 +182,8 @@ Result<void> Watcher::watch() {
     }
     std::unique_ptr<Target> target = *std::move(prepared);
     const Tid pid = target ? target->pid() : again ? this->target().pid : request_.pid;
+    // Not before: what was launched has our priority.
+    std::optional<Urgently> urgently(std::in_place);
     // Symbols are read while nothing is seized yet: a thread that is born meanwhile does not wait.
     if (auto read = read_modules(pid, again); !read) {
         return read;
@@ -205,7 +225,9 @@ Result<void> Watcher::watch() {
         return std::move(armed).error().while_doing(
             fmt::format("cannot watch process {}", pid.value()));
     }
+    urgently.reset();
     const EngineEnd end = engine->run(stop_);
+    urgently.emplace();
     engine->leave();
     const std::lock_guard lock(mutex_);
     end_ = end;
