@@ -17,6 +17,7 @@ import subprocess
 import sys
 
 import attach
+import leave
 import others
 from processes import Failed, Memleax, Target
 
@@ -134,10 +135,20 @@ def beside_others(bench):
         row(name, us(pair), "", pair / ours)
 
 
+def many_threads(bench):
+    say("\nThe whole attach and the whole leave with many threads; median, and the worst leave")
+    for threads, busy in ((16, True), (100, True), (1000, False)):
+        times = leave.measure(bench, threads, busy)
+        row(f"{threads} threads, {'busy' if busy else 'asleep'}",
+            f"{times.attach_s * 1000:.0f} ms", f"leave: {times.leave_s * 1000:.0f} ms, "
+            f"at most {times.worst_leave_s * 1000:.0f} ms")
+
+
 PARTS = {
     "pairs": lambda bench, _: cost_of_a_pair(bench),
     "live": cost_of_live_blocks,
     "attach": lambda bench, _: stop_at_attach(bench),
+    "leave": lambda bench, _: many_threads(bench),
     "others": lambda bench, _: beside_others(bench),
 }
 

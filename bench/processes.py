@@ -87,9 +87,12 @@ class Target(Process):
         self._lines = Lines(self._process.stdout)
         self._lines.wait_for("ready", 10)
 
-    def ask(self, line, timeout=120.0):
+    def begin(self, line):
         self._process.stdin.write(line.encode() + b"\n")
         self._process.stdin.flush()
+
+    def ask(self, line, timeout=120.0):
+        self.begin(line)
         return self._lines.next(timeout).split()
 
     def ns_per_pair(self, pairs, timeout=120.0):

@@ -6,6 +6,8 @@
 #include <stdexcept>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
 namespace memleax::testing {
 
@@ -54,16 +56,28 @@ FixtureAnswer read_answer(ChildProcess& process) {
                              process.errors());
 }
 
+Command unprivileged(Command command) {
+    if (geteuid() == 0) {
+        static const std::vector<std::string> kNobody{"/usr/bin/setpriv", "--reuid=65534",
+                                                      "--regid=65534", "--clear-groups"};
+        command.words.insert(command.words.begin(), kNobody.begin(), kNobody.end());
+    }
+    return command;
+}
+
 Fixture::Fixture(const std::string& name, const std::vector<std::string>& arguments,
                  const Environment& environment)
-    : process_(
+    : Fixture(
           [&] {
-              std::vector<std::string> command{fixture_path(name)};
-              command.insert(command.end(), arguments.begin(), arguments.end());
+              Command command{{fixture_path(name)}};
+              command.words.insert(command.words.end(), arguments.begin(), arguments.end());
               return command;
           }(),
-          environment) {
-    wait_until_ready(process_, name);
+          environment) {}
+
+Fixture::Fixture(const Command& command, const Environment& environment)
+    : process_(command.words, environment) {
+    wait_until_ready(process_, fmt::format("{}", fmt::join(command.words, " ")));
 }
 
 FixtureAnswer Fixture::ask(const std::string& command) {

@@ -37,11 +37,21 @@ std::string fixture_path(const std::string& name);
 /// Reads the lines up to "done".
 FixtureAnswer read_answer(ChildProcess& process);
 
+/// A program with its arguments, to be found in PATH.
+struct Command {
+    std::vector<std::string> words;
+};
+
+/// `command` by user 65534 ("nobody") if we are root; else it is unprivileged as it is.
+Command unprivileged(Command command);
+
 /// A program of fixtures/, started, and "ready".
 class Fixture {
   public:
     explicit Fixture(const std::string& name, const std::vector<std::string>& arguments = {},
                      const Environment& environment = {});
+    /// What becomes one by exec.
+    explicit Fixture(const Command& command, const Environment& environment = {});
 
     pid_t pid() const { return process_.pid(); }
     ChildProcess& process() { return process_; }
@@ -59,6 +69,8 @@ class Memleax {
   public:
     explicit Memleax(const std::vector<std::string>& arguments,
                      const Environment& environment = {});
+    /// What becomes one by exec.
+    explicit Memleax(const Command& command) : process_(command.words) {}
 
     ChildProcess& process() { return process_; }
     /// The one line that says that every breakpoint is in place. Throws, with all of stderr, if

@@ -87,6 +87,9 @@ class BreakpointTable {
     /// `worker` is a stopped thread, for mapping slots. The pointer stays good until forget().
     Result<Breakpoint*> insert(CodeAddr address, Tid worker);
     [[nodiscard]] Breakpoint* find(CodeAddr address);
+    /// The one that a thread with these registers has hit, if its TrapStop is about one: it stands
+    /// behind it, or has been moved to its slot already.
+    [[nodiscard]] Breakpoint* find_hit(const arch::Registers& regs);
     /// In no order.
     [[nodiscard]] std::vector<Breakpoint*> all();
 

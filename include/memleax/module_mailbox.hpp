@@ -19,11 +19,15 @@ class ModuleMailbox {
         std::vector<std::shared_ptr<const Module>> all;
         std::shared_ptr<const Module> main;
     };
+    /// Always by the same thread.
     void put(const ModuleMap& modules);
     /// Nothing if there was no change since the last call.
     [[nodiscard]] std::optional<Modules> take();
 
   private:
+    /// What the other thread sees of ModuleMap::all(), element by element: the map's own may
+    /// change.
+    std::vector<std::shared_ptr<const Module>> told_;
     std::mutex mutex_;
     std::optional<Modules> modules_;
 };

@@ -25,7 +25,8 @@ struct ProcessInfo {
     std::uint64_t blocked_signals = 0; ///< bit n-1 for signal n
     std::uint64_t ignored_signals = 0;
     std::uint64_t caught_signals = 0;
-    int seccomp_mode = 0;         ///< 0: none, 1: strict, 2: filter (seccomp(2))
+    std::uint64_t effective_capabilities = 0; ///< bit n for capability n
+    int seccomp_mode = 0;                     ///< 0: none, 1: strict, 2: filter (seccomp(2))
     std::uint64_t start_time = 0; ///< clock ticks since boot: tells a pid that was given anew
 
     [[nodiscard]] bool has_ended() const { return state == 'Z' || state == 'X'; }
@@ -64,8 +65,13 @@ std::string executable_path(Tid pid);
 
 /// Finds what would keep us from watching this process, before anything is touched: no such
 /// process, ourselves, a kernel thread, a zombie, a thread instead of a process, traced already, a
-/// foreign architecture, no permission to look at it. Each with a sentence that says so.
+/// foreign architecture, no permission to look at it, a seccomp filter that we may not suspend.
+/// Each with a sentence that says so.
 Result<ProcessInfo> check_watchable(Tid pid);
+
+/// May we suspend other processes' seccomp filters (PTRACE_O_SUSPEND_SECCOMP)? The kernel asks for
+/// CAP_SYS_ADMIN in the first user namespace, and that we have no filter of our own.
+bool may_suspend_seccomp();
 
 /// Why PTRACE_SEIZE failed with this errno: which setting forbids it, and what to do about it.
 Error explain_seize_failure(Tid pid, int errnum);

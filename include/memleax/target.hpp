@@ -177,6 +177,8 @@ class Target {
     /// The first stop of a child process of this one.
     [[nodiscard]] StopEvent child_stop(Tid child) const;
     std::optional<StopEvent> wait_for(Tid tid, int flags);
+    /// All that wait for us now stand in line, so that each gets its turn.
+    void collect_backlog();
     /// Waits until a thread stops that was asked to. Nothing if
     ///  - it is the first thread, and ends: the kernel tells of that only when it is the last one;
     ///  - it waits for a vfork child, which may itself wait for us. It stops before it gets back to

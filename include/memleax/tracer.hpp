@@ -66,6 +66,9 @@ class Tracer {
     std::optional<Stop> next_stop(Wait wait);
 
   private:
+    /// So many stops may be taken out of turn before all that wait get theirs: taking them in order
+    /// costs three more system calls for each.
+    static constexpr int kStopsBetweenBacklogs = 16;
     friend class Target; // which gives its threads, and takes its own stops out of turn
 
     void add(Target& target) { targets_.push_back(&target); }
@@ -77,6 +80,8 @@ class Tracer {
     void forget_deferred(Tid tid);
     /// A stop that was waited for out of turn, and that the next wait is not to find again.
     void put_off(const Stop& stop);
+    /// All that wait for us now stand in line, so that each gets its turn.
+    void collect_backlog();
     static void take_stop(Tid tid);
     [[nodiscard]] std::shared_ptr<RecoveryRecord> new_record();
     /// The next stop of this one; those of others wait for their turn.
@@ -99,6 +104,7 @@ class Tracer {
     /// their parent was then.
     std::map<Tid, Tid> orphans_;
     SpinPolicy spin_;
+    int stops_until_backlog_ = kStopsBetweenBacklogs;
 };
 
 } // namespace memleax

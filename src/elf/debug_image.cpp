@@ -13,6 +13,7 @@
 
 #include "elf_file.hpp"
 #include "memleax/log.hpp"
+#include "memleax/spare_descriptors.hpp"
 
 namespace memleax {
 
@@ -93,6 +94,10 @@ std::unique_ptr<DebugImage> DebugImage::open(std::shared_ptr<const ElfImage> ima
 
 /// Begins the session with this file, whose descriptor it takes over.
 bool DebugImage::report(int fd, const std::string& path) {
+    if (fd >= 0 && is_spare_descriptor(fd)) {
+        close(fd);
+        return false;
+    }
     if (fd < 0) {
         return false;
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/elf_image.hpp"
+#include "memleax/spare_descriptors.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -85,6 +86,9 @@ Result<std::shared_ptr<ElfImage>> ElfImage::from_descriptor(int fd, const std::s
     std::shared_ptr<ElfImage> image(new ElfImage);
     image->name_ = name;
     image->fd_ = fd;
+    if (is_spare_descriptor(fd)) {
+        return Error(name, EMFILE);
+    }
     struct stat status {};
     if (fstat(fd, &status) != 0) {
         return Error(fmt::format("cannot look at {}", name), errno);

@@ -85,7 +85,7 @@ void AllocationCalls::on_entry(Tid tid, const arch::Registers& regs, const Break
         return;
     }
     if (entry.function->call == AllocatorCall::free) {
-        on_free(tid, calls, regs, entry);
+        on_free(tid, calls, regs, entry, can_watch_return);
     } else if (can_watch_return) {
         calls.last_free.valid = false;
         begin_call(tid, calls, regs, entry);
@@ -117,7 +117,7 @@ bool AllocationCalls::is_nested(Tid tid, ThreadCalls& calls, const arch::Registe
 }
 
 void AllocationCalls::on_free(Tid tid, ThreadCalls& calls, const arch::Registers& regs,
-                              const AllocatorEntry& entry) {
+                              const AllocatorEntry& entry, bool allocations_are_seen) {
     const RemoteAddr address(
         arch::argument(regs, static_cast<unsigned>(entry.function->pointer_argument)));
     if (free_entries_ > 1 && is_free_within_free(calls, regs, entry)) {
@@ -132,7 +132,11 @@ void AllocationCalls::on_free(Tid tid, ThreadCalls& calls, const arch::Registers
                           .address = address,
                           .old_address = {},
                           .time = monotonic_now()};
-    if (!sink_.is_live(address)) {
+    const bool live = sink_.is_live(address);
+    if (!live && !allocations_are_seen) {
+        return; // made in the moment before this, perhaps, where another had been freed
+    }
+    if (!live) {
         const bool suspect = sink_.wants_free_stack(address);
         unwinder_.unwind_at_entry(regs, suspect ? std::max(backtrace_limit_, 2U) : 2U, &backtrace_);
         if (backtrace_.frames.size() > 1 &&

@@ -71,7 +71,7 @@ class AllocationCalls {
     /// allocator's module.
     [[nodiscard]] bool is_allocators_own(CodeAddr caller, const AllocatorEntry& entry);
     void on_free(Tid tid, ThreadCalls& calls, const arch::Registers& regs,
-                 const AllocatorEntry& entry);
+                 const AllocatorEntry& entry, bool allocations_are_seen);
     void begin_call(Tid tid, ThreadCalls& calls, const arch::Registers& regs,
                     const AllocatorEntry& entry);
     void finish_call(Tid tid, const PendingCall& call, std::uint64_t result);

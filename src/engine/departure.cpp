@@ -150,13 +150,7 @@ bool Departure::collect_hit(Tid tid) {
     if (!target_.is_breakpoint_trap(tid)) {
         return false;
     }
-    if (breakpoints_.slots().contains(arch::pc(regs))) {
-        // Our predecessor had moved it there when it died, and this is the signal of that hit.
-        target_.take_stop(tid);
-        target_.drop_stop_signal(tid);
-        return move_out(tid);
-    }
-    const Breakpoint* breakpoint = breakpoints_.find(arch::executed_breakpoint(regs));
+    const Breakpoint* breakpoint = breakpoints_.find_hit(regs);
     if (breakpoint == nullptr) {
         return false;
     }

@@ -139,19 +139,29 @@ void Int3Engine::on_stop(const StopEvent& event) {
 }
 
 Breakpoint* Int3Engine::our_breakpoint(Tid tid, arch::Registers* regs) {
-    Breakpoint* breakpoint = breakpoints_.find(arch::executed_breakpoint(*regs));
+    Breakpoint* breakpoint = breakpoints_.find_hit(*regs);
     if (breakpoint == nullptr) {
         return nullptr;
     }
-    // Behind a one-byte instruction the pc can stand there without a hit: a SIGTRAP that somebody
-    // sent at that moment is not ours. Behind a longer one it cannot.
-    if (breakpoint->original_length == arch::kBreakpointBytes.size() &&
+    // Behind a one-byte instruction, and in a slot, the pc can stand there without a hit: a SIGTRAP
+    // that somebody sent at that moment is not ours. Behind a longer one it cannot.
+    if ((breakpoint->original_length == arch::kBreakpointBytes.size() ||
+         breakpoint->slot == arch::pc(*regs)) &&
         !target_.is_breakpoint_trap(tid)) {
         return nullptr;
     }
     // As the thread stood before it executed the breakpoint.
     arch::set_pc(*regs, breakpoint->address);
     return breakpoint;
+}
+
+void Int3Engine::secure(Tid tid) {
+    arch::Registers regs;
+    if (target_.get_registers(tid, &regs)) {
+        if (const Breakpoint* breakpoint = our_breakpoint(tid, &regs)) {
+            breakpoints_.move_to_slot(tid, regs, *breakpoint);
+        }
+    }
 }
 
 void Int3Engine::on_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) {

@@ -6,16 +6,22 @@
 namespace memleax {
 
 void ModuleMailbox::put(const ModuleMap& modules) {
-    Modules copies;
-    for (const auto& module : modules.all()) {
-        auto copy = std::make_shared<const Module>(*module);
-        if (module.get() == modules.main()) {
-            copies.main = copy;
+    // A process that opens and closes plugins all day has thousands, of which one or two are news.
+    const auto& all = modules.all();
+    const Module* const main = modules.main();
+    std::shared_ptr<const Module> told_main;
+    told_.resize(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        auto& told = told_[i];
+        if (told == nullptr || told->unloaded != all[i]->unloaded) {
+            told = std::make_shared<const Module>(*all[i]);
         }
-        copies.all.push_back(std::move(copy));
+        if (all[i].get() == main) {
+            told_main = told;
+        }
     }
     const std::lock_guard lock(mutex_);
-    modules_ = std::move(copies);
+    modules_ = Modules{told_, std::move(told_main)};
 }
 
 std::optional<ModuleMailbox::Modules> ModuleMailbox::take() {

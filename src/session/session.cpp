@@ -18,6 +18,7 @@
 #include "memleax/log.hpp"
 #include "memleax/process_memory.hpp"
 #include "memleax/readable.hpp"
+#include "memleax/spare_descriptors.hpp"
 #include "memleax/symbolizer.hpp"
 #include "session_signals.hpp"
 
@@ -57,6 +58,9 @@ std::int64_t unix_now_ns() {
 } // namespace
 
 Result<std::unique_ptr<Session>> Session::open(const Options& options, const Inherited& inherited) {
+    if (auto enough = check_descriptors(); !enough) {
+        return std::move(enough).error();
+    }
     if (!options.debug_info.empty()) {
         auto usable = Symbolizer::check_debug_file(options.debug_info);
         if (!usable) {

@@ -15,6 +15,14 @@ Breakpoint* BreakpointTable::find(CodeAddr address) {
     return it == table_.end() ? nullptr : it->second.get();
 }
 
+Breakpoint* BreakpointTable::find_hit(const arch::Registers& regs) {
+    if (Breakpoint* executed = find(arch::executed_breakpoint(regs))) {
+        return executed;
+    }
+    const auto it = by_slot_.find(arch::pc(regs));
+    return it == by_slot_.end() ? nullptr : it->second;
+}
+
 std::vector<Breakpoint*> BreakpointTable::all() {
     std::vector<Breakpoint*> result;
     result.reserve(table_.size());

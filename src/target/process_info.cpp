@@ -84,6 +84,7 @@ std::optional<ProcessInfo> try_read_process_info(Tid tid) {
     info.blocked_signals = number<std::uint64_t>(status_field(*status, "SigBlk"), 16);
     info.ignored_signals = number<std::uint64_t>(status_field(*status, "SigIgn"), 16);
     info.caught_signals = number<std::uint64_t>(status_field(*status, "SigCgt"), 16);
+    info.effective_capabilities = number<std::uint64_t>(status_field(*status, "CapEff"), 16);
     info.seccomp_mode = number<int>(status_field(*status, "Seccomp"));
     return info;
 }

@@ -93,8 +93,7 @@ Result<std::unique_ptr<Target>> Target::seize(Tracer& tracer, Tid pid,
     if (!memory) {
         return explain_seize_failure(pid, memory.error().errnum());
     }
-    std::unique_ptr<Target> target(
-        new Target(tracer, pid, *std::move(memory), std::move(record)));
+    std::unique_ptr<Target> target(new Target(tracer, pid, *std::move(memory), std::move(record)));
     auto seized = target->seize_threads();
     if (!seized) {
         return std::move(seized).error();
@@ -329,11 +328,17 @@ bool Target::minds_no_stop(Tid tid) const {
 
 Result<Tid> Target::borrow_thread() {
     constexpr int kLast = 4;
+    constexpr int kFiltered = 100;
+    const bool filters_matter = !may_suspend_seccomp();
+    const auto filtered = [filters_matter](Tid tid) {
+        const auto info = filters_matter ? try_read_process_info(tid) : std::nullopt;
+        return info && info->seccomp_mode != 0 ? kFiltered : 0;
+    };
     std::vector<std::pair<int, Tid>> candidates; // by how much they mind
     for (const auto& [tid, thread] : threads_) {
         if (thread.state == TracedThread::State::stopped) {
             if (!thread.in_vfork) {
-                candidates.emplace_back(thread.is_child_process ? 3 : -1, tid);
+                candidates.emplace_back((thread.is_child_process ? 3 : -1) + filtered(tid), tid);
             }
             continue;
         }
@@ -349,7 +354,7 @@ Result<Tid> Target::borrow_thread() {
                           : !kernel->system_call         ? 0
                           : restarts_after_stop(*kernel) ? 1
                                                          : 2;
-        candidates.emplace_back(minds, tid);
+        candidates.emplace_back(minds + filtered(tid), tid);
     }
     std::sort(candidates.begin(), candidates.end());
     // One that is about to get a signal comes last. In sigsuspend and its like it has a temporary
@@ -357,7 +362,7 @@ Result<Tid> Target::borrow_thread() {
     // the signal blocked and queue it anew, behind its followers.
     std::optional<Tid> about_to_get_a_signal;
     for (const auto& [minds, tid] : candidates) {
-        if (minds == kLast && about_to_get_a_signal) {
+        if (minds >= kLast && about_to_get_a_signal) {
             break;
         }
         if (!stop_and_defer(tid) || threads_[tid].in_vfork) {

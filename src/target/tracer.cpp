@@ -25,7 +25,22 @@ void Tracer::forget_deferred(Tid tid) {
     }
 }
 
+// waitid looks at the threads in an order that is always the same, the last seized first. A few
+// busy ones at its head would have all our time, and those behind them none.
+void Tracer::collect_backlog() {
+    while (const auto stop = wait_for(Tid(-1), WNOHANG)) {
+        if (std::holds_alternative<TrapStop>(stop->event) && stop->target->handler() != nullptr) {
+            stop->target->handler()->secure(tid_of(stop->event));
+        }
+        put_off(*stop);
+    }
+}
+
 std::optional<Tracer::Stop> Tracer::next_stop(Wait wait) {
+    if (deferred_.empty() && owners_.size() > 1 && --stops_until_backlog_ <= 0) {
+        stops_until_backlog_ = kStopsBetweenBacklogs;
+        collect_backlog();
+    }
     if (!deferred_.empty()) {
         const Stop stop = deferred_.front();
         deferred_.pop_front();

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The checks that come before the first ptrace call, and the reasons of its refusal.
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
 #include <elf.h>
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "arch.hpp"
@@ -48,7 +51,35 @@ Result<void> check_architecture(Tid pid) {
     return {};
 }
 
+/// A filter may forbid the calls that we have a thread make, or kill the process for them, and only
+/// the privileged can tell what it does. One thread without is enough.
+Result<void> check_seccomp(Tid pid, const std::string& comm) {
+    const auto threads = list_threads(pid);
+    const bool all_filtered =
+        !threads.empty() && std::all_of(threads.begin(), threads.end(), [](Tid tid) {
+            const auto thread = try_read_process_info(tid);
+            return !thread || thread->has_ended() || thread->seccomp_mode != 0;
+        });
+    if (!all_filtered || may_suspend_seccomp()) {
+        return {};
+    }
+    return Error(fmt::format("cannot watch process {} ({}): it has a seccomp filter, which memleax "
+                             "may not suspend",
+                             pid.value(), comm))
+        .with_advice("run memleax with CAP_SYS_ADMIN (as root, and not in a user namespace)");
+}
+
 } // namespace
+
+bool may_suspend_seccomp() {
+    // include/linux/proc_ns.h, PROC_USER_INIT_INO
+    constexpr ino_t kFirstUserNamespace = 0xEFFFFFFDU;
+    const auto self = try_read_process_info(Tid(gettid()));
+    struct stat space {};
+    return self && self->seccomp_mode == 0 &&
+           (self->effective_capabilities & (1ULL << CAP_SYS_ADMIN)) != 0 &&
+           (stat("/proc/self/ns/user", &space) != 0 || space.st_ino == kFirstUserNamespace);
+}
 
 Result<ProcessInfo> check_watchable(Tid pid) {
     auto info = try_read_process_info(pid);
@@ -84,6 +115,10 @@ Result<ProcessInfo> check_watchable(Tid pid) {
     auto architecture = check_architecture(pid);
     if (!architecture) {
         return std::move(architecture).error();
+    }
+    auto filter = check_seccomp(pid, info->comm);
+    if (!filter) {
+        return std::move(filter).error();
     }
     return *info;
 }

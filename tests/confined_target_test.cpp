@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Targets that may do less than others: without room, without descriptors, behind seccomp filters,
+// in other namespaces and roots. They are watched as all others are, or refused in one clear line;
+// either way they are left as they were found, and go on.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "leaks_support.hpp"
+#include "snapshot_support.hpp"
+
+namespace memleax::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<std::string> watch(pid_t pid) {
+    return {"-F", "json", "-e", "1000", std::to_string(pid)};
+}
+
+Command memleax_command(pid_t pid) {
+    Command command{watch(pid)};
+    command.words.insert(command.words.begin(), MEMLEAX_PROGRAM);
+    return command;
+}
+
+/// A round of the fixture, which runs as `pid`, is seen exactly; nothing is left behind.
+void expect_watched(ChildProcess& fixture, pid_t pid, Memleax&& memleax) {
+    const TargetSnapshot before = take_snapshot(pid);
+    memleax.wait_until_watching();
+    fixture.send("go");
+    const FixtureAnswer answer = read_answer(fixture);
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_THAT(differences(before, take_snapshot(pid), Meanwhile::worked), IsEmpty());
+    expect_truth(result.json(), answer);
+    EXPECT_EQ(answer.truth.count("confined_block"), 1U);
+}
+
+/// memleax says why it will not, in one line; the fixture has not noticed, and works.
+void expect_refusal(Fixture& fixture, Memleax&& memleax, const std::string& reason) {
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    const auto result = memleax.finish();
+    EXPECT_TRUE(WIFEXITED(result.status) && WEXITSTATUS(result.status) == 1) << result.status;
+    EXPECT_EQ(std::count(result.errors.begin(), result.errors.end(), '\n'), 1) << result.errors;
+    EXPECT_THAT(result.errors, HasSubstr(reason));
+    EXPECT_EQ(result.output, "");
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::idle), IsEmpty());
+    const FixtureAnswer answer = fixture.go();
+    EXPECT_THAT(answer.failures, IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0) << fixture.process().errors();
+}
+
+/// Can others get at our programs, which may lie in somebody's home?
+bool can_be_unprivileged() {
+    const Command probe = unprivileged({{MEMLEAX_PROGRAM, "--version"}});
+    ChildProcess child(probe.words);
+    return child.wait_for_end() == 0;
+}
+
+struct Confinement {
+    std::vector<std::string> arguments; ///< of fixtures/confined.c
+    bool needs_root = false;
+    std::string name() const {
+        std::string result = arguments.front();
+        if (arguments.size() > 1 && arguments[1].front() != '/') {
+            result += "_" + arguments[1];
+        }
+        return result;
+    }
+};
+void PrintTo(const Confinement& confinement, std::ostream* out) {
+    *out << confinement.name();
+}
+
+class Confined : public ::testing::TestWithParam<Confinement> {};
+
+TEST_P(Confined, IsWatchedLikeAnyOther) {
+    if (GetParam().needs_root && geteuid() != 0) {
+        GTEST_SKIP() << "for root only";
+    }
+    std::optional<Fixture> fixture;
+    try {
+        fixture.emplace("confined", GetParam().arguments);
+    } catch (const std::runtime_error& problem) {
+        if (std::string(problem.what()).find("cannot no_exec_gain") != std::string::npos) {
+            GTEST_SKIP() << "the kernel has no PR_SET_MDWE";
+        }
+        throw;
+    }
+    expect_watched(fixture->process(), fixture->pid(), Memleax(watch(fixture->pid())));
+    EXPECT_EQ(fixture->quit(), 0) << fixture->process().errors();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, Confined,
+    ::testing::Values(Confinement{{"nothing"}}, Confinement{{"address_space", "100000"}},
+                      Confinement{{"descriptors"}}, Confinement{{"mmap_fails", "1"}, true},
+                      Confinement{{"mmap_fails", "38"}, true}, Confinement{{"mmap_kills"}, true},
+                      Confinement{{"strict"}, true}, Confinement{{"no_exec_gain"}},
+                      Confinement{{"no_new_privs"}}, Confinement{{"undumpable"}, true},
+                      Confinement{{"chroot", "/proc"}, true}),
+    [](const auto& instance) { return instance.param.name(); });
+
+class NoRoom : public ::testing::TestWithParam<int> {};
+
+// Nothing of ours fits in: one region of ours is 64 KiB.
+TEST_P(NoRoom, IsRefused) {
+    Fixture fixture("confined", {"address_space", std::to_string(GetParam())});
+    expect_refusal(fixture, Memleax(watch(fixture.pid())), "Cannot allocate memory");
+}
+
+INSTANTIATE_TEST_SUITE_P(Kibibytes, NoRoom, ::testing::Values(0, 4, 60));
+
+// The first page of ours fits in, and later ones do not: what cannot be followed is said, and harms
+// nobody.
+TEST(LittleRoom, IsSaid) {
+    Fixture fixture("confined", {"address_space", "64"});
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    Memleax memleax(watch(fixture.pid()));
+    memleax.wait_until_watching();
+    EXPECT_THAT(fixture.go().failures, IsEmpty());
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0);
+    EXPECT_THAT(result.errors, HasSubstr("Cannot allocate memory"));
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
+    EXPECT_THAT(fixture.go().failures, IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+class Unprivileged : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        std::ifstream yama("/proc/sys/kernel/yama/ptrace_scope");
+        int scope = 0;
+        if (yama >> scope && scope != 0) {
+            GTEST_SKIP() << "Yama allows ptrace of one's own children only";
+        }
+        if (!can_be_unprivileged()) {
+            GTEST_SKIP() << "the build folder is not open to others";
+        }
+    }
+    static Command target(std::vector<std::string> arguments) {
+        arguments.insert(arguments.begin(), fixture_path("confined"));
+        return unprivileged({std::move(arguments)});
+    }
+    static Memleax memleax(const Fixture& fixture) {
+        return Memleax(unprivileged(memleax_command(fixture.pid())));
+    }
+};
+
+TEST_F(Unprivileged, AnOrdinaryProcessIsWatched) {
+    Fixture fixture(target({"nothing"}));
+    expect_watched(fixture.process(), fixture.pid(), memleax(fixture));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST_F(Unprivileged, FiltersAreRefusedBeforeAnythingIsTouched) {
+    for (const std::vector<std::string>& filter :
+         {std::vector<std::string>{"mmap_fails", "1"}, {"mmap_kills"}, {"strict"}}) {
+        Fixture fixture(target(filter));
+        expect_refusal(fixture, memleax(fixture),
+                       "it has a seccomp filter, which memleax may not suspend");
+    }
+}
+
+TEST_F(Unprivileged, AnUndumpableProcessIsRefused) {
+    Fixture fixture(target({"undumpable"}));
+    expect_refusal(fixture, memleax(fixture), "is not dumpable");
+}
+
+// The filter comes while we watch. Our page cannot be unmapped then; that is said, and it does no
+// harm: the code is as it was, and no thread is in it.
+TEST_F(Unprivileged, AFilterThatComesMeanwhileKeepsOurPageAndNothingElse) {
+    Fixture fixture(target({"later:mmap_kills"}));
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    Memleax watcher = memleax(fixture);
+    watcher.wait_until_watching();
+    EXPECT_THAT(fixture.go().failures, IsEmpty());
+    EXPECT_THAT(fixture.ask("confine").failures, IsEmpty());
+    EXPECT_THAT(fixture.go().failures, IsEmpty());
+    const auto result = watcher.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_THAT(result.errors, HasSubstr("stay mapped"));
+    for (const auto& difference :
+         differences(before, take_snapshot(fixture.pid()), Meanwhile::worked)) {
+        EXPECT_THAT(difference, HasSubstr("new: "));
+        EXPECT_THAT(difference, HasSubstr(" r-xp 00000000 00:00 0"));
+    }
+    EXPECT_THAT(fixture.go().failures, IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+/// What unshare(1) has started with -f; without it, it has become that itself.
+pid_t only_child_of(pid_t parent) {
+    std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", parent));
+    pid_t child = parent;
+    children >> child;
+    return child;
+}
+
+class Namespaces : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Namespaces, AreNoObstacle) {
+    if (geteuid() != 0) {
+        GTEST_SKIP() << "for root only";
+    }
+    const std::string folder = ::testing::TempDir() + fmt::format("memleax-{}", getpid());
+    std::filesystem::create_directory(folder);
+    // The program lies where no other mount namespace finds it.
+    const std::string script = fmt::format(
+        "if [ -z \"$2\" ]; then mount -t tmpfs none {0} && cp \"$0\" {0}/hidden || exit; "
+        "exec {0}/hidden; else exec \"$0\"; fi",
+        folder);
+    const bool has_mounts = GetParam().find('m') != std::string::npos;
+    std::vector<std::string> command{"/usr/bin/unshare",       GetParam(), "/bin/sh", "-c", script,
+                                     fixture_path("confined"), "nothing"};
+    if (!has_mounts) {
+        command.emplace_back("in place");
+    }
+    ChildProcess process(command);
+    const auto line = process.read_line();
+    if (line != "ready") {
+        process.wait_for_end();
+        std::filesystem::remove(folder);
+        GTEST_SKIP() << "no such namespace can be made here: " << process.errors();
+    }
+    const pid_t pid = only_child_of(process.pid());
+    expect_watched(process, pid, Memleax(watch(pid)));
+    process.send("quit");
+    EXPECT_EQ(process.wait_for_end(), 0) << process.errors();
+    std::filesystem::remove(folder);
+}
+
+// -f: as the first process of its pid namespace, which gets no signal that it has no handler for.
+INSTANTIATE_TEST_SUITE_P(Kinds, Namespaces, ::testing::Values("-m", "-pf", "-U", "-Ur", "-mpfinu"),
+                         [](const auto& instance) { return instance.param.substr(1); });
+
+/// A control group of this test's own with a limit of memory, of whichever kind the system has.
+class MemoryGroup {
+  public:
+    explicit MemoryGroup(std::uint64_t bytes) {
+        for (const auto& [root, limit] :
+             {std::pair{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
+              std::pair{"/sys/fs/cgroup", "memory.max"}}) {
+            const std::string folder = fmt::format("{}/memleax-test-{}", root, getpid());
+            std::error_code error;
+            if (!std::filesystem::create_directory(folder, error)) {
+                continue;
+            }
+            folder_ = folder;
+            if (write(limit, bytes)) {
+                return;
+            }
+            leave_nothing();
+        }
+    }
+    ~MemoryGroup() { leave_nothing(); }
+    MemoryGroup(const MemoryGroup&) = delete;
+    MemoryGroup& operator=(const MemoryGroup&) = delete;
+    bool exists() const { return !folder_.empty(); }
+    bool take(pid_t pid) const { return write("cgroup.procs", static_cast<std::uint64_t>(pid)); }
+
+  private:
+    bool write(const std::string& file, std::uint64_t value) const {
+        std::ofstream out(folder_ + "/" + file);
+        out << value << std::flush;
+        return out.good();
+    }
+    void leave_nothing() {
+        std::error_code error;
+        if (!folder_.empty()) {
+            std::filesystem::remove(std::exchange(folder_, ""), error);
+        }
+    }
+    std::string folder_;
+};
+
+// What it has touched before is charged to others; what it, and we in it, touch from now on is a
+// few hundred KiB.
+TEST(MemoryPressure, ATightGroupIsNoObstacle) {
+    MemoryGroup group(1536UL * 1024);
+    if (!group.exists()) {
+        GTEST_SKIP() << "no memory control group can be made here";
+    }
+    {
+        Fixture fixture("confined");
+        ASSERT_TRUE(group.take(fixture.pid()));
+        expect_watched(fixture.process(), fixture.pid(), Memleax(watch(fixture.pid())));
+        EXPECT_EQ(fixture.quit(), 0);
+    }
+}
+
+} // namespace
+} // namespace memleax::testing

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// memleax with a small descriptor table: it watches as always, or says that it cannot, at once, and
+// the target has noticed nothing.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include "leaks_support.hpp"
+#include "snapshot_support.hpp"
+
+namespace memleax::testing {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// With so many descriptors, of which a shell has opened some before.
+Memleax memleax_with(int descriptors, pid_t pid, int taken = 0) {
+    std::string script = fmt::format("ulimit -n {}; ", descriptors);
+    for (int i = 0; i < taken; ++i) {
+        script += fmt::format("exec {}</dev/null; ", 3 + i);
+    }
+    script += fmt::format("exec {} -F json -e 1000 {}", MEMLEAX_PROGRAM, pid);
+    return Memleax(Command{{"/bin/bash", "-c", script}});
+}
+
+/// True if it was watched, false if it was refused. Anything else is a failure.
+bool watched_or_refused(Memleax&& memleax, Fixture& fixture) {
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    const bool watching = memleax.process().find_error_line("watching").has_value();
+    if (watching) {
+        EXPECT_THAT(fixture.go().failures, IsEmpty());
+    }
+    const auto result = watching ? memleax.interrupt_and_finish() : memleax.finish();
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()),
+                            watching ? Meanwhile::worked : Meanwhile::idle),
+                IsEmpty());
+    if (watching) {
+        EXPECT_EQ(result.status, 0) << result.errors;
+        EXPECT_GT(result.json().at("session").at("events").at("alloc"), 0);
+    } else {
+        EXPECT_TRUE(WIFEXITED(result.status)) << result.status;
+        EXPECT_THAT(WEXITSTATUS(result.status), AnyOf(1, 127))
+            << result.errors; // 127: no libraries
+        EXPECT_THAT(result.errors, HasSubstr("Too many open files"));
+    }
+    return watching;
+}
+
+TEST(FewDescriptors, AreRefusedBeforeTheTargetIsTouched) {
+    Fixture fixture("confined");
+    bool was_watched = false;
+    for (const int limit : {4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 50, 60, 64, 66, 70, 80, 128}) {
+        const bool watched = watched_or_refused(memleax_with(limit, fixture.pid()), fixture);
+        EXPECT_TRUE(watched || !was_watched) << "not with " << limit << " but with fewer";
+        was_watched = was_watched || watched;
+    }
+    EXPECT_TRUE(was_watched);
+    EXPECT_FALSE(watched_or_refused(memleax_with(128, fixture.pid(), 90), fixture));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// The files of modules never take the last ones: children are cleaned, and leaving works. More of
+// them are loaded than there are descriptors.
+TEST(FewDescriptors, AreKeptForWhatMustBeDone) {
+    Fixture fixture("many_modules", {"90"});
+    EXPECT_TRUE(watched_or_refused(memleax_with(80, fixture.pid()), fixture));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+} // namespace
+} // namespace memleax::testing
