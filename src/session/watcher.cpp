@@ -14,6 +14,7 @@
 #include "memleax/allocator_api.hpp"
 #include "memleax/clock.hpp"
 #include "memleax/int3_engine.hpp"
+#include "memleax/living_thread.hpp"
 #include "memleax/log.hpp"
 #include "memleax/process_info.hpp"
 
@@ -39,10 +40,32 @@ bool has_allocator(const ModuleMap& modules) {
     });
 }
 
+/// What went wrong, said in terms of its reason: a process that ends while it is looked at makes
+/// this or that fail.
+Error explain(Error error, Tid pid) {
+    const auto info = try_read_process_info(living_thread(pid));
+    if (info && !info->has_ended() && !executable_path(pid).empty()) { // on its way, it has none
+        return error;
+    }
+    log_debug("{}", error.message());
+    return Error(fmt::format("process {} has ended before it could be watched", pid.value()));
+}
+
 /// Is everything that will ever be mapped there already, as no dynamic linker is at work?
 bool is_static(const ModuleMap& modules) {
     return modules.main() != nullptr && modules.main()->image &&
            modules.main()->image->interpreter().empty();
+}
+
+/// Has the dynamic linker not mapped anything yet? Its work will be watched.
+bool is_starting(const ModuleMap& modules) {
+    if (modules.main() == nullptr || !modules.main()->image || is_static(modules)) {
+        return false;
+    }
+    return std::none_of(modules.all().begin(), modules.all().end(), [&](const auto& module) {
+        return module.get() != modules.main() && module->name.find("ld-") == std::string::npos &&
+               !module->name.starts_with("[");
+    });
 }
 
 } // namespace
@@ -165,8 +188,20 @@ Result<void> Watcher::watch() {
     std::unique_ptr<Target> target = *std::move(prepared);
     const Tid pid = target ? target->pid() : again ? this->target().pid : request_.pid;
     // Symbols are read while nothing is seized yet: a thread that is born meanwhile does not wait.
+    std::string program = program_identity(pid);
     if (auto read = read_modules(pid, again); !read) {
-        return read;
+        return explain(std::move(read).error(), pid);
+    }
+    const auto follow_exec = [&]() -> Result<void> {
+        for (std::string now; (now = program_identity(pid)) != program; program = now) {
+            if (auto read = read_modules(pid, true); !read) {
+                return explain(std::move(read).error(), pid);
+            }
+        }
+        return {};
+    };
+    if (auto followed = follow_exec(); !followed) {
+        return followed;
     }
     {
         const auto info = try_read_process_info(pid);
@@ -176,19 +211,29 @@ Result<void> Watcher::watch() {
         target_.executable = executable_path(pid);
         target_.comm = info ? info->comm : std::string("?");
     }
-    if (!has_allocator(*module_map_) && (!target || is_static(*module_map_))) {
+    if (!has_allocator(*module_map_) &&
+        (target ? is_static(*module_map_) : !is_starting(*module_map_))) {
         Error error = no_allocator(pid, *module_map_);
         if (target) {
             kill(pid.value(), SIGKILL); // ours, and it has not executed one instruction
+            return error;
         }
-        return error;
+        return explain(std::move(error), pid);
     }
     if (!target) {
         auto seized = Target::seize(pid);
         if (!seized) {
-            return std::move(seized).error();
+            return explain(std::move(seized).error(), pid);
         }
         target = *std::move(seized);
+        // A program that came meanwhile is another one; with one that comes from now on comes a
+        // stop.
+        if (auto followed = follow_exec(); !followed) {
+            return followed;
+        }
+        if (auto reopened = target->reopen_memory(); !reopened) {
+            return explain(std::move(reopened).error(), pid);
+        }
     }
     if (again) {
         sink_.on_gap(monotonic_now());
@@ -202,8 +247,9 @@ Result<void> Watcher::watch() {
     }
     auto armed = engine->arm();
     if (!armed) {
-        return std::move(armed).error().while_doing(
-            fmt::format("cannot watch process {}", pid.value()));
+        return explain(std::move(armed).error().while_doing(
+                           fmt::format("cannot watch process {}", pid.value())),
+                       pid);
     }
     const EngineEnd end = engine->run(stop_);
     engine->leave();

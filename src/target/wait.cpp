@@ -142,9 +142,11 @@ std::optional<StopEvent> Target::decode(Tid tid, int status) {
         if (signal == SIGTRAP) {
             return TrapStop{tid};
         }
+        begin_interrupted_call_again(tid, signal);
         return SignalStop{tid, signal};
     case PTRACE_EVENT_STOP:
         if (signal == SIGTRAP) {
+            begin_interrupted_call_again(tid, 0);
             return QuietStop{tid};
         }
         return GroupStop{tid, signal};
