@@ -56,6 +56,12 @@ void set_sp(Registers& regs, RemoteAddr sp);
 /// the kernel from "restarting" the call that the thread was interrupted in.
 void prepare_system_call(Registers& regs, CodeAddr instruction, long number,
                          std::span<const std::uint64_t> arguments);
+/// The number of the system call that the thread has just ended with this errno, in a stop on its
+/// way back from the kernel.
+[[nodiscard]] std::optional<long> call_that_failed_with(const Registers& regs, int errnum);
+/// Puts such a thread back before its call, with the same arguments. The instruction before the pc
+/// must be kSyscallBytes.
+void begin_system_call_again(Registers& regs);
 /// The result of the call: negative values down to -4095 are errno.
 [[nodiscard]] long system_call_result(const Registers& regs);
 

@@ -26,8 +26,8 @@ std::vector<std::string> watch(pid_t pid) {
     return {"-F", "json", "-e", "1000", std::to_string(pid)};
 }
 
-Command memleax_command(pid_t pid) {
-    Command command{watch(pid)};
+CommandLine memleax_command(pid_t pid) {
+    CommandLine command{watch(pid)};
     command.words.insert(command.words.begin(), MEMLEAX_PROGRAM);
     return command;
 }
@@ -61,7 +61,7 @@ void expect_refusal(Fixture& fixture, Memleax&& memleax, const std::string& reas
 
 /// Can others get at our programs, which may lie in somebody's home?
 bool can_be_unprivileged() {
-    const Command probe = unprivileged({{MEMLEAX_PROGRAM, "--version"}});
+    const CommandLine probe = unprivileged({{MEMLEAX_PROGRAM, "--version"}});
     ChildProcess child(probe.words);
     return child.wait_for_end() == 0;
 }
@@ -148,7 +148,7 @@ class Unprivileged : public ::testing::Test {
             GTEST_SKIP() << "the build folder is not open to others";
         }
     }
-    static Command target(std::vector<std::string> arguments) {
+    static CommandLine target(std::vector<std::string> arguments) {
         arguments.insert(arguments.begin(), fixture_path("confined"));
         return unprivileged({std::move(arguments)});
     }

@@ -23,7 +23,7 @@ Memleax memleax_with(int descriptors, pid_t pid, int taken = 0) {
         script += fmt::format("exec {}</dev/null; ", 3 + i);
     }
     script += fmt::format("exec {} -F json -e 1000 {}", MEMLEAX_PROGRAM, pid);
-    return Memleax(Command{{"/bin/bash", "-c", script}});
+    return Memleax(CommandLine{{"/bin/bash", "-c", script}});
 }
 
 /// True if it was watched, false if it was refused. Anything else is a failure.

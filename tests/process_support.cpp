@@ -56,7 +56,7 @@ FixtureAnswer read_answer(ChildProcess& process) {
                              process.errors());
 }
 
-Command unprivileged(Command command) {
+CommandLine unprivileged(CommandLine command) {
     if (geteuid() == 0) {
         static const std::vector<std::string> kNobody{"/usr/bin/setpriv", "--reuid=65534",
                                                       "--regid=65534", "--clear-groups"};
@@ -69,13 +69,13 @@ Fixture::Fixture(const std::string& name, const std::vector<std::string>& argume
                  const Environment& environment)
     : Fixture(
           [&] {
-              Command command{{fixture_path(name)}};
+              CommandLine command{{fixture_path(name)}};
               command.words.insert(command.words.end(), arguments.begin(), arguments.end());
               return command;
           }(),
           environment) {}
 
-Fixture::Fixture(const Command& command, const Environment& environment)
+Fixture::Fixture(const CommandLine& command, const Environment& environment)
     : process_(command.words, environment) {
     wait_until_ready(process_, fmt::format("{}", fmt::join(command.words, " ")));
 }

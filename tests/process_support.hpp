@@ -38,12 +38,12 @@ std::string fixture_path(const std::string& name);
 FixtureAnswer read_answer(ChildProcess& process);
 
 /// A program with its arguments, to be found in PATH.
-struct Command {
+struct CommandLine {
     std::vector<std::string> words;
 };
 
 /// `command` by user 65534 ("nobody") if we are root; else it is unprivileged as it is.
-Command unprivileged(Command command);
+CommandLine unprivileged(CommandLine command);
 
 /// A program of fixtures/, started, and "ready".
 class Fixture {
@@ -51,7 +51,7 @@ class Fixture {
     explicit Fixture(const std::string& name, const std::vector<std::string>& arguments = {},
                      const Environment& environment = {});
     /// What becomes one by exec.
-    explicit Fixture(const Command& command, const Environment& environment = {});
+    explicit Fixture(const CommandLine& command, const Environment& environment = {});
 
     pid_t pid() const { return process_.pid(); }
     ChildProcess& process() { return process_; }
@@ -70,7 +70,7 @@ class Memleax {
     explicit Memleax(const std::vector<std::string>& arguments,
                      const Environment& environment = {});
     /// What becomes one by exec.
-    explicit Memleax(const Command& command) : process_(command.words) {}
+    explicit Memleax(const CommandLine& command) : process_(command.words) {}
 
     ChildProcess& process() { return process_; }
     /// The one line that says that every breakpoint is in place. Throws, with all of stderr, if

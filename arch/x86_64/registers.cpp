@@ -71,6 +71,19 @@ void prepare_system_call(Registers& regs, CodeAddr instruction, long number,
     regs.orig_rax = static_cast<std::uint64_t>(-1);
 }
 
+std::optional<long> call_that_failed_with(const Registers& regs, int errnum) {
+    if (!in_system_call(regs) || system_call_result(regs) != -errnum) {
+        return std::nullopt;
+    }
+    return static_cast<long>(regs.orig_rax);
+}
+
+void begin_system_call_again(Registers& regs) {
+    regs.rip -= kSyscallBytes.size();
+    regs.rax = regs.orig_rax;
+    regs.orig_rax = static_cast<std::uint64_t>(-1);
+}
+
 long system_call_result(const Registers& regs) {
     return static_cast<long>(regs.rax);
 }

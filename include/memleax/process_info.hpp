@@ -21,8 +21,9 @@ struct ProcessInfo {
     Tid tracer; ///< 0: nobody
     unsigned uid = 0;
     bool kernel_thread = false;
-    std::uint64_t pending_signals = 0; ///< for this thread alone
-    std::uint64_t blocked_signals = 0; ///< bit n-1 for signal n
+    std::uint64_t pending_signals = 0;        ///< for this thread alone
+    std::uint64_t shared_pending_signals = 0; ///< for any thread of its process
+    std::uint64_t blocked_signals = 0;        ///< bit n-1 for signal n
     std::uint64_t ignored_signals = 0;
     std::uint64_t caught_signals = 0;
     std::uint64_t effective_capabilities = 0; ///< bit n for capability n
@@ -47,8 +48,16 @@ struct KernelState {
     [[nodiscard]] bool has_ended() const { return state == 'Z' || state == 'X'; }
 };
 
-/// From /proc/TID/stat and /proc/TID/syscall; nothing if the thread is gone.
+/// Of a thread of `pid`, or of a child process that shares its memory; nothing if it is gone.
 std::optional<KernelState> try_read_kernel_state(Tid pid, Tid tid);
+
+/// Is it a thread that the kernel runs in the process for work of its own (io_uring's iou-wrk and
+/// iou-sqp, vhost)? Those never execute code of the program, and do not stop for a tracer.
+bool is_kernels_worker(Tid tid);
+
+/// Another string after each exec: the auxiliary vector has addresses that are chosen anew, and 16
+/// random bytes' place. Empty while the process has no memory.
+std::string program_identity(Tid pid);
 
 /// The ids in /proc/PID/task, empty if the process is gone.
 std::vector<Tid> list_threads(Tid pid);

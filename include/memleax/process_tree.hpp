@@ -86,6 +86,7 @@ class ProcessTree {
   private:
     friend class WatchedProcess;
     WatchedProcess& add(Tid pid, const WatchedProcess* parent);
+    Result<void> begin(Tracer& tracer, WatchedProcess& process);
     bool take_child(WatchedProcess& parent, Tid child, bool forked);
     /// Those that have ended are not needed any more, but for what their keepers know.
     void sweep();

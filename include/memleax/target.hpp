@@ -111,6 +111,10 @@ class Target {
     void set_signal_mask(Tid tid, std::uint64_t mask);
     /// Is it in sigsuspend, ppoll or their like, which put another mask in force for a while?
     [[nodiscard]] bool has_temporary_mask(Tid tid) const;
+    /// If this stop, or a signal that the target ignores and that only a traced thread wakes up
+    /// for, has ended a system call with EINTR that without us would have gone on: begins it anew.
+    /// `signal`: what it is about to get, or 0.
+    void begin_interrupted_call_again(Tid tid, int signal);
     /// Lets it run, with its signal delivered (its siginfo untouched), or `signal` 0.
     void resume(Tid tid, int signal = 0);
     /// The signal of this stop was the effect of our breakpoint, and is not to be delivered.

@@ -47,18 +47,32 @@ Result<void> ProcessTree::attach(Tracer& tracer, Tid pid) {
     }
     // Symbols are read while nothing is seized yet: a thread that is born meanwhile does not wait.
     WatchedProcess& process = add(pid, nullptr);
+    auto begun = begin(tracer, process);
+    return begun ? std::move(begun) : Result<void>(process.explain(std::move(begun).error()));
+}
+
+Result<void> ProcessTree::begin(Tracer& tracer, WatchedProcess& process) {
     auto looked = process.look();
     if (!looked) {
         return looked;
     }
-    if (!process.has_allocator()) {
+    if (!process.has_allocator() && !process.is_starting()) {
         return process.no_allocator();
     }
-    auto seized = Target::seize(tracer, pid);
-    if (!seized) {
-        return std::move(seized).error();
+    auto target = Target::seize(tracer, process.pid());
+    if (!target) {
+        return std::move(target).error();
     }
-    return process.watch(*std::move(seized), false);
+    // A program that came meanwhile is another one; with one that comes from now on comes a stop.
+    if (process.executes_another()) {
+        if (auto again = process.look(); !again) {
+            return again;
+        }
+        if (auto reopened = (*target)->reopen_memory(); !reopened) {
+            return reopened;
+        }
+    }
+    return process.watch(*std::move(target), false);
 }
 
 Result<void> ProcessTree::resume(Tracer& tracer) {

@@ -8,6 +8,7 @@
 #include "memleax/allocator_api.hpp"
 #include "memleax/clock.hpp"
 #include "memleax/int3_engine.hpp"
+#include "memleax/living_thread.hpp"
 #include "memleax/log.hpp"
 #include "memleax/process_end.hpp"
 #include "memleax/process_info.hpp"
@@ -28,6 +29,39 @@ ProcessKeeper& WatchedProcess::keeper() {
 }
 
 Result<void> WatchedProcess::look() {
+    do {
+        program_ = program_identity(pid_);
+        if (auto read = read_modules(); !read) {
+            return read;
+        }
+    } while (executes_another());
+    return {};
+}
+
+bool WatchedProcess::executes_another() const {
+    return program_identity(pid_) != program_;
+}
+
+Error WatchedProcess::explain(Error error) const {
+    const auto info = try_read_process_info(living_thread(pid_));
+    if (info && !info->has_ended() && !executable_path(pid_).empty()) { // on its way, it has none
+        return error;
+    }
+    log_debug("{}", error.message());
+    return Error(fmt::format("process {} has ended before it could be watched", pid_.value()));
+}
+
+bool WatchedProcess::is_starting() const {
+    if (modules_->main() == nullptr || !modules_->main()->image || is_static()) {
+        return false;
+    }
+    return std::none_of(modules_->all().begin(), modules_->all().end(), [&](const auto& module) {
+        return module.get() != modules_->main() && module->name.find("ld-") == std::string::npos &&
+               !module->name.starts_with("[");
+    });
+}
+
+Result<void> WatchedProcess::read_modules() {
     auto memory = RemoteMemory::open(pid_);
     if (!memory) {
         return explain_seize_failure(pid_, memory.error().errnum());

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "memleax/engine.hpp"
 #include "memleax/process_tree.hpp"
@@ -27,11 +28,18 @@ class WatchedProcess final : EngineObserver {
 
     /// Reads its modules and their symbols; nothing needs to be seized for that.
     Result<void> look();
+    /// Has it begun another program since look()?
+    [[nodiscard]] bool executes_another() const;
     [[nodiscard]] bool has_allocator() const;
+    /// Has the dynamic linker not mapped anything yet? Its work will be watched.
+    [[nodiscard]] bool is_starting() const;
     /// Is everything that will ever be mapped there already, as no dynamic linker is at work?
     [[nodiscard]] bool is_static() const;
     /// The reason why a process that has no allocator we know has none.
     [[nodiscard]] Error no_allocator() const;
+    /// What went wrong, said in terms of its reason: a process that ends while it is looked at
+    /// makes this or that fail.
+    [[nodiscard]] Error explain(Error error) const;
 
     /// After look(). With a `gap`, some of what happened since the last time was not seen.
     Result<void> watch(std::unique_ptr<Target> target, bool gap);
@@ -48,6 +56,7 @@ class WatchedProcess final : EngineObserver {
     bool on_exec() override;
     bool take_child(Tid child, ChildOrigin origin) override;
     void on_ended(std::optional<int> status) override;
+    Result<void> read_modules();
     ProcessKeeper& keeper();
     void tell_program();
 
@@ -56,6 +65,7 @@ class WatchedProcess final : EngineObserver {
     Tid parent_; ///< 0: it is the first one
     ProcessKeeper* keeper_ = nullptr;
     std::uint64_t start_time_ = 0; ///< tells a pid that was given anew
+    std::string program_;          ///< see program_identity()
     const ModuleMap* relative_;    ///< the parent's, until the first look()
     std::optional<RemoteMemory> memory_;
     std::optional<ModuleMap> modules_;

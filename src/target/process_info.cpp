@@ -21,6 +21,8 @@ namespace {
 
 // include/linux/sched.h: this thread belongs to the kernel. Field 9 of /proc/PID/stat.
 constexpr unsigned long kKernelThreadFlag = 0x00200000;
+// PF_IO_WORKER (5.12) and PF_USER_WORKER (6.4).
+constexpr unsigned long kWorkerFlags = 0x00000010 | 0x00004000;
 
 /// The text after "Name:" and blanks, up to the end of its line.
 std::string_view status_field(std::string_view status, std::string_view name) {
@@ -81,6 +83,7 @@ std::optional<ProcessInfo> try_read_process_info(Tid tid) {
     info.kernel_thread = (number<unsigned long>(fields[6]) & kKernelThreadFlag) != 0;
     info.start_time = number<std::uint64_t>(fields[19]);
     info.pending_signals = number<std::uint64_t>(status_field(*status, "SigPnd"), 16);
+    info.shared_pending_signals = number<std::uint64_t>(status_field(*status, "ShdPnd"), 16);
     info.blocked_signals = number<std::uint64_t>(status_field(*status, "SigBlk"), 16);
     info.ignored_signals = number<std::uint64_t>(status_field(*status, "SigIgn"), 16);
     info.caught_signals = number<std::uint64_t>(status_field(*status, "SigCgt"), 16);
@@ -90,7 +93,9 @@ std::optional<ProcessInfo> try_read_process_info(Tid tid) {
 }
 
 std::optional<KernelState> try_read_kernel_state(Tid pid, Tid tid) {
-    const std::string folder = fmt::format("/proc/{}/task/{}/", pid.value(), tid.value());
+    // A child that shares the memory is no thread of the process, but one of its own.
+    const Tid group = is_thread_of(pid, tid) ? pid : tid;
+    const std::string folder = fmt::format("/proc/{}/task/{}/", group.value(), tid.value());
     // The call first, then the state: "asleep" read after "in call n" is what the callers rely on.
     const auto call = try_read_proc_file(folder + "syscall");
     const auto stat = try_read_proc_file(folder + "stat");
@@ -121,6 +126,17 @@ std::optional<KernelState> try_read_kernel_state(Tid pid, Tid tid) {
         result.pc = CodeAddr(std::strtoull(parts.back().c_str(), nullptr, 16));
     }
     return result;
+}
+
+bool is_kernels_worker(Tid tid) {
+    const auto stat = try_read_proc_file(fmt::format("/proc/{}/stat", tid.value()));
+    const std::vector<std::string> fields = stat ? stat_fields(*stat) : std::vector<std::string>();
+    return fields.size() > 6 && (number<unsigned long>(fields[6]) & kWorkerFlags) != 0;
+}
+
+std::string program_identity(Tid pid) {
+    return try_read_proc_file(fmt::format("/proc/{}/auxv", living_thread(pid).value()))
+        .value_or("");
 }
 
 std::vector<Tid> list_threads(Tid pid) {

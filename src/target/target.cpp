@@ -17,6 +17,7 @@
 
 #include "memleax/log.hpp"
 #include "memleax/process_info.hpp"
+#include "memory_sharers.hpp"
 #include "ptrace_options.hpp"
 
 namespace memleax {
@@ -35,6 +36,7 @@ bool restarts_after_stop(const KernelState& kernel) {
     case SYS_pselect6:
     case SYS_clock_nanosleep:
     case SYS_nanosleep:
+    case SYS_restart_syscall: // what such a sleep becomes after a stop
     case SYS_wait4:
     case SYS_waitid:
     case SYS_accept:
@@ -50,6 +52,26 @@ bool restarts_after_stop(const KernelState& kernel) {
     default:
         return false;
     }
+}
+
+/// Seizes a thread, or finds out that there is no need to: true if it was seized.
+Result<bool> try_seize(Tid tid) {
+    // While another thread of its process executes a program the first thread is dead for a moment,
+    // and refuses, and then lives again as that other one.
+    constexpr int kTries = 3;
+    int errnum = 0;
+    for (int i = 0; i < kTries; ++i) {
+        if (ptrace(PTRACE_SEIZE, tid.value(), nullptr, kPtraceOptions) == 0) {
+            return true;
+        }
+        errnum = errno;
+        const auto info = try_read_process_info(tid);
+        // Gone or dead by now, or born of a seized thread and ours already.
+        if (!info || info->has_ended() || info->tracer.value() == gettid()) {
+            return false;
+        }
+    }
+    return Error("cannot seize", errnum);
 }
 
 } // namespace
@@ -120,25 +142,40 @@ Result<std::unique_ptr<Target>> Target::take_over(Target& parent, Tid child) {
 Result<void> Target::seize_threads() {
     // A thread that an unseized one clones during a pass is found by the next; one that a seized
     // one clones is ours from its birth. So a pass that finds nobody new has found all.
-    for (bool found = true; found;) {
-        found = false;
-        for (const Tid tid : list_threads(pid_)) {
-            if (threads_.contains(tid)) {
-                continue;
+    const auto seize_all_of = [this](Tid process) -> Result<bool> {
+        bool any = false;
+        for (bool found = true; found;) {
+            found = false;
+            for (const Tid tid : list_threads(process)) {
+                if (threads_.contains(tid) || is_kernels_worker(tid)) {
+                    continue;
+                }
+                auto seized = try_seize(tid);
+                if (!seized) {
+                    return explain_seize_failure(process, seized.error().errnum());
+                }
+                if (*seized) {
+                    add_thread(tid).is_child_process = process != pid_;
+                    any = found = true;
+                }
             }
-            if (ptrace(PTRACE_SEIZE, tid.value(), nullptr, kPtraceOptions) == 0) {
-                add_thread(tid);
-                found = true;
-                continue;
-            }
-            const int errnum = errno;
-            const auto info = try_read_process_info(tid);
-            // Gone or dead by now, or born of a seized thread and ours already.
-            if (!info || info->has_ended() || info->tracer.value() == gettid()) {
-                continue;
-            }
-            return explain_seize_failure(pid_, errnum);
         }
+        return any;
+    };
+    auto seized = seize_all_of(pid_);
+    // Children that share the memory would run into our breakpoints with nobody to catch them.
+    for (bool found = true; seized && found;) {
+        found = false;
+        for (const Tid child : processes_sharing_memory(pid_)) {
+            seized = seize_all_of(child);
+            if (!seized) {
+                break;
+            }
+            found = found || *seized;
+        }
+    }
+    if (!seized) {
+        return std::move(seized).error();
     }
     if (threads_.empty()) {
         return Error(fmt::format("no such process: {}", pid_.value()));

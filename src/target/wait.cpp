@@ -111,9 +111,11 @@ StopEvent Target::decode_stop(Tid tid, TracedThread& thread, int status) {
         if (signal == SIGTRAP) {
             return TrapStop{tid};
         }
+        begin_interrupted_call_again(tid, signal);
         return SignalStop{tid, signal};
     case PTRACE_EVENT_STOP:
         if (signal == SIGTRAP) {
+            begin_interrupted_call_again(tid, 0);
             return QuietStop{tid};
         }
         return GroupStop{tid, signal};

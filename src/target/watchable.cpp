@@ -28,6 +28,9 @@ Result<void> check_architecture(Tid pid) {
         if (errnum == EACCES || errnum == EPERM) {
             return explain_seize_failure(pid, EPERM);
         }
+        if (errnum == ENOENT) { // its memory has gone already
+            return Error(fmt::format("cannot watch process {}: it has ended already", pid.value()));
+        }
         return Error(fmt::format("cannot open the program of process {} ({})", pid.value(), path),
                      errnum);
     }

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// System calls that end with EINTR because of us. Most are begun again by the kernel, when a stop
+// was all that happened (ERESTARTSYS and its like); these are not (signal(7), "Interruption of
+// system calls and library functions by stop signals"), and there are programs that take EINTR for
+// an error, as they have no signal handler and so never saw one.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+
+#include <sys/syscall.h>
+
+#include "memleax/process_info.hpp"
+#include "memleax/target.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// Those that have done nothing yet when they end with EINTR (close, say, has closed), so that they
+/// can be begun again. A time limit begins again with them.
+bool can_begin_again(long system_call) {
+    switch (system_call) {
+#ifdef SYS_epoll_wait // the generic system call table (arm64) has only the p-forms
+    case SYS_epoll_wait:
+    case SYS_accept:
+#endif
+    case SYS_epoll_pwait:
+    case SYS_epoll_pwait2:
+    case SYS_rt_sigtimedwait:
+    case SYS_semop:
+    case SYS_semtimedop:
+    case SYS_msgrcv:
+    case SYS_io_getevents:
+    case SYS_io_pgetevents:
+    case SYS_io_uring_enter: // it gives the number of what it has submitted, if that is not 0
+    // With SO_RCVTIMEO (sock_intr_errno in the kernel's include/net/sock.h).
+    case SYS_accept4:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_read:
+        return true;
+    default:
+        return false;
+    }
+}
+
+std::uint64_t bit_of(int signal) {
+    return signal > 0 ? 1ULL << (signal - 1) : 0;
+}
+
+/// Has this signal no effect, by the target's wish or by default? (Never one that stops.)
+bool is_ignored(const ProcessInfo& info, int signal) {
+    static constexpr std::array kIgnoredByDefault{SIGCHLD, SIGURG, SIGWINCH, SIGCONT};
+    return (info.ignored_signals & bit_of(signal)) != 0 ||
+           ((info.caught_signals & bit_of(signal)) == 0 &&
+            std::find(kIgnoredByDefault.begin(), kIgnoredByDefault.end(), signal) !=
+                kIgnoredByDefault.end());
+}
+
+} // namespace
+
+void Target::begin_interrupted_call_again(Tid tid, int signal) {
+    arch::Registers regs{};
+    if (!get_registers(tid, &regs)) {
+        return;
+    }
+    const auto call = arch::call_that_failed_with(regs, EINTR);
+    if (!call || !can_begin_again(*call)) {
+        return;
+    }
+    // A handler that is about to run is a reason for EINTR. One whose signal comes from now on
+    // finds the thread just before its call, as may happen to any; but not with the temporary mask
+    // of epoll_pwait, which is in force within the call only.
+    const auto info = try_read_process_info(tid);
+    if (!info || (signal != 0 && !is_ignored(*info, signal)) || has_temporary_mask(tid)) {
+        return;
+    }
+    for (int other = 1; other < NSIG; ++other) {
+        const std::uint64_t pending = info->pending_signals | info->shared_pending_signals;
+        if ((pending & ~info->blocked_signals & bit_of(other)) != 0 && !is_ignored(*info, other)) {
+            return;
+        }
+    }
+    std::array<std::byte, arch::kSyscallBytes.size()> instruction{};
+    const RemoteAddr before((arch::pc(regs) - instruction.size()).value());
+    if (memory_.try_read(before, instruction) == instruction.size() &&
+        std::equal(instruction.begin(), instruction.end(), arch::kSyscallBytes.begin(),
+                   [](std::byte a, std::uint8_t b) { return a == std::byte{b}; })) {
+        arch::begin_system_call_again(regs);
+        set_registers(tid, regs);
+    }
+}
+
+} // namespace memleax

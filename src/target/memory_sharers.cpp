@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memory_sharers.hpp"
+
+#include <charconv>
+#include <filesystem>
+
+#include <linux/kcmp.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "memleax/living_thread.hpp"
+
+namespace memleax {
+
+std::vector<Tid> processes_sharing_memory(Tid pid) {
+    const int living = living_thread(pid).value();
+    std::vector<Tid> result;
+    // All of them: a child may have another parent by now. It is a microsecond for each.
+    std::error_code error;
+    std::filesystem::directory_iterator folder("/proc", error);
+    while (!error && folder != std::filesystem::directory_iterator()) {
+        const std::string name = folder->path().filename().native();
+        int other = 0;
+        const auto parsed = std::from_chars(name.data(), name.data() + name.size(), other);
+        if (parsed.ptr == name.data() + name.size() && other != pid.value() &&
+            syscall(SYS_kcmp, living, other, KCMP_VM, 0, 0) == 0) {
+            result.emplace_back(other);
+        }
+        folder.increment(error);
+    }
+    return result;
+}
+
+} // namespace memleax

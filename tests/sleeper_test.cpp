@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// A process whose only thread sleeps in a system call: it is the one that is borrowed when memleax
+// comes and when it goes, and the call must not end because of that.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "leaks_support.hpp"
+#include "snapshot_support.hpp"
+
+namespace memleax::testing {
+namespace {
+
+using ::testing::IsEmpty;
+
+/// The fixture skips a call that the kernel refuses (io_uring_disabled, for example).
+class Sleeper : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Sleeper, SleepsOnWhileSomebodyComesAndGoes) {
+    ChildProcess fixture({fixture_path("sleeper"), GetParam()});
+    const std::string first = fixture.read_line().value_or("(the end)");
+    if (first.starts_with("skip")) {
+        GTEST_SKIP() << first;
+    }
+    ASSERT_EQ(first, "ready");
+    const auto ask = [&](const char* command) {
+        fixture.send(command);
+        return read_answer(fixture);
+    };
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    for (int visit = 1; visit <= 4; ++visit) {
+        Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+        memleax.wait_until_watching();
+        EXPECT_THAT(ask("annoy").failures, IsEmpty());
+        FixtureAnswer answer;
+        if (visit % 2 == 0) { // else it sleeps from before we come until after we have gone
+            answer = ask("go");
+            answer.truth["block_after_sleep"] = {1, 77};
+        }
+        const auto result = memleax.interrupt_and_finish();
+        EXPECT_EQ(result.status, 0) << result.errors;
+        expect_truth(result.json(), answer);
+        EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked),
+                    IsEmpty());
+    }
+    EXPECT_THAT(ask("annoy").failures, IsEmpty());
+    EXPECT_THAT(ask("go").failures, IsEmpty());
+    fixture.send("quit");
+    EXPECT_EQ(fixture.wait_for_end(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, Sleeper,
+                         ::testing::Values("read", "read_socket", "recv", "accept", "accept_limit",
+                                           "futex", "epoll_wait", "epoll_wait_long", "epoll_pwait",
+                                           "epoll_wait_handler", "poll", "ppoll", "select",
+                                           "msgrcv", "semop", "semtimedop", "sigwaitinfo",
+                                           "sigtimedwait", "pause", "nanosleep", "sigsuspend",
+                                           "wait4", "waitid", "flock", "inotify", "io_getevents",
+                                           "io_uring", "io_uring_sqpoll", "io_uring_worker"),
+                         [](const auto& instance) { return std::string(instance.param); });
+
+} // namespace
+} // namespace memleax::testing
