@@ -45,8 +45,9 @@ class TrapSignal {
     /// What happens to a signal with the default disposition, and it may be asked for SIGTRAP too.
     [[nodiscard]] bool is_default() const { return before_.handler == 0; }
 
-    /// When the breakpoints are out: everything as it was. Masks of stopped threads only.
-    void restore(Tid worker);
+    /// When the breakpoints are out: everything as it was. Masks of stopped threads only. After a
+    /// failure the handler is in force, and its page must stay.
+    Result<void> restore(Tid worker);
     /// A thread whose mask will have to be put back, for which it must be stopped.
     [[nodiscard]] bool has_changed_mask(Tid tid) const;
     /// A forked child has a copy of the disposition, and not of the handler's page.

@@ -185,7 +185,10 @@ void Departure::give_pages_back() {
     if (!worker || target_gone_ || !target_.is_stopped(*worker)) {
         return; // the process has ended
     }
-    trap_signal_.restore(*worker);
+    if (const auto restored = trap_signal_.restore(*worker); !restored) {
+        log_warning("{}: pages of ours stay mapped, and do no harm", restored.error().message());
+        return;
+    }
     if (doubtful_) {
         std::vector<AddrRange> pages = breakpoints_.slots().ranges();
         pages.push_back(target_.record().handler);

@@ -117,12 +117,13 @@ Error ended(Tid tid) {
     return Error(fmt::format("thread {} has ended", tid.value()), ESRCH);
 }
 
-/// The stop at the end of a single step: after a system call the kernel makes it up as if by a user
-/// (user_single_step_report), and nobody else can have sent it.
+/// Is it the stop at the end of a single step? After a system call some kernels make it up as if by a
+/// user who has no pid (user_single_step_report).
 bool is_step_trap(Tid tid, int signal) {
     siginfo_t info{};
     return signal == SIGTRAP && ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0 &&
-           info.si_code == SI_USER && info.si_pid == 0;
+           (info.si_code == TRAP_TRACE || info.si_code == TRAP_BRKPT ||
+            (info.si_code == SI_USER && info.si_pid == 0));
 }
 
 /// The end of an executable mapping of a file that holds nothing, as the code ends before the page
@@ -321,10 +322,12 @@ Result<void> Target::run_system_call(Tid tid, CodeAddr instruction, bool to_sign
             if (!is_step_trap(tid, signal)) {
                 aside.signal(signal);
             }
-        } else if (signal != SIGTRAP || !entered || to_signal_stop) {
-            aside.stop();
         } else {
-            done = has_left(tid, instruction);
+            // In a stopped process (SIGSTOP) each such stop is a group-stop.
+            done = entered && !to_signal_stop && has_left(tid, instruction);
+            if (signal != SIGTRAP || !done) {
+                aside.stop();
+            }
         }
     }
     aside.give_back(*this);

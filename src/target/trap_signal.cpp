@@ -175,7 +175,7 @@ bool TrapSignal::has_changed_mask(Tid tid) const {
     return it != blocking_.end() && it->second.unblocked;
 }
 
-void TrapSignal::restore(Tid worker) {
+Result<void> TrapSignal::restore(Tid worker) {
     for (auto& [tid, entry] : blocking_) {
         // With any other difference than the bit that was cleared the thread has set a mask of its
         // own since, and whether SIGTRAP was in it cannot be known.
@@ -186,7 +186,7 @@ void TrapSignal::restore(Tid worker) {
         }
     }
     if (!installed_) {
-        return;
+        return {};
     }
     Action now{};
     auto put = exchange(worker, target_.memory(), &before_, &now);
@@ -194,11 +194,11 @@ void TrapSignal::restore(Tid worker) {
         put = exchange(worker, target_.memory(), &now, nullptr); // the target has set another one
     }
     if (!put) {
-        log_warning("SIGTRAP's handler could not be put back: {}", put.error().message());
-        return;
+        return std::move(put).error().while_doing("SIGTRAP's handler could not be put back");
     }
     installed_ = false;
     target_.record().handler_in_force.store(0);
+    return {};
 }
 
 void TrapSignal::restore_in_copy(Tid child) {
