@@ -59,6 +59,33 @@ void prepare_system_call(Registers& regs, CodeAddr instruction, long number,
 /// The result of the call: negative values down to -4095 are errno.
 [[nodiscard]] long system_call_result(const Registers& regs);
 
+// ---- Our SIGTRAP handler in the target ----------------------------------------------------------
+
+/// The handler's code, and what stands where in it: offsets in bytes. Position-independent, to be
+/// copied into the target; `data` is where TrapHandlerData begins there, and the code ends.
+struct TrapHandlerCode {
+    std::span<const std::uint8_t> code;
+    std::size_t entry = 0;
+    std::size_t restorer = 0; ///< rt_sigreturn, for sa_restorer
+    /// A system call instruction, and behind it an endless loop: whoever executes it stays there
+    /// until its registers are put back.
+    std::size_t parking = 0;
+    std::size_t data = 0;
+};
+[[nodiscard]] TrapHandlerCode trap_handler_code();
+
+/// What the handler reads. `region_count` AddrRanges of slots follow. Each slot's last 8 bytes are
+/// the address of the instruction that it stands for.
+struct TrapHandlerData {
+    std::uint64_t target_handler = 0; ///< the target's own sigaction: sa_handler
+    std::uint64_t target_mask = 0;    ///< sa_mask
+    std::uint64_t target_flags = 0;   ///< sa_flags
+    std::uint64_t region_count = 0;
+};
+
+/// The bytes of a slot that code may take; the address follows.
+inline constexpr std::size_t kSlotCodeBytes = kSlotBytes - sizeof(std::uint64_t);
+
 // ---- Signal frames (what the kernel pushes before a handler runs)
 // --------------------------------
 
@@ -67,6 +94,7 @@ void prepare_system_call(Registers& regs, CodeAddr instruction, long number,
 [[nodiscard]] bool is_signal_return_code(std::span<const std::byte> code);
 /// Size of the part of the frame that holds the interrupted registers, from sp on at the restorer.
 inline constexpr std::size_t kSignalFrameBytes = kSignalFrameSize;
+/// kSignalFramePcOffset is where the interrupted pc stands in it.
 /// The interrupted context's registers out of a frame that was read from sp on; nothing if short.
 [[nodiscard]] std::optional<Registers>
 registers_from_signal_frame(std::span<const std::byte> frame);
@@ -98,7 +126,7 @@ struct SlotPoint {
 
 /// An instruction moved out of line: what it is there, and how to find the way back.
 struct DisplacedInstruction {
-    std::vector<std::uint8_t> code; ///< at most kSlotBytes: the instruction(s), then the jump back
+    std::vector<std::uint8_t> code; ///< at most kSlotCodeBytes: the instruction(s), then the jump back
     std::uint8_t original_length = 0; ///< bytes of the instruction in the original code
     std::vector<SlotPoint> points;    ///< every instruction boundary within `code`, in order
 };

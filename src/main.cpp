@@ -3,6 +3,7 @@
 #include <exception>
 #include <variant>
 
+#include "memleax/guardian.hpp"
 #include "memleax/log.hpp"
 #include "memleax/options.hpp"
 #include "memleax/program.hpp"
@@ -11,6 +12,9 @@
 int main(int argc, char** argv) {
     using namespace memleax;
     try {
+        if (const auto status = run_as_guardian(argc, argv)) {
+            return *status;
+        }
         auto parsed = parse_options(argc, argv);
         if (const auto* exit = std::get_if<EarlyExit>(&parsed)) {
             std::fputs(exit->text.c_str(), exit->status == 0 ? stdout : stderr);

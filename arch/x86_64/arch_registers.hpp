@@ -36,6 +36,8 @@ inline constexpr std::size_t kInstructionAlignment = 1;
 inline constexpr std::array<std::uint8_t, 1> kBreakpointBytes{0xcc};
 /// syscall
 inline constexpr std::array<std::uint8_t, 2> kSyscallBytes{0x0f, 0x05};
+/// syscall; then a jump to itself, where a thread waits for its registers if we die meanwhile
+inline constexpr std::array<std::uint8_t, 4> kParkingBytes{0x0f, 0x05, 0xeb, 0xfe};
 /// x86 instructions have at most 15 bytes.
 inline constexpr std::size_t kMaxInstructionBytes = 15;
 /// Room for a relocated call through memory and two absolute jumps.
@@ -45,5 +47,7 @@ inline constexpr std::uint64_t kDisplacedReach = (1ULL << 31) - 4096;
 /// struct ucontext up to and including the general registers: uc_flags, uc_link, uc_stack (40
 /// bytes), then gregs[23].
 inline constexpr std::size_t kSignalFrameSize = 40 + 23 * 8;
+/// gregs[REG_RIP]; the word before the ucontext is the address of the restorer.
+inline constexpr std::size_t kSignalFramePcOffset = 40 + 16 * 8;
 
 } // namespace memleax::arch

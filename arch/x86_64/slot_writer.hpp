@@ -64,7 +64,7 @@ class SlotWriter {
     }
 
     [[nodiscard]] DisplacedInstruction finish(std::uint8_t original_length) && {
-        MEMLEAX_ASSERT(code_.size() <= kSlotBytes);
+        MEMLEAX_ASSERT(code_.size() <= kSlotCodeBytes);
         return {std::move(code_), original_length, std::move(points_)};
     }
 

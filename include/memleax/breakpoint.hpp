@@ -13,6 +13,7 @@
 #include "arch.hpp"
 #include "memleax/error.hpp"
 #include "memleax/target.hpp"
+#include "memleax/trap_handler.hpp"
 #include "memleax/types.hpp"
 
 namespace memleax {
@@ -22,7 +23,7 @@ namespace memleax {
 /// by forked children (MADV_DONTFORK).
 class SlotArena {
   public:
-    explicit SlotArena(Target& target) : target_(target) {}
+    SlotArena(Target& target, TrapHandler& handler) : target_(target), handler_(handler) {}
 
     /// A slot of arch::kSlotBytes within reach of `near`. Maps a new region by the stopped thread
     /// `worker` if need be.
@@ -33,6 +34,10 @@ class SlotArena {
     /// The slot that this address inside a region belongs to.
     [[nodiscard]] CodeAddr slot_of(CodeAddr pc) const;
     [[nodiscard]] bool empty() const { return regions_.empty(); }
+
+    /// Takes over what a RecoveryRecord tells of.
+    void adopt();
+    [[nodiscard]] std::vector<AddrRange> ranges() const;
 
     /// Unmaps everything by the stopped thread `worker`. No thread's pc may be inside.
     Result<void> unmap(Tid worker);
@@ -47,6 +52,7 @@ class SlotArena {
     Result<Region*> map_region(CodeAddr near, Tid worker);
 
     Target& target_;
+    TrapHandler& handler_;
     std::vector<Region> regions_;
 };
 
@@ -62,7 +68,8 @@ struct Breakpoint {
     /// False once its original bytes are back: a thread may have executed it just before.
     bool inserted = false;
     /// What a hit means; for the engine. An address may be several things at once.
-    int entry = -1; ///< index of the allocator entry point, or -1
+    std::optional<std::uint32_t> record; ///< its index in the RecoveryRecord
+    int entry = -1;                      ///< index of the allocator entry point, or -1
     bool is_return = false;
     bool is_module_event = false;
 };
@@ -70,7 +77,11 @@ struct Breakpoint {
 /// All breakpoints of one address space. Must be destroyed, or forgotten, before the Target.
 class BreakpointTable {
   public:
-    explicit BreakpointTable(Target& target) : target_(target), slots_(target) {}
+    explicit BreakpointTable(Target& target)
+        : target_(target), handler_(target), slots_(target, handler_) {}
+
+    /// Takes over what the target's RecoveryRecord tells of, after the death of who wrote it.
+    void adopt();
 
     /// Patches the instruction at `address`, if that is not done yet. Other threads may run.
     /// `worker` is a stopped thread, for mapping slots. The pointer stays good until forget().
@@ -79,8 +90,11 @@ class BreakpointTable {
     /// In no order.
     [[nodiscard]] std::vector<Breakpoint*> all();
 
-    /// Lets a thread that has hit `breakpoint` go on behind it: its displaced instruction is
-    /// executed, and breakpoints of other threads stay in place. Leaves the thread running.
+    /// A thread has hit `breakpoint`: its pc goes where the instruction is executed out of line. To be
+    /// done at once: from then on it could go on without us.
+    void move_to_slot(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint);
+    /// Lets it go on from there; breakpoints of other threads stay in place. Leaves the thread
+    /// running.
     void continue_from(Tid tid, arch::Registers* regs, Breakpoint& breakpoint);
 
     /// Puts registers that point into a slot back to where they belong in the original code. True
@@ -101,11 +115,14 @@ class BreakpointTable {
 
     SlotArena& slots() { return slots_; }
     [[nodiscard]] const SlotArena& slots() const { return slots_; }
+    TrapHandler& handler() { return handler_; }
+    [[nodiscard]] const TrapHandler& handler() const { return handler_; }
 
   private:
     void step_over(Tid tid, arch::Registers* regs, Breakpoint& breakpoint);
 
     Target& target_;
+    TrapHandler handler_;
     SlotArena slots_;
     absl::flat_hash_map<CodeAddr, std::unique_ptr<Breakpoint>> table_;
     absl::flat_hash_map<CodeAddr, Breakpoint*> by_slot_;

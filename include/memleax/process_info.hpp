@@ -58,6 +58,10 @@ std::optional<KernelState> try_read_kernel_state(Tid pid, Tid tid);
 /// The ids in /proc/PID/task, empty if the process is gone.
 std::vector<Tid> list_threads(Tid pid);
 
+/// Children that this thread of the process has made, as far as they live; empty where the kernel does
+/// not tell (CONFIG_PROC_CHILDREN).
+std::vector<Tid> list_children(Tid pid, Tid tid);
+
 /// Is `tid` a thread of process `pid` at this moment?
 bool is_thread_of(Tid pid, Tid tid);
 

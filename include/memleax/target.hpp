@@ -17,6 +17,7 @@
 #include "arch.hpp"
 #include "memleax/error.hpp"
 #include "memleax/inherited.hpp"
+#include "memleax/recovery_record.hpp"
 #include "memleax/remote_memory.hpp"
 #include "memleax/stop_event.hpp"
 #include "memleax/types.hpp"
@@ -80,18 +81,23 @@ class SpinPolicy {
 /// ThreadGone event comes or has come.
 class Target {
   public:
-    /// Seizes a running process. check_watchable() comes before.
-    static Result<std::unique_ptr<Target>> seize(Tid pid);
+    /// Seizes a running process. check_watchable() comes before. `record` is told of all that is
+    /// changed.
+    static Result<std::unique_ptr<Target>>
+    seize(Tid pid,
+          std::shared_ptr<RecoveryRecord> record = RecoveryFile::private_record());
     /// Starts a program (execvp, with the caller's environment) and seizes it at its exec: the
     /// process stands at the new program's first instruction, and next_event() gives a QuietStop.
-    static Result<std::unique_ptr<Target>> launch(const std::vector<std::string>& command,
-                                                  const Inherited& inherited);
+    static Result<std::unique_ptr<Target>>
+    launch(const std::vector<std::string>& command, const Inherited& inherited,
+           std::shared_ptr<RecoveryRecord> record = RecoveryFile::private_record());
     ~Target();
     Target(const Target&) = delete;
     Target& operator=(const Target&) = delete;
 
     [[nodiscard]] Tid pid() const { return pid_; }
     [[nodiscard]] RemoteMemory& memory() { return memory_; }
+    [[nodiscard]] RecoveryRecord& record() { return *record_; }
     /// After exec: the new program's memory.
     Result<void> reopen_memory();
 
@@ -99,6 +105,9 @@ class Target {
     /// The next stop, or nothing: with `poll` when there is none now, with `block` when a signal
     /// handler of ours ran or nobody is left to wait for.
     std::optional<StopEvent> next_event(Wait wait);
+    /// For a thread that stays stopped in a TrapStop or SignalStop: next_event() does not tell of it
+    /// again.
+    void take_stop(Tid tid);
     /// Gives an event back, to be delivered by next_event() before any new one.
     void defer(const StopEvent& event) { deferred_.push_back(event); }
 
@@ -141,6 +150,12 @@ class Target {
     /// which it was interrupted and its pending signals are as before. The result is the kernel's
     /// (-errno).
     Result<long> system_call(Tid tid, long number, std::initializer_list<std::uint64_t> arguments);
+    /// The same in a stopped thread of another address space: a forked child's, a new program's.
+    Result<long> system_call_in_copy(Tid tid, RemoteMemory& memory, long number,
+                                     std::initializer_list<std::uint64_t> arguments);
+    /// Where arch::kParkingBytes lie in a page of ours, for system_call(). Without them, the first
+    /// remote call is made in the padding behind some module's code.
+    void set_parking(std::optional<CodeAddr> parking) { parking_ = parking; }
     /// Lets go of it for good, with `signal` delivered.
     void detach(Tid tid, int signal = 0);
 
@@ -160,10 +175,18 @@ class Target {
     Result<Tid> borrow_thread();
 
   private:
-    Target(Tid pid, RemoteMemory memory);
+    Target(Tid pid, RemoteMemory memory, std::shared_ptr<RecoveryRecord> record);
     Result<void> seize_threads();
     std::optional<Tid> find_vfork_child();
-    Result<CodeAddr> find_syscall_instruction();
+    static Result<CodeAddr> find_syscall_instruction(Tid pid, RemoteMemory& memory);
+    Result<void> prepare_for_system_call(Tid tid);
+    Result<long> execute_system_call(Tid tid, const arch::Registers& saved, CodeAddr instruction,
+                                     long number, std::span<const std::uint64_t> arguments);
+    Result<void> run_system_call(Tid tid, CodeAddr instruction);
+    Result<void> settle(Tid tid);
+    [[nodiscard]] Tid group_of(Tid tid) const;
+    /// Waits for this thread; the status if it is stopped.
+    std::optional<int> await_stop_of(Tid tid);
     std::optional<StopEvent> decode(Tid tid, int status);
     std::optional<StopEvent> wait_for(Tid tid, int flags);
     /// Waits until a thread stops that was asked to. Nothing if
@@ -179,7 +202,8 @@ class Target {
     std::deque<StopEvent> deferred_;
     std::set<Tid> expected_children_;
     std::set<Tid> early_children_; ///< reported themselves before their parent's BirthStop
-    std::optional<CodeAddr> syscall_instruction_;
+    std::shared_ptr<RecoveryRecord> record_;
+    std::optional<CodeAddr> parking_;
     SpinPolicy spin_;
 };
 

@@ -1,56 +1,83 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// What SIGTRAP means in the target, kept as it is while our breakpoints raise it.
+/// What SIGTRAP means in the target: ours while our breakpoints raise it, and as it was again
+/// afterwards.
 #pragma once
-
-#include <array>
-#include <cstddef>
-#include <optional>
 
 #include <absl/container/flat_hash_map.h>
 
 #include "memleax/error.hpp"
+#include "memleax/recovery_record.hpp"
 #include "memleax/target.hpp"
+#include "memleax/trap_handler.hpp"
 #include "memleax/types.hpp"
 
 namespace memleax {
 
-/// A breakpoint instruction in a thread that blocks SIGTRAP, or in a process that ignores it, makes
-/// the kernel unblock the signal in that thread and set the process's disposition to the default,
-/// before the tracer sees anything (kernel/signal.c, force_sig_info_to_task). This puts both back
-/// after each such hit. A thread is known to block
-/// SIGTRAP as long as it has the mask that it had when we came, or that its creator had; one that
-/// begins to block it later is not known to us.
+/// As long as there are breakpoints in the target, TrapHandler is its SIGTRAP handler. We see every
+/// SIGTRAP before the target does, so it runs only for what is the target's own, and hands that on;
+/// and for our hits after our death.
+///
+/// A breakpoint in a thread that blocks SIGTRAP makes the kernel unblock the signal in that thread
+/// and set the process's disposition to the default, before the tracer sees anything
+/// (kernel/signal.c, force_sig_info_to_task): then a later hit would kill it, were it not for us. So
+/// such threads stay unblocked until we leave, and the handler is put back after such a hit. A
+/// thread is known to block SIGTRAP if it did when we came, or if its creator did. Of one that
+/// begins to do so later only the effect is seen, within kHitsBetweenLooks hits.
 class TrapSignal {
   public:
-    explicit TrapSignal(Target& target) : target_(target) {}
+    TrapSignal(Target& target, TrapHandler& handler) : target_(target), handler_(handler) {}
 
-    /// Looks at all threads, before the first breakpoint is put in. `worker` is a stopped thread.
-    Result<void> remember(Tid worker);
-    /// A stopped thread has executed a breakpoint of ours. Costs nothing where nobody blocks
-    /// SIGTRAP.
+    /// Before the first breakpoint is put in, by the stopped thread `worker`.
+    Result<void> install(Tid worker);
+    /// Takes over what a RecoveryRecord tells of.
+    void adopt();
+    /// A stopped thread has executed a breakpoint of ours.
     void after_hit(Tid tid) {
-        if (ignored_ || !blocking_.empty()) {
-            put_back(tid);
+        if (--hits_until_look_ <= 0 || !blocking_.empty()) {
+            look_after(tid);
         }
     }
-    /// When the breakpoints are out: the disposition once more, as a hit in a thread that was not
-    /// known to block SIGTRAP has reset it, too.
+    /// A stopped thread is about to get a SIGTRAP that is not ours. What to deliver: SIGTRAP, or 0
+    /// if the target ignores it. One that blocks it finds it pending.
+    int before_delivery(Tid tid);
+    /// What happens to a signal with the default disposition, and it may be asked for SIGTRAP too.
+    [[nodiscard]] bool is_default() const { return before_.handler == 0; }
+
+    /// When the breakpoints are out: everything as it was. Masks of stopped threads only.
     void restore(Tid worker);
+    /// A thread whose mask will have to be put back, for which it must be stopped.
+    [[nodiscard]] bool has_changed_mask(Tid tid) const;
+    /// A forked child has a copy of the disposition, and not of the handler's page.
+    void restore_in_copy(Tid child);
+    /// After exec nobody catches signals, but those that were ignored stay ignored. `former` is
+    /// the id that the thread, stopped in exec, had before.
+    void restore_after_exec(Tid tid, Tid former);
     void on_birth(Tid parent, Tid child);
-    void on_thread_gone(Tid tid) { blocking_.erase(tid); }
+    void on_thread_gone(Tid tid);
 
   private:
-    /// The kernel's struct sigaction: handler, flags, restorer and a mask of 64 signals, alike on
-    /// all our CPUs. Opaque to us.
-    using Disposition = std::array<std::byte, 32>;
+    static constexpr int kHitsBetweenLooks = 256;
+    /// So many hits are looked at one by one once the handler was found gone.
+    static constexpr int kHitsOfSuspicion = 64;
 
-    void put_back(Tid tid);
-    Result<void> exchange(Tid worker, const Disposition* set, Disposition* get);
+    using Action = RecoveryRecord::SignalAction;
+    struct Blocking {
+        std::uint64_t mask = 0; ///< as the thread wants it
+        bool unblocked = false; ///< SIGTRAP is not blocked in it, at the moment
+    };
+
+    void unblock_awake_threads();
+    void look_after(Tid tid);
+    void set_unblocked(Tid tid, Blocking* entry, bool unblocked);
+    Result<void> exchange(Tid worker, RemoteMemory& memory, const Action* set, Action* get);
 
     Target& target_;
-    absl::flat_hash_map<Tid, std::uint64_t> blocking_; ///< and their masks
-    std::optional<Disposition> disposition_;           ///< if it is not the default
-    bool ignored_ = false;
+    TrapHandler& handler_;
+    absl::flat_hash_map<Tid, Blocking> blocking_;
+    Action before_{};
+    bool installed_ = false;
+    int hits_until_look_ = kHitsBetweenLooks;
+    int suspicion_ = 0;
 };
 
 } // namespace memleax

@@ -15,6 +15,7 @@
 #include "memleax/allocation_event.hpp"
 #include "memleax/engine.hpp"
 #include "memleax/error.hpp"
+#include "memleax/guardian.hpp"
 #include "memleax/inherited.hpp"
 #include "memleax/modules.hpp"
 #include "memleax/remote_memory.hpp"
@@ -86,6 +87,8 @@ class Watcher final : EngineObserver {
     /// Launches, or checks that we may seize what we are to watch; the latter gives null.
     Result<std::unique_ptr<Target>> prepare(bool again);
     Result<void> read_modules(Tid pid, bool again);
+    /// What a Target gets to note in what it changes.
+    [[nodiscard]] std::shared_ptr<RecoveryRecord> new_record();
     void on_watching(std::size_t threads) override;
     void on_modules(const ModuleMap& modules) override;
     void change_state(State state);
@@ -93,6 +96,7 @@ class Watcher final : EngineObserver {
     WatchRequest request_;
     EventSink& sink_;
     int changes_ = -1;
+    std::unique_ptr<Guardian> guardian_; ///< null if it could not be started
     std::thread thread_;
     std::atomic<bool> stop_{false};
     std::atomic<bool> done_{false};

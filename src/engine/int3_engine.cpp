@@ -5,9 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "forked_copy.hpp"
 #include "int3_engine_impl.hpp"
 #include "memleax/clock.hpp"
 #include "memleax/log.hpp"
+#include "memleax/process_info.hpp"
 
 namespace memleax {
 
@@ -19,7 +21,7 @@ std::unique_ptr<Engine> make_int3_engine(Target& target, ModuleMap& modules, Eve
 Int3Engine::Int3Engine(Target& target, ModuleMap& modules, EventSink& sink,
                        EngineObserver& observer, const Int3Options& options)
     : target_(target), modules_(modules), sink_(sink), observer_(observer), breakpoints_(target),
-      calls_(target, modules, breakpoints_, sink, options.backtrace_limit), trap_signal_(target) {}
+      calls_(target, modules, breakpoints_, sink, options.backtrace_limit), trap_signal_(target, breakpoints_.handler()) {}
 
 Int3Engine::~Int3Engine() {
     leave();
@@ -42,7 +44,7 @@ Result<void> Int3Engine::arm() {
     if (!worker) {
         return std::move(worker).error();
     }
-    auto patched = trap_signal_.remember(*worker);
+    auto patched = trap_signal_.install(*worker);
     if (patched) {
         patched = patch(places, *worker);
     }
@@ -186,6 +188,7 @@ void Int3Engine::on_stop(const TrapStop& stop) {
         deliver(stop.tid, SIGTRAP);
         return;
     }
+    breakpoints_.move_to_slot(stop.tid, regs, *breakpoint);
     trap_signal_.after_hit(stop.tid);
     on_hit(stop.tid, regs, *breakpoint);
     if (breakpoint->is_module_event) {
@@ -205,13 +208,46 @@ void Int3Engine::on_stop(const SignalStop& stop) {
 
 void Int3Engine::deliver(Tid tid, int signal) {
     move_out_of_slot(tid);
+    restore_code_for_core(tid, signal);
+    if (signal == SIGTRAP) {
+        signal = trap_signal_.before_delivery(tid);
+    }
     calls_.on_signal(tid);
     target_.resume(tid, signal);
 }
 
+void Int3Engine::restore_code_for_core(Tid tid, int signal) {
+    switch (signal) { // signal(7)
+    case SIGQUIT:
+    case SIGILL:
+    case SIGTRAP:
+    case SIGABRT:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGSEGV:
+    case SIGXCPU:
+    case SIGXFSZ:
+    case SIGSYS:
+        break;
+    default:
+        return;
+    }
+    const auto info = try_read_process_info(tid);
+    const bool handled =
+        info && ((info->caught_signals | info->ignored_signals) & (1ULL << (signal - 1))) != 0;
+    if (signal == SIGTRAP ? trap_signal_.is_default() : !handled) {
+        restore_code();
+    }
+}
+
 void Int3Engine::move_out_of_slot(Tid tid) {
     arch::Registers regs;
-    if (!target_.get_registers(tid, &regs) || !breakpoints_.leave_slot(&regs)) {
+    if (!target_.get_registers(tid, &regs)) {
+        return;
+    }
+    if (!breakpoints_.leave_slot(&regs)) {
+        // The frame of this signal will refer to the handler's page.
+        doubtful_ = doubtful_ || breakpoints_.handler().contains(arch::pc(regs));
         return;
     }
     target_.set_registers(tid, regs);
@@ -240,19 +276,12 @@ void Int3Engine::on_stop(const ChildStop& stop) {
         target_.adopt_child(stop.tid);
         target_.resume(stop.tid);
     } else {
-        let_go_of_copy(stop.tid);
+        let_go_of_copy(target_, breakpoints_, trap_signal_, stop.tid);
     }
-}
-
-void Int3Engine::let_go_of_copy(Tid child) {
-    const auto restored = breakpoints_.restore_in_copy(child);
-    if (!restored) {
-        log_debug("child {}: {}", child.value(), restored.error().message());
-    }
-    target_.detach(child);
 }
 
 void Int3Engine::on_stop(const ExecStop& stop) {
+    trap_signal_.restore_after_exec(stop.tid, stop.former);
     if (stop.tid != target_.pid()) {
         target_.detach(stop.tid); // a vfork child that has its own program now
         calls_.on_thread_gone(stop.tid);
@@ -265,7 +294,7 @@ void Int3Engine::on_stop(const ExecStop& stop) {
     modules_.forget_all();
     auto reopened = target_.reopen_memory();
     if (reopened) {
-        reopened = trap_signal_.remember(stop.tid);
+        reopened = trap_signal_.install(stop.tid);
     }
     if (announced_) {
         sink_.on_memory_gone(monotonic_now());

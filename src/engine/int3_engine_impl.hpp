@@ -2,10 +2,10 @@
 #pragma once
 
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "allocation_calls.hpp"
+#include "departure.hpp"
 #include "memleax/int3_engine.hpp"
 #include "memleax/trap_signal.hpp"
 
@@ -14,7 +14,7 @@ namespace memleax {
 /// Dispatches stops. Invariants: a breakpoint is lifted only when the target is left; whatever this
 /// engine resumes has its pc in the original code or at the start of a slot; a signal is never
 /// delivered to a thread whose pc is in a slot, so no signal frame ever holds such a pc.
-class Int3Engine final : public Engine {
+class Int3Engine final : public Engine, DepartureObserver {
   public:
     Int3Engine(Target& target, ModuleMap& modules, EventSink& sink, EngineObserver& observer,
                const Int3Options& options);
@@ -65,16 +65,14 @@ class Int3Engine final : public Engine {
     [[nodiscard]] Places find_places(const std::vector<std::shared_ptr<const Module>>& modules);
     Result<void> patch(const Places& places, Tid worker);
     Result<void> refresh_modules(Tid worker);
-    void let_go_of_copy(Tid child);
     void announce_if_ready();
+    /// Before a signal whose default is a core dump: the core is to hold the original code.
+    void restore_code_for_core(Tid tid, int signal);
 
     // Leaving.
     void restore_code();
-    void collect_threads();
-    [[nodiscard]] bool may_sleep_on(Tid tid) const;
-    void await(std::set<Tid>* awaited);
-    void collect(const StopEvent& event, std::set<Tid>* awaited);
-    void unmap_slots();
+    void on_late_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) override;
+    void on_thread_gone(Tid tid) override;
 
     Target& target_;
     ModuleMap& modules_;
@@ -86,6 +84,7 @@ class Int3Engine final : public Engine {
     absl::flat_hash_map<Tid, Rehit> rehits_;
     bool announced_ = false;
     bool armed_ = false;
+    bool doubtful_ = false; ///< see Departure
     bool target_gone_ = false;
     std::size_t entry_points_ = 0;
 };

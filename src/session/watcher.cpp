@@ -69,6 +69,15 @@ void Watcher::start() {
         state_ = State::starting;
         error_.reset();
     }
+    if (!guardian_) {
+        auto guardian = Guardian::start();
+        if (guardian) {
+            guardian_ = *std::move(guardian);
+        } else {
+            log_warning("{}: should memleax be killed, breakpoints stay in the target",
+                        guardian.error().message());
+        }
+    }
     thread_ = std::thread([this] { run(); });
 }
 
@@ -112,6 +121,9 @@ void Watcher::run() {
         // A bug of ours. The destructors have restored the target on the way here.
         result = Error(fmt::format("internal error: {}", broken.what()));
     }
+    if (guardian_) {
+        guardian_->leave_duty();
+    }
     if (!result) {
         const std::lock_guard lock(mutex_);
         error_ = result.error();
@@ -122,7 +134,7 @@ void Watcher::run() {
 
 Result<std::unique_ptr<Target>> Watcher::prepare(bool again) {
     if (!request_.command.empty() && !again) {
-        return Target::launch(request_.command, request_.inherited);
+        return Target::launch(request_.command, request_.inherited, new_record());
     }
     const Tid pid = again ? target().pid : request_.pid;
     auto watchable = check_watchable(pid);
@@ -133,6 +145,16 @@ Result<std::unique_ptr<Target>> Watcher::prepare(bool again) {
         return Error(fmt::format("process {} is another one by now", pid.value()));
     }
     return std::unique_ptr<Target>();
+}
+
+std::shared_ptr<RecoveryRecord> Watcher::new_record() {
+    if (guardian_ && !guardian_->take_duty()) {
+        log_warning("the guardian process has ended: should memleax be killed, breakpoints stay in "
+                    "the target");
+        guardian_->leave_duty();
+        return RecoveryFile::private_record();
+    }
+    return guardian_ ? guardian_->file().claim() : RecoveryFile::private_record();
 }
 
 Result<void> Watcher::read_modules(Tid pid, bool again) {
@@ -184,7 +206,7 @@ Result<void> Watcher::watch() {
         return error;
     }
     if (!target) {
-        auto seized = Target::seize(pid);
+        auto seized = Target::seize(pid, new_record());
         if (!seized) {
             return std::move(seized).error();
         }

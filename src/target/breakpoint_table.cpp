@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -52,7 +53,12 @@ Result<Breakpoint*> BreakpointTable::insert(CodeAddr address, Tid worker) {
     }
     auto displaced = arch::displace(address, std::span(bytes).first(got), *slot);
     if (displaced) {
-        auto written = memory.write(slot->as_data(), displaced->code);
+        // The handler finds the slot by what stands at its end.
+        std::array<std::uint8_t, arch::kSlotBytes> filled{};
+        std::copy(displaced->code.begin(), displaced->code.end(), filled.begin());
+        const std::uint64_t key = address.value();
+        std::memcpy(&filled[arch::kSlotCodeBytes], &key, sizeof key);
+        auto written = memory.write(slot->as_data(), filled);
         if (!written) {
             return std::move(written).error();
         }
@@ -66,6 +72,11 @@ Result<Breakpoint*> BreakpointTable::insert(CodeAddr address, Tid worker) {
                   displaced.error().message());
     }
 
+    breakpoint->record =
+        target_.record().add_breakpoint(address, std::span(bytes).first(got), breakpoint->slot);
+    if (!breakpoint->record) {
+        return Error("too many places to watch");
+    }
     // Masked first: from the write on, a read must not see the breakpoint.
     memory.mask(address.as_data(), breakpoint->original_bytes);
     auto written = memory.write(address.as_data(), arch::kBreakpointBytes);
@@ -81,16 +92,49 @@ Result<Breakpoint*> BreakpointTable::insert(CodeAddr address, Tid worker) {
     return table_.emplace(address, std::move(breakpoint)).first->second.get();
 }
 
+void BreakpointTable::adopt() {
+    handler_.adopt();
+    slots_.adopt();
+    const RecoveryRecord& record = target_.record();
+    for (std::uint32_t i = 0; i < record.breakpoint_count.load(); ++i) {
+        const RecoveryRecord::Breakpoint& entry = record.breakpoints[i];
+        if (entry.address == 0 || entry.byte_count < arch::kBreakpointBytes.size()) {
+            continue;
+        }
+        auto breakpoint = std::make_unique<Breakpoint>();
+        breakpoint->address = CodeAddr(entry.address);
+        breakpoint->record = i;
+        std::copy_n(entry.bytes.begin(), breakpoint->original_bytes.size(),
+                    breakpoint->original_bytes.begin());
+        if (entry.slot != 0) {
+            auto displaced =
+                arch::displace(breakpoint->address, std::span(entry.bytes).first(entry.byte_count),
+                               CodeAddr(entry.slot));
+            if (displaced) {
+                breakpoint->slot = CodeAddr(entry.slot);
+                breakpoint->original_length = displaced->original_length;
+                breakpoint->displaced = *std::move(displaced);
+                by_slot_.emplace(*breakpoint->slot, breakpoint.get());
+            }
+        }
+        breakpoint->inserted = true; // or just before that; restore() looks
+        table_.insert_or_assign(breakpoint->address, std::move(breakpoint));
+    }
+}
+
+void BreakpointTable::move_to_slot(Tid tid, const arch::Registers& regs,
+                                   const Breakpoint& breakpoint) {
+    arch::Registers moved = regs;
+    // Where its bytes are back, the instruction itself is next.
+    target_.set_pc(tid, &moved,
+                   breakpoint.inserted && breakpoint.slot ? *breakpoint.slot : breakpoint.address);
+}
+
 void BreakpointTable::continue_from(Tid tid, arch::Registers* regs, Breakpoint& breakpoint) {
-    if (!breakpoint.inserted) {
-        // Its bytes are back: the instruction itself is next.
-        target_.set_pc(tid, regs, breakpoint.address);
-        target_.resume(tid);
-    } else if (breakpoint.slot) {
-        target_.set_pc(tid, regs, *breakpoint.slot);
-        target_.resume(tid);
-    } else {
+    if (breakpoint.inserted && !breakpoint.slot) {
         step_over(tid, regs, breakpoint);
+    } else {
+        target_.resume(tid);
     }
 }
 
@@ -195,7 +239,14 @@ void BreakpointTable::forget(AddrRange range) {
             continue;
         }
         target_.memory().unmask(breakpoint.address.as_data());
+        if (breakpoint.record) {
+            target_.record().breakpoints[*breakpoint.record].address = 0;
+        }
         if (breakpoint.slot) {
+            const std::array<std::uint8_t, sizeof(std::uint64_t)> no_key{};
+            (void)target_.memory().write(
+                breakpoint.slot->as_data() + static_cast<std::int64_t>(arch::kSlotCodeBytes),
+                no_key);
             // The slot is not given out again: a thread may yet stand in it, about to return into
             // code that is gone, and must fault there as it would without us.
             by_slot_.erase(*breakpoint.slot);
@@ -208,6 +259,8 @@ void BreakpointTable::forget_all() {
     by_slot_.clear();
     table_.clear();
     slots_.forget();
+    handler_.forget();
+    target_.record().forget_memory();
 }
 
 } // namespace memleax

@@ -60,7 +60,8 @@ struct Pipe {
 } // namespace
 
 Result<std::unique_ptr<Target>> Target::launch(const std::vector<std::string>& command,
-                                               const Inherited& inherited) {
+                                               const Inherited& inherited,
+                                               std::shared_ptr<RecoveryRecord> record) {
     std::vector<char*> argv;
     argv.reserve(command.size() + 1);
     for (const std::string& word : command) {
@@ -94,7 +95,7 @@ Result<std::unique_ptr<Target>> Target::launch(const std::vector<std::string>& c
     if (!memory) {
         return give_up(std::move(memory).error());
     }
-    std::unique_ptr<Target> target(new Target(pid, *std::move(memory)));
+    std::unique_ptr<Target> target(new Target(pid, *std::move(memory), std::move(record)));
     target->threads_.emplace(pid, TracedThread{});
     const char byte = 'g';
     if (write(go.ends[1], &byte, 1) != 1) {

@@ -138,6 +138,17 @@ std::vector<Tid> list_threads(Tid pid) {
     return tids;
 }
 
+std::vector<Tid> list_children(Tid pid, Tid tid) {
+    std::istringstream words(
+        try_read_proc_file(fmt::format("/proc/{}/task/{}/children", pid.value(), tid.value()))
+            .value_or(""));
+    std::vector<Tid> children;
+    for (int child = 0; words >> child;) {
+        children.emplace_back(child);
+    }
+    return children;
+}
+
 bool is_thread_of(Tid pid, Tid tid) {
     return access(fmt::format("/proc/{}/task/{}", pid.value(), tid.value()).c_str(), F_OK) == 0;
 }

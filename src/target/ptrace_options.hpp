@@ -6,8 +6,8 @@
 namespace memleax {
 
 /// Every newborn is ours from its first instruction, and exec is told. No EXITKILL: the target
-/// survives us.
+/// survives us. TRACESYSGOOD: stops of our own remote system calls are told from signals.
 inline constexpr long kPtraceOptions =
-    PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC;
+    PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC;
 
 } // namespace memleax

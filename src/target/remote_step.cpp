@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Making a stopped thread execute one instruction, and one system call of ours.
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <vector>
@@ -13,6 +14,7 @@
 
 #include "memleax/modules.hpp"
 #include "memleax/process_info.hpp"
+#include "memleax/recovery_record.hpp"
 #include "memleax/target.hpp"
 #include "ptrace_options.hpp"
 
@@ -25,17 +27,22 @@ namespace {
 /// What is blocked stays pending, with its siginfo, and comes after the mask is back.
 class SignalsHeldBack {
   public:
-    explicit SignalsHeldBack(Tid tid) : tid_(tid) {
+    SignalsHeldBack(Tid tid, RecoveryRecord& record) : tid_(tid), record_(record) {
         held_ = ptrace(PTRACE_GETSIGMASK, tid_.value(), sizeof mask_, &mask_) == 0;
         std::uint64_t blocked = ~0ULL;
         for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) {
             blocked &= ~(1ULL << (signal - 1));
+        }
+        if (held_) {
+            record_.borrowed.mask = mask_;
+            record_.borrowed.tid_of_mask.store(tid_.value());
         }
         ptrace(PTRACE_SETSIGMASK, tid_.value(), sizeof blocked, &blocked);
     }
     ~SignalsHeldBack() {
         if (held_) {
             ptrace(PTRACE_SETSIGMASK, tid_.value(), sizeof mask_, &mask_);
+            record_.borrowed.tid_of_mask.store(0);
         }
     }
     SignalsHeldBack(const SignalsHeldBack&) = delete;
@@ -43,6 +50,7 @@ class SignalsHeldBack {
 
   private:
     Tid tid_;
+    RecoveryRecord& record_;
     std::uint64_t mask_ = 0; ///< the kernel's sigset_t
     bool held_ = false;
 };
@@ -79,9 +87,116 @@ class SeccompSuspended {
 /// comes first and has one, so that more than this is never needed.
 constexpr std::size_t kSearchBytes = 1 << 20;
 
+/// What came between while a thread executed something for us, and is told or sent again.
+class PutAside {
+  public:
+    PutAside(Tid group, Tid tid) : group_(group), tid_(tid) {}
+    void signal(int number) { signals_.push_back(number); }
+    void stop() { stopped_ = true; }
+    void give_back(Target& target) const {
+        for (const int number : signals_) {
+            syscall(SYS_tgkill, group_.value(), tid_.value(), number);
+        }
+        if (stopped_) {
+            target.interrupt(tid_); // told again, as soon as the thread goes on
+        }
+    }
+
+  private:
+    Tid group_;
+    Tid tid_;
+    std::vector<int> signals_;
+    bool stopped_ = false;
+};
+
 Error ended(Tid tid) {
     return Error(fmt::format("thread {} has ended", tid.value()), ESRCH);
 }
+
+/// The end of an executable mapping of a file that holds nothing, as the code ends before the page
+/// does: nobody ever gets there. Linkers fill it with zeros, or with breakpoints (lld).
+std::optional<CodeAddr> find_padding(Tid pid, RemoteMemory& memory) {
+    constexpr std::size_t kEnough = 16;
+    const auto maps = read_maps(pid);
+    if (!maps) {
+        return std::nullopt;
+    }
+    for (const Mapping& mapping : *maps) {
+        if (!mapping.executable || !mapping.readable || mapping.writable || mapping.shared ||
+            mapping.path.empty() || mapping.path[0] != '/') {
+            continue;
+        }
+        const CodeAddr at(mapping.range.end - kEnough);
+        std::array<std::byte, kEnough> bytes{};
+        if (memory.try_read(at.as_data(), bytes) == bytes.size() &&
+            (bytes[0] == std::byte{0} || bytes[0] == std::byte{0xcc}) &&
+            std::all_of(bytes.begin(), bytes.end(), [&](std::byte b) { return b == bytes[0]; })) {
+            return at;
+        }
+    }
+    return std::nullopt;
+}
+
+/// A thread with other registers than its own, for one system call: they are kept where the
+/// guardian finds them, and the thread stands where nothing happens to it until they are back.
+class BorrowedThread {
+  public:
+    BorrowedThread(RecoveryRecord& record, RemoteMemory& memory, Tid tid,
+                   const arch::Registers& saved, int stop_signal)
+        : entry_(record.borrowed), memory_(memory), tid_(tid) {
+        entry_.registers = saved;
+        // The step ends in a stop of its own, so what this stop was about to deliver is put back.
+        entry_.stop_signal = stop_signal;
+        if (stop_signal != 0) {
+            ptrace(PTRACE_GETSIGINFO, tid_.value(), nullptr, &entry_.info);
+        }
+        entry_.parking_byte_count = 0;
+    }
+    /// Borrows a few bytes of code, too.
+    Result<void> park_in(CodeAddr padding) {
+        static_assert(arch::kParkingBytes.size() <= sizeof entry_.parking_bytes);
+        const auto bytes =
+            std::as_writable_bytes(std::span(entry_.parking_bytes)).first(arch::kParkingBytes.size());
+        if (memory_.try_read(padding.as_data(), bytes) != bytes.size()) {
+            return Error("cannot read the code", EFAULT);
+        }
+        entry_.parking = padding.value();
+        entry_.parking_byte_count = static_cast<std::uint32_t>(bytes.size());
+        entry_.tid.store(tid_.value());
+        return memory_.write(padding.as_data(), arch::kParkingBytes);
+    }
+    void use(CodeAddr instruction) {
+        entry_.parking = instruction.value();
+        entry_.tid.store(tid_.value());
+    }
+    [[nodiscard]] CodeAddr instruction() const { return CodeAddr(entry_.parking); }
+    ~BorrowedThread() {
+        if (entry_.parking_byte_count != 0) {
+            (void)memory_.write(RemoteAddr(entry_.parking),
+                                std::span(entry_.parking_bytes).first(entry_.parking_byte_count));
+        }
+        entry_.tid.store(0);
+    }
+    BorrowedThread(const BorrowedThread&) = delete;
+    BorrowedThread& operator=(const BorrowedThread&) = delete;
+
+    /// With the registers comes back the call that the thread was interrupted in, which the kernel
+    /// restarts when it sees its number and -ERESTART* in them again.
+    bool give_back(Target& target) {
+        if (!target.set_registers(tid_, entry_.registers)) {
+            return false;
+        }
+        if (entry_.stop_signal != 0) {
+            ptrace(PTRACE_SETSIGINFO, tid_.value(), nullptr, &entry_.info);
+        }
+        return true;
+    }
+
+  private:
+    RecoveryRecord::BorrowedThread& entry_;
+    RemoteMemory& memory_;
+    Tid tid_;
+};
 
 } // namespace
 
@@ -103,62 +218,134 @@ bool Target::has_temporary_mask(Tid tid) const {
     return !info || signal_mask(tid) != info->blocked_signals;
 }
 
+Tid Target::group_of(Tid tid) const {
+    const auto it = threads_.find(tid);
+    return it != threads_.end() && it->second.is_child_process ? tid : pid_;
+}
+
+std::optional<int> Target::await_stop_of(Tid tid) {
+    int status = 0;
+    while (waitpid(tid.value(), &status, __WALL | __WNOTHREAD) < 0) {
+        if (errno != EINTR) {
+            return std::nullopt;
+        }
+    }
+    if (!WIFSTOPPED(status)) {
+        if (const auto event = decode(tid, status)) {
+            defer(*event);
+        }
+        return std::nullopt;
+    }
+    return status;
+}
+
 Result<void> Target::step(Tid tid) {
-    const SignalsHeldBack hold(tid);
-    bool interrupted = false;
-    std::vector<int> send_again;
-    for (bool done = false; !done;) {
+    const SignalsHeldBack hold(tid, *record_);
+    PutAside aside(group_of(tid), tid);
+    for (;;) {
         if (ptrace(PTRACE_SINGLESTEP, tid.value(), nullptr, nullptr) != 0) {
             return ended(tid);
         }
-        int status = 0;
-        while (waitpid(tid.value(), &status, __WALL | __WNOTHREAD) < 0) {
-            if (errno != EINTR) {
-                return ended(tid);
-            }
-        }
-        if (!WIFSTOPPED(status)) {
-            if (const auto event = decode(tid, status)) {
-                defer(*event);
-            }
+        const auto status = await_stop_of(tid);
+        if (!status) {
             return ended(tid);
         }
-        if ((status >> 16) != 0) {
-            interrupted = true; // an interrupt or a group-stop came first
+        if ((*status >> 16) != 0) {
+            aside.stop(); // an interrupt or a group-stop came first
             continue;
         }
         siginfo_t info{};
         ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info);
-        const int signal = WSTOPSIG(status);
-        done =
-            info.si_code > 0 || (signal == SIGTRAP && info.si_code == SI_USER && info.si_pid == 0);
-        if (!done) {
-            // SIGSTOP cannot be held back, and SIGTRAP must not be.
-            send_again.push_back(signal);
-        } else if (signal != SIGTRAP) {
-            threads_[tid].stop_signal = signal; // the instruction faulted
-            defer(SignalStop{tid, signal});
+        const int signal = WSTOPSIG(*status);
+        if (signal == SIGTRAP && info.si_code == SI_USER && info.si_pid == 0) {
+            break; // after a system call
         }
+        if (info.si_code > 0) {
+            if (signal != SIGTRAP) {
+                threads_[tid].stop_signal = signal; // the instruction faulted
+                defer(SignalStop{tid, signal});
+            }
+            break;
+        }
+        aside.signal(signal); // SIGSTOP cannot be held back, and SIGTRAP must not be
     }
-    const auto it = threads_.find(tid);
-    const Tid group = it != threads_.end() && it->second.is_child_process ? tid : pid_;
-    for (const int signal : send_again) {
-        syscall(SYS_tgkill, group.value(), tid.value(), signal);
-    }
-    if (interrupted) {
-        interrupt(tid); // so that it is told again, as soon as the thread goes on
-    }
+    aside.give_back(*this);
     return {};
 }
 
-Result<CodeAddr> Target::find_syscall_instruction() {
-    auto maps = read_maps(pid_);
+// No single step: should we die in the middle, the thread would get a SIGTRAP that nobody expects.
+// The stops used here leave nothing behind: the kernel sends "SIGTRAP|0x80" to a thread that it lets
+// out of a system call stop, which is no signal (kernel/signal.c, valid_signal()).
+Result<void> Target::run_system_call(Tid tid, CodeAddr instruction) {
+    const SignalsHeldBack hold(tid, *record_);
+    PutAside aside(group_of(tid), tid);
+    constexpr int kSystemCallStop = SIGTRAP | 0x80;
+    bool entered = false;
+    for (bool done = false; !done;) {
+        // Once it is in the call, it is interrupted on its way out. In that stop, unlike in that of
+        // the call's end, the kernel looks whether the registers ask for a restart of the call that
+        // the thread was in before.
+        if (entered) {
+            interrupt(tid);
+        }
+        if (ptrace(entered ? PTRACE_CONT : PTRACE_SYSCALL, tid.value(), nullptr, nullptr) != 0) {
+            return ended(tid);
+        }
+        const auto status = await_stop_of(tid);
+        if (!status) {
+            return ended(tid);
+        }
+        const int signal = WSTOPSIG(*status);
+        if (signal == kSystemCallStop) {
+            entered = true;
+        } else if ((*status >> 16) == 0) {
+            aside.signal(signal);
+        } else if (signal != SIGTRAP || !entered) {
+            aside.stop();
+        } else {
+            arch::Registers regs;
+            done = !get_registers(tid, &regs) || arch::pc(regs) != instruction;
+        }
+    }
+    aside.give_back(*this);
+    return {};
+}
+
+// Out of the stop of clone, fork or exec, to the next one: then the kernel has put that call's
+// result into the registers.
+Result<void> Target::settle(Tid tid) {
+    const SignalsHeldBack hold(tid, *record_);
+    PutAside aside(group_of(tid), tid);
+    for (;;) {
+        interrupt(tid);
+        if (ptrace(PTRACE_CONT, tid.value(), nullptr, nullptr) != 0) {
+            return ended(tid);
+        }
+        const auto status = await_stop_of(tid);
+        if (!status) {
+            return ended(tid);
+        }
+        const int signal = WSTOPSIG(*status);
+        if ((*status >> 16) != 0) {
+            if (signal != SIGTRAP) {
+                aside.stop();
+            }
+            break;
+        }
+        aside.signal(signal);
+    }
+    aside.give_back(*this);
+    return {};
+}
+
+Result<CodeAddr> Target::find_syscall_instruction(Tid pid, RemoteMemory& memory) {
+    auto maps = read_maps(pid);
     if (!maps) {
         return std::move(maps).error();
     }
-    const auto search = [this](const Mapping& mapping) -> std::optional<CodeAddr> {
+    const auto search = [&memory](const Mapping& mapping) -> std::optional<CodeAddr> {
         std::vector<std::byte> bytes(std::min<std::uint64_t>(mapping.range.size(), kSearchBytes));
-        bytes.resize(memory_.try_read(RemoteAddr(mapping.range.begin), bytes));
+        bytes.resize(memory.try_read(RemoteAddr(mapping.range.begin), bytes));
         for (std::size_t i = 0; i + arch::kSyscallBytes.size() <= bytes.size();
              i += arch::kInstructionAlignment) {
             if (std::equal(arch::kSyscallBytes.begin(), arch::kSyscallBytes.end(),
@@ -178,18 +365,80 @@ Result<CodeAddr> Target::find_syscall_instruction() {
             }
         }
     }
-    return Error(fmt::format("process {} has no system call instruction to borrow", pid_.value()));
+    return Error(fmt::format("process {} has no system call instruction to borrow", pid.value()));
 }
 
 Result<long> Target::system_call(Tid tid, long number,
                                  std::initializer_list<std::uint64_t> arguments) {
-    if (!syscall_instruction_) {
-        auto found = find_syscall_instruction();
+    auto ready = prepare_for_system_call(tid);
+    if (!ready) {
+        return std::move(ready).error();
+    }
+    arch::Registers saved{};
+    if (!get_registers(tid, &saved)) {
+        return ended(tid);
+    }
+    BorrowedThread borrowed(*record_, memory_, tid, saved, threads_[tid].stop_signal);
+    if (parking_) {
+        borrowed.use(*parking_);
+    } else if (const auto padding = find_padding(pid_, memory_)) {
+        auto patched = borrowed.park_in(*padding);
+        if (!patched) {
+            return std::move(patched).error();
+        }
+    } else {
+        auto found = find_syscall_instruction(pid_, memory_);
         if (!found) {
             return std::move(found).error();
         }
-        syscall_instruction_ = *found;
+        borrowed.use(*found);
     }
+    auto result = execute_system_call(tid, saved, borrowed.instruction(), number,
+                                      std::span(arguments.begin(), arguments.size()));
+    if (!borrowed.give_back(*this)) {
+        return ended(tid);
+    }
+    return result;
+}
+
+Result<long> Target::system_call_in_copy(Tid tid, RemoteMemory& memory, long number,
+                                         std::initializer_list<std::uint64_t> arguments) {
+    auto ready = prepare_for_system_call(tid);
+    if (!ready) {
+        return std::move(ready).error();
+    }
+    auto instruction = find_syscall_instruction(tid, memory);
+    if (!instruction) {
+        return std::move(instruction).error();
+    }
+    arch::Registers saved{};
+    if (!get_registers(tid, &saved)) {
+        return ended(tid);
+    }
+    auto result = execute_system_call(tid, saved, *instruction, number,
+                                      std::span(arguments.begin(), arguments.size()));
+    if (!set_registers(tid, saved)) {
+        return ended(tid);
+    }
+    return result;
+}
+
+Result<void> Target::prepare_for_system_call(Tid tid) {
+    const auto it = threads_.find(tid);
+    if (it == threads_.end() || !it->second.in_system_call) {
+        return {};
+    }
+    MEMLEAX_ASSERT(!it->second.in_vfork);
+    auto settled = settle(tid);
+    if (settled) {
+        threads_[tid].in_system_call = false;
+    }
+    return settled;
+}
+
+Result<long> Target::execute_system_call(Tid tid, const arch::Registers& saved,
+                                         CodeAddr instruction, long number,
+                                         std::span<const std::uint64_t> arguments) {
     const SeccompSuspended unfiltered(tid);
     if (!unfiltered.ok()) {
         return Error(fmt::format("thread {} has a seccomp filter, which memleax may not suspend",
@@ -197,54 +446,22 @@ Result<long> Target::system_call(Tid tid, long number,
                      EPERM)
             .with_advice("run memleax with CAP_SYS_ADMIN");
     }
-    if (TracedThread& thread = threads_[tid]; thread.in_system_call) {
-        // A step out of an event stop ends right behind the system call that it is part of, with
-        // that call's result in the registers.
-        MEMLEAX_ASSERT(!thread.in_vfork);
-        auto settled = step(tid);
-        if (!settled) {
-            return std::move(settled).error();
-        }
-        threads_[tid].in_system_call = false;
-    }
-    arch::Registers saved{};
-    if (!get_registers(tid, &saved)) {
-        return ended(tid);
-    }
-    // The step ends in a stop of its own, so what this stop was about to deliver is put back.
-    const int stop_signal = threads_[tid].stop_signal;
-    siginfo_t info{};
-    if (stop_signal != 0) {
-        ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info);
-    }
     arch::Registers regs = saved;
-    arch::prepare_system_call(regs, *syscall_instruction_, number,
-                              std::span(arguments.begin(), arguments.size()));
-    long result = 0;
+    arch::prepare_system_call(regs, instruction, number, arguments);
     if (!set_registers(tid, regs)) {
         return ended(tid);
     }
-    auto stepped = step(tid);
-    if (!stepped) {
-        return std::move(stepped).error();
+    auto executed = run_system_call(tid, instruction);
+    if (!executed) {
+        return std::move(executed).error();
     }
     if (!get_registers(tid, &regs)) {
         return ended(tid);
     }
-    if (arch::pc(regs) == *syscall_instruction_) {
-        set_registers(tid, saved);
+    if (arch::pc(regs) == instruction) {
         return Error(fmt::format("thread {} did not perform a system call", tid.value()), EAGAIN);
     }
-    result = arch::system_call_result(regs);
-    // With them comes back the call that the thread was interrupted in, which the kernel restarts
-    // when it sees its number and -ERESTART* in them again.
-    if (!set_registers(tid, saved)) {
-        return ended(tid);
-    }
-    if (stop_signal != 0) {
-        ptrace(PTRACE_SETSIGINFO, tid.value(), nullptr, &info);
-    }
-    return result;
+    return arch::system_call_result(regs);
 }
 
 } // namespace memleax

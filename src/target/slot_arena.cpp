@@ -137,12 +137,32 @@ Result<SlotArena::Region*> SlotArena::map_region(CodeAddr near, Tid worker) {
         for (std::uint64_t at = region.range.end; at > begin; at -= arch::kSlotBytes) {
             region.free.emplace_back(at - arch::kSlotBytes); // lowest on top
         }
+        auto known = handler_.add_region(region.range);
+        if (!known) {
+            (void)target_.system_call(worker, SYS_munmap, {begin, kRegionBytes});
+            return std::move(known).error();
+        }
         regions_.push_back(std::move(region));
         return &regions_.back();
     }
     return Error(fmt::format("cannot map a page into process {} near {:#x}", target_.pid().value(),
                              near.value()),
                  errnum);
+}
+
+void SlotArena::adopt() {
+    const RecoveryRecord& record = target_.record();
+    for (std::uint32_t i = 0; i < record.region_count.load(); ++i) {
+        regions_.push_back({record.regions[i], {}});
+    }
+}
+
+std::vector<AddrRange> SlotArena::ranges() const {
+    std::vector<AddrRange> result;
+    for (const Region& region : regions_) {
+        result.push_back(region.range);
+    }
+    return result;
 }
 
 Result<void> SlotArena::unmap(Tid worker) {

@@ -54,7 +54,12 @@ bool restarts_after_stop(long system_call) {
 
 } // namespace
 
-Target::Target(Tid pid, RemoteMemory memory) : pid_(pid), memory_(std::move(memory)) {}
+Target::Target(Tid pid, RemoteMemory memory, std::shared_ptr<RecoveryRecord> record)
+    : pid_(pid), memory_(std::move(memory)), record_(std::move(record)) {
+    const auto info = try_read_process_info(pid);
+    record_->start_time = info ? info->start_time : 0;
+    record_->pid.store(pid.value());
+}
 
 Target::~Target() {
     std::vector<std::pair<Tid, int>> stopped;
@@ -68,12 +73,12 @@ Target::~Target() {
     }
 }
 
-Result<std::unique_ptr<Target>> Target::seize(Tid pid) {
+Result<std::unique_ptr<Target>> Target::seize(Tid pid, std::shared_ptr<RecoveryRecord> record) {
     auto memory = RemoteMemory::open(pid);
     if (!memory) {
         return explain_seize_failure(pid, memory.error().errnum());
     }
-    std::unique_ptr<Target> target(new Target(pid, *std::move(memory)));
+    std::unique_ptr<Target> target(new Target(pid, *std::move(memory), std::move(record)));
     auto seized = target->seize_threads();
     if (!seized) {
         return std::move(seized).error();
@@ -116,7 +121,7 @@ Result<void> Target::reopen_memory() {
         return std::move(memory).error();
     }
     memory_ = *std::move(memory);
-    syscall_instruction_.reset();
+    parking_.reset();
     return {};
 }
 

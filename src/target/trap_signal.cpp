@@ -2,6 +2,7 @@
 #include "memleax/trap_signal.hpp"
 
 #include <csignal>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sys/syscall.h>
@@ -14,92 +15,211 @@ namespace memleax {
 namespace {
 
 constexpr std::uint64_t kTrapBit = 1ULL << (SIGTRAP - 1);
+constexpr std::uint64_t kDefault = 0; // SIG_DFL
+constexpr std::uint64_t kIgnore = 1;  // SIG_IGN
 /// Below this much under the stack pointer nothing of the thread's is kept (x86_64 psABI 3.2.2, the
 /// red zone; arm64 has none).
 constexpr std::int64_t kRedZone = 128;
 
 } // namespace
 
-Result<void> TrapSignal::remember(Tid worker) {
+Result<void> TrapSignal::install(Tid worker) {
     blocking_.clear();
-    disposition_.reset();
-    ignored_ = false;
     for (const auto& [tid, thread] : target_.threads()) {
         const auto info = try_read_process_info(tid);
         if (info && (info->blocked_signals & kTrapBit) != 0) {
-            blocking_.emplace(tid, info->blocked_signals);
+            blocking_.emplace(tid, Blocking{info->blocked_signals, false});
+            target_.record().set_blocking(tid, info->blocked_signals, false);
         }
     }
-    const auto info = try_read_process_info(worker);
-    if (!info || ((info->caught_signals | info->ignored_signals) & kTrapBit) == 0) {
-        return {};
+    auto done = handler_.map(worker);
+    if (!done) {
+        return done;
     }
-    ignored_ = (info->ignored_signals & kTrapBit) != 0;
-    Disposition now{};
-    auto got = exchange(worker, nullptr, &now);
-    if (!got) {
-        return got;
+    done = exchange(worker, target_.memory(), nullptr, &before_);
+    if (!done) {
+        return done;
     }
-    disposition_ = now;
-    return {};
+    done = handler_.chain_to(before_);
+    if (!done) {
+        return done;
+    }
+    target_.record().handler_before = before_;
+    target_.record().handler_in_force.store(1);
+    installed_ = true;
+    const Action ours = handler_.action(before_);
+    done = exchange(worker, target_.memory(), &ours, nullptr);
+    unblock_awake_threads();
+    return done;
+}
+
+void TrapSignal::adopt() {
+    const RecoveryRecord& record = target_.record();
+    before_ = record.handler_before;
+    installed_ = record.handler_in_force.load() != 0;
+    for (const auto& entry : record.blocking) {
+        if (entry.tid == 0) {
+            break;
+        }
+        blocking_.emplace(Tid(entry.tid), Blocking{entry.mask, entry.unblocked != 0});
+    }
+}
+
+void TrapSignal::unblock_awake_threads() {
+    std::vector<Tid> awake;
+    for (const auto& [tid, entry] : blocking_) {
+        const auto kernel = try_read_kernel_state(target_.pid(), tid);
+        if (target_.is_stopped(tid) || (kernel && kernel->state == 'R')) {
+            awake.push_back(tid);
+        }
+    }
+    for (const Tid tid : awake) {
+        // The others are unblocked by the kernel when they run into a breakpoint. Each hit that is
+        // spared that is one fewer moment without a handler.
+        const auto it = blocking_.find(tid);
+        if (target_.stop_and_defer(tid) && it != blocking_.end() &&
+            !target_.has_temporary_mask(tid)) {
+            set_unblocked(tid, &it->second, true);
+            target_.set_signal_mask(tid, it->second.mask & ~kTrapBit);
+        }
+    }
+}
+
+void TrapSignal::set_unblocked(Tid tid, Blocking* entry, bool unblocked) {
+    entry->unblocked = unblocked;
+    target_.record().set_blocking(tid, entry->mask, unblocked);
 }
 
 void TrapSignal::on_birth(Tid parent, Tid child) {
     const auto it = blocking_.find(parent);
     if (it != blocking_.end()) {
-        blocking_.emplace(child, std::uint64_t(it->second));
+        const Blocking inherited = it->second;
+        const auto added = blocking_.emplace(child, inherited).first;
+        set_unblocked(child, &added->second, inherited.unblocked);
     }
 }
 
-void TrapSignal::put_back(Tid tid) {
+void TrapSignal::on_thread_gone(Tid tid) {
+    if (blocking_.erase(tid) != 0) {
+        target_.record().forget_blocking(tid);
+    }
+}
+
+void TrapSignal::look_after(Tid tid) {
+    bool gone = false;
     const auto it = blocking_.find(tid);
-    if (it != blocking_.end()) {
-        // With any other difference than the bit that the kernel has cleared the thread has set a
-        // mask of its own since, and whether SIGTRAP was in it cannot be known. Many block all
-        // signals for a moment only, as pthread_create does.
-        if (target_.signal_mask(tid) == (it->second & ~kTrapBit)) {
-            target_.set_signal_mask(tid, it->second);
-        } else {
-            blocking_.erase(it);
+    if (it != blocking_.end() && !it->second.unblocked) {
+        set_unblocked(tid, &it->second, true);
+        gone = true;
+    } else if (hits_until_look_ <= 0) {
+        const auto info = try_read_process_info(tid);
+        gone = info && (info->caught_signals & kTrapBit) == 0;
+        if (gone) {
+            suspicion_ = kHitsOfSuspicion;
         }
+        hits_until_look_ = suspicion_ > 0 ? 1 : kHitsBetweenLooks;
+        suspicion_ -= suspicion_ > 0 ? 1 : 0;
     }
-    if (!ignored_ && !blocking_.contains(tid)) {
-        return;
-    }
-    if (disposition_) {
-        const auto put = exchange(tid, &*disposition_, nullptr);
+    if (gone && installed_) {
+        const Action ours = handler_.action(before_);
+        const auto put = exchange(tid, target_.memory(), &ours, nullptr);
         if (!put) {
-            log_debug("SIGTRAP's disposition: {}", put.error().message());
+            log_debug("SIGTRAP's handler: {}", put.error().message());
         }
     }
+}
+
+int TrapSignal::before_delivery(Tid tid) {
+    if (!installed_) {
+        return SIGTRAP;
+    }
+    const bool forced = target_.is_breakpoint_trap(tid); // the kernel unblocks what it forces
+    const auto it = blocking_.find(tid);
+    const bool blocks = it != blocking_.end() && it->second.unblocked &&
+                        target_.signal_mask(tid) == (it->second.mask & ~kTrapBit);
+    if (blocks && !forced) {
+        // With the mask back the kernel, about to deliver it, queues it anew (ptrace_signal).
+        set_unblocked(tid, &it->second, false);
+        target_.set_signal_mask(tid, it->second.mask);
+        return SIGTRAP;
+    }
+    if (before_.handler == kIgnore && !forced) {
+        return 0;
+    }
+    if (before_.handler <= kIgnore || blocks) {
+        const Action fatal{kDefault, before_.flags, before_.restorer, before_.mask};
+        (void)exchange(tid, target_.memory(), &fatal, nullptr);
+    }
+    return SIGTRAP;
+}
+
+bool TrapSignal::has_changed_mask(Tid tid) const {
+    const auto it = blocking_.find(tid);
+    return it != blocking_.end() && it->second.unblocked;
 }
 
 void TrapSignal::restore(Tid worker) {
-    const auto info = try_read_process_info(worker);
-    if (!disposition_ || !info ||
-        ((info->caught_signals | info->ignored_signals) & kTrapBit) != 0) {
+    for (auto& [tid, entry] : blocking_) {
+        // With any other difference than the bit that was cleared the thread has set a mask of its
+        // own since, and whether SIGTRAP was in it cannot be known.
+        if (entry.unblocked && target_.is_stopped(tid) && !target_.has_temporary_mask(tid) &&
+            target_.signal_mask(tid) == (entry.mask & ~kTrapBit)) {
+            target_.set_signal_mask(tid, entry.mask);
+            set_unblocked(tid, &entry, false);
+        }
+    }
+    if (!installed_) {
         return;
     }
-    const auto put = exchange(worker, &*disposition_, nullptr);
+    Action now{};
+    auto put = exchange(worker, target_.memory(), &before_, &now);
+    if (put && now.handler != kDefault && now.handler != handler_.action(before_).handler) {
+        put = exchange(worker, target_.memory(), &now, nullptr); // the target has set another one
+    }
     if (!put) {
         log_warning("SIGTRAP's handler could not be put back: {}", put.error().message());
+        return;
+    }
+    installed_ = false;
+    target_.record().handler_in_force.store(0);
+}
+
+void TrapSignal::restore_in_copy(Tid child) {
+    if (!installed_) {
+        return;
+    }
+    auto memory = RemoteMemory::open(child);
+    const auto put = memory ? exchange(child, *memory, &before_, nullptr)
+                            : Result<void>(std::move(memory).error());
+    if (!put) {
+        log_debug("SIGTRAP's disposition in child {}: {}", child.value(), put.error().message());
     }
 }
 
-Result<void> TrapSignal::exchange(Tid worker, const Disposition* set, Disposition* get) {
+void TrapSignal::restore_after_exec(Tid tid, Tid former) {
+    const auto it = blocking_.find(former);
+    if (it != blocking_.end() && it->second.unblocked) {
+        target_.set_signal_mask(tid, it->second.mask);
+    }
+    if (installed_ && before_.handler == kIgnore) {
+        restore_in_copy(tid);
+    }
+}
+
+Result<void> TrapSignal::exchange(Tid worker, RemoteMemory& memory, const Action* set,
+                                  Action* get) {
     arch::Registers regs{};
     if (!target_.get_registers(worker, &regs)) {
         return Error(fmt::format("thread {} has ended", worker.value()), ESRCH);
     }
     // Borrows a few bytes under the thread's stack, and gives them back as they were.
     const RemoteAddr buffer((arch::sp(regs) - kRedZone - 64).value() & ~15ULL);
-    RemoteMemory& memory = target_.memory();
-    Disposition before{};
-    if (memory.try_read(buffer, before) != before.size()) {
+    Action before{};
+    if (memory.try_read(buffer, std::as_writable_bytes(std::span(&before, 1))) != sizeof before) {
         return Error("the stack cannot be read", EFAULT);
     }
-    const auto as_bytes = [](const Disposition& d) {
-        return std::span(reinterpret_cast<const std::uint8_t*>(d.data()), d.size());
+    const auto as_bytes = [](const Action& action) {
+        return std::span(reinterpret_cast<const std::uint8_t*>(&action), sizeof action);
     };
     if (set != nullptr) {
         auto written = memory.write(buffer, as_bytes(*set));
@@ -108,11 +228,14 @@ Result<void> TrapSignal::exchange(Tid worker, const Disposition* set, Dispositio
         }
     }
     constexpr std::uint64_t kMaskBytes = 8;
-    auto result = target_.system_call(worker, SYS_rt_sigaction,
-                                      {SIGTRAP, set != nullptr ? buffer.value() : 0,
-                                       get != nullptr ? buffer.value() : 0, kMaskBytes});
+    const std::initializer_list<std::uint64_t> arguments = {
+        SIGTRAP, set != nullptr ? buffer.value() : 0, get != nullptr ? buffer.value() : 0,
+        kMaskBytes};
+    auto result = &memory == &target_.memory()
+                      ? target_.system_call(worker, SYS_rt_sigaction, arguments)
+                      : target_.system_call_in_copy(worker, memory, SYS_rt_sigaction, arguments);
     if (result && *result == 0 && get != nullptr) {
-        memory.try_read(buffer, *get);
+        memory.try_read(buffer, std::as_writable_bytes(std::span(get, 1)));
     }
     auto restored = memory.write(buffer, as_bytes(before));
     if (!result) {

@@ -60,21 +60,40 @@ std::optional<StopEvent> Target::next_event(Wait wait) {
     return wait_for(Tid(-1), wait == Wait::poll ? WNOHANG : 0);
 }
 
+// A signal-delivery-stop is looked at, and not taken (WNOWAIT): should we die before the thread is
+// resumed, the kernel delivers the signal then. Once waitpid has returned it, it would be lost
+// (kernel/exit.c, wait_task_stopped: *p_code = 0), and with a breakpoint's SIGTRAP the thread, which
+// would go on in the middle of an instruction.
 std::optional<StopEvent> Target::wait_for(Tid which, int flags) {
+    constexpr int kHow = __WALL | __WNOTHREAD; // children of our other threads are theirs to wait for
+    const idtype_t kind = which.value() > 0 ? P_PID : P_ALL;
     for (;;) {
-        int status = 0;
-        // __WNOTHREAD: children of our other threads (a pager, say) are theirs to wait for.
-        const pid_t got = waitpid(which.value(), &status, __WALL | __WNOTHREAD | flags);
-        if (got <= 0) {
-            if (got < 0 && errno == EINTR && which.value() > 0) {
+        siginfo_t info{};
+        if (waitid(kind, static_cast<id_t>(std::max(which.value(), 0)), &info,
+                   WEXITED | WSTOPPED | WNOWAIT | kHow | flags) != 0) {
+            if (errno == EINTR && which.value() > 0) {
                 continue; // a wait for one thread is short, and its caller relies on the answer
             }
             return std::nullopt;
         }
-        if (auto event = decode(Tid(got), status)) {
+        if (info.si_pid == 0) {
+            return std::nullopt;
+        }
+        int status = W_STOPCODE(info.si_status);
+        const bool is_signal_stop = info.si_code == CLD_TRAPPED && info.si_status >> 8 == 0;
+        if (!is_signal_stop && waitpid(info.si_pid, &status, kHow | WNOHANG) <= 0) {
+            continue; // killed at this moment
+        }
+        if (auto event = decode(Tid(info.si_pid), status)) {
             return event;
         }
     }
+}
+
+void Target::take_stop(Tid tid) {
+    siginfo_t info{};
+    waitid(P_PID, static_cast<id_t>(tid.value()), &info,
+           WSTOPPED | __WALL | __WNOTHREAD | WNOHANG);
 }
 
 std::optional<StopEvent> Target::wait_for_stop(Tid tid) {

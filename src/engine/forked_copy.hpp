@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "memleax/breakpoint.hpp"
+#include "memleax/target.hpp"
+#include "memleax/trap_signal.hpp"
+
+namespace memleax {
+
+/// A forked child, stopped at its birth, has a copy of what was the target's at that moment: takes
+/// out of it what is ours, and lets go of it.
+void let_go_of_copy(Target& target, BreakpointTable& breakpoints, TrapSignal& trap_signal,
+                    Tid child);
+
+} // namespace memleax

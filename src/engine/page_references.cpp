@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "page_references.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "memleax/modules.hpp"
+#include "memleax/process_info.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// More of a stack than any program uses that runs signal handlers on it.
+constexpr std::uint64_t kMostStack = 16ULL << 20;
+
+std::optional<RemoteAddr> stack_pointer(Target& target, Tid tid) {
+    if (target.is_stopped(tid)) {
+        arch::Registers regs;
+        return target.get_registers(tid, &regs) ? std::optional(arch::sp(regs)) : std::nullopt;
+    }
+    const auto kernel = try_read_kernel_state(target.pid(), tid);
+    return kernel && kernel->sp.value() != 0 ? std::optional(kernel->sp) : std::nullopt;
+}
+
+class StackSearch {
+  public:
+    StackSearch(Target& target, std::span<const AddrRange> pages) : target_(target), pages_(pages) {
+        if (auto maps = read_maps(target.pid())) {
+            maps_ = *std::move(maps);
+        }
+    }
+
+    std::optional<AddrRange> search(RemoteAddr sp) {
+        const auto mapping = std::find_if(maps_.begin(), maps_.end(), [sp](const Mapping& m) {
+            return m.range.contains(sp.value());
+        });
+        if (mapping == maps_.end()) {
+            return std::nullopt;
+        }
+        const std::uint64_t begin = sp.value() & ~7ULL;
+        stack_.resize(std::min(mapping->range.end - begin, kMostStack));
+        stack_.resize(target_.memory().try_read(RemoteAddr(begin), stack_));
+        for (std::size_t at = arch::kSignalFramePcOffset + sizeof(std::uint64_t);
+             at + sizeof(std::uint64_t) <= stack_.size(); at += sizeof(std::uint64_t)) {
+            const std::uint64_t value = word(at);
+            const auto page =
+                std::find_if(pages_.begin(), pages_.end(),
+                             [value](const AddrRange& range) { return range.contains(value); });
+            if (page != pages_.end() && in_signal_frame(at)) {
+                return *page;
+            }
+        }
+        return std::nullopt;
+    }
+
+  private:
+    [[nodiscard]] std::uint64_t word(std::size_t at) const {
+        std::uint64_t value = 0;
+        std::memcpy(&value, &stack_[at], sizeof value);
+        return value;
+    }
+    /// Is this word the pc in a signal frame? Such a frame begins with the address of the code that
+    /// a handler returns to.
+    [[nodiscard]] bool in_signal_frame(std::size_t at) {
+        const std::uint64_t restorer =
+            word(at - arch::kSignalFramePcOffset - sizeof(std::uint64_t));
+        const bool is_our_handlers =
+            std::any_of(pages_.begin(), pages_.end(),
+                        [restorer](const AddrRange& range) { return range.contains(restorer); });
+        std::array<std::byte, 16> code{};
+        const std::size_t got = target_.memory().try_read(RemoteAddr(restorer), code);
+        return !is_our_handlers && arch::is_signal_return_code(std::span(code).first(got));
+    }
+
+    Target& target_;
+    std::span<const AddrRange> pages_;
+    std::vector<Mapping> maps_;
+    std::vector<std::byte> stack_;
+};
+
+} // namespace
+
+std::optional<PageReference> find_reference(Target& target, std::span<const AddrRange> pages) {
+    StackSearch stacks(target, pages);
+    for (const auto& [tid, thread] : target.threads()) {
+        const auto sp = stack_pointer(target, tid);
+        if (const auto page = sp ? stacks.search(*sp) : std::nullopt) {
+            return PageReference{tid, *page};
+        }
+    }
+    return std::nullopt;
+}
+
+} // namespace memleax

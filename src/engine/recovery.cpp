@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/recovery.hpp"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "departure.hpp"
+#include "memleax/breakpoint.hpp"
+#include "memleax/log.hpp"
+#include "memleax/process_info.hpp"
+#include "memleax/trap_signal.hpp"
+
+namespace memleax {
+
+namespace {
+
+constexpr int kPauseMs = 1;
+/// So long we wait for the kernel to take the dead tracer's threads from it.
+constexpr int kMostPauses = 20'000;
+
+Tid pid_of(const RecoveryRecord& record) {
+    return Tid(record.pid.load());
+}
+
+bool is_the_same(const RecoveryRecord& record) {
+    const auto info = try_read_process_info(pid_of(record));
+    return info && info->start_time == record.start_time;
+}
+
+/// As long as the tracer is on its way out, its threads are still taken.
+bool wait_until_untraced(Tid pid) {
+    for (int i = 0; i < kMostPauses; ++i) {
+        const std::vector<Tid> threads = list_threads(pid);
+        const bool traced = std::any_of(threads.begin(), threads.end(), [](Tid tid) {
+            const auto info = try_read_process_info(tid);
+            return info && !info->has_ended() && info->tracer.value() != 0;
+        });
+        if (!traced) {
+            return !threads.empty();
+        }
+        poll(nullptr, 0, kPauseMs);
+    }
+    return false;
+}
+
+/// Takes back what a borrowed thread's own stop was about. True if that was a hit of a breakpoint of
+/// ours: not a signal to be sent again.
+bool undo_hit(const RecoveryRecord::BorrowedThread& borrowed, BreakpointTable& breakpoints,
+              arch::Registers* saved) {
+    if (borrowed.stop_signal != SIGTRAP ||
+        !arch::is_breakpoint_signal_code(borrowed.info.si_code)) {
+        return false;
+    }
+    if (breakpoints.slots().contains(arch::pc(*saved))) {
+        return true; // moved there already
+    }
+    const Breakpoint* hit = breakpoints.find(arch::executed_breakpoint(*saved));
+    if (hit != nullptr) {
+        arch::set_pc(*saved, hit->address);
+    }
+    return hit != nullptr;
+}
+
+/// A thread that was executing something for the dead one waits in a loop for its registers, or has
+/// them and not its signal mask.
+void return_borrowed_thread(Target& target, BreakpointTable& breakpoints) {
+    RecoveryRecord::BorrowedThread& borrowed = target.record().borrowed;
+    const Tid tid(borrowed.tid.load());
+    if (tid.value() != 0 && target.stop_and_defer(tid)) {
+        arch::Registers now{};
+        const AddrRange parking{borrowed.parking,
+                                borrowed.parking + arch::kParkingBytes.size()};
+        if (target.get_registers(tid, &now) && parking.contains(arch::pc(now).value())) {
+            arch::Registers saved = borrowed.registers;
+            const int again = undo_hit(borrowed, breakpoints, &saved) ? 0 : borrowed.stop_signal;
+            target.set_registers(tid, saved);
+            if (again != 0 && syscall(SYS_rt_tgsigqueueinfo, target.pid().value(), tid.value(),
+                                      again, &borrowed.info) != 0) {
+                // The kernel lets nobody send what looks like its own (rt_tgsigqueueinfo(2)).
+                syscall(SYS_tgkill, target.pid().value(), tid.value(), again);
+            }
+        }
+        if (borrowed.parking_byte_count != 0) {
+            (void)target.memory().write(
+                RemoteAddr(borrowed.parking),
+                std::span(borrowed.parking_bytes).first(borrowed.parking_byte_count));
+        }
+    }
+    borrowed.tid.store(0);
+    const Tid masked(borrowed.tid_of_mask.load());
+    if (masked.value() != 0 && target.stop_and_defer(masked)) {
+        target.set_signal_mask(masked, borrowed.mask);
+    }
+    borrowed.tid_of_mask.store(0);
+}
+
+/// A child that was forked after the tracer's death has copies of what nobody took out.
+void restore_children(Tid pid, BreakpointTable& breakpoints) {
+    for (const Tid thread : list_threads(pid)) {
+        for (const Tid child : list_children(pid, thread)) {
+            (void)breakpoints.restore_in_copy(child);
+        }
+    }
+}
+
+/// Nobody counts any more.
+class Indifferent final : public DepartureObserver {
+    void on_late_hit(Tid /*tid*/, const arch::Registers& /*regs*/,
+                     const Breakpoint& /*breakpoint*/) override {}
+    void on_thread_gone(Tid /*tid*/) override {}
+};
+
+} // namespace
+
+Result<void> restore_code(const RecoveryRecord& record) {
+    const Tid pid = pid_of(record);
+    auto memory = RemoteMemory::open(pid);
+    if (!memory) {
+        return std::move(memory).error();
+    }
+    if (!is_the_same(record)) {
+        return Error(fmt::format("process {} has ended", pid.value()));
+    }
+    Result<void> result;
+    for (std::uint32_t i = 0; i < record.breakpoint_count.load(); ++i) {
+        const RecoveryRecord::Breakpoint& entry = record.breakpoints[i];
+        std::array<std::uint8_t, arch::kBreakpointBytes.size()> now{};
+        const RemoteAddr at(entry.address);
+        if (entry.address == 0 ||
+            memory->try_read_unmasked(at, std::as_writable_bytes(std::span(now))) != now.size() ||
+            now != arch::kBreakpointBytes) {
+            continue;
+        }
+        auto written = memory->write(at, std::span(entry.bytes).first(now.size()));
+        if (!written) {
+            result = std::move(written);
+        }
+    }
+    return result;
+}
+
+Result<void> restore_process(const std::shared_ptr<RecoveryRecord>& record) {
+    const Tid pid = pid_of(*record);
+    if (!wait_until_untraced(pid) || !is_the_same(*record)) {
+        return Error(fmt::format("process {} has ended, or somebody else traces it", pid.value()));
+    }
+    auto target = Target::seize(pid, record);
+    if (!target) {
+        return std::move(target).error();
+    }
+    BreakpointTable breakpoints(**target);
+    breakpoints.adopt();
+    TrapSignal trap_signal(**target, breakpoints.handler());
+    trap_signal.adopt();
+    breakpoints.restore_all();
+    restore_children(pid, breakpoints);
+    return_borrowed_thread(**target, breakpoints);
+    Indifferent nobody;
+    Departure departure(**target, breakpoints, trap_signal, nobody, true);
+    departure.complete();
+    return {};
+}
+
+} // namespace memleax

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/guardian.hpp"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "memleax/log.hpp"
+#include "memleax/recovery.hpp"
+
+namespace memleax {
+
+namespace {
+
+constexpr const char* kName = "mlx-guardian";
+// Its descriptors.
+constexpr int kFile = 3;
+constexpr int kChannel = 4;
+
+ssize_t read_byte(int fd, char* byte) {
+    ssize_t got = 0;
+    while ((got = read(fd, byte, 1)) < 0 && errno == EINTR) {
+    }
+    return got;
+}
+
+class SpawnPlan {
+  public:
+    SpawnPlan(int file, int channel) {
+        posix_spawn_file_actions_init(&actions_);
+        // First out of the way of each other, then into place; dup2 clears FD_CLOEXEC.
+        posix_spawn_file_actions_adddup2(&actions_, file, kAside);
+        posix_spawn_file_actions_adddup2(&actions_, channel, kAside + 1);
+        posix_spawn_file_actions_adddup2(&actions_, kAside, kFile);
+        posix_spawn_file_actions_adddup2(&actions_, kAside + 1, kChannel);
+        posix_spawn_file_actions_addclose(&actions_, kAside);
+        posix_spawn_file_actions_addclose(&actions_, kAside + 1);
+        posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+        posix_spawnattr_init(&attributes_);
+        sigset_t none;
+        sigemptyset(&none);
+        posix_spawnattr_setsigmask(&attributes_, &none);
+        posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
+    }
+    ~SpawnPlan() {
+        posix_spawn_file_actions_destroy(&actions_);
+        posix_spawnattr_destroy(&attributes_);
+    }
+    SpawnPlan(const SpawnPlan&) = delete;
+    SpawnPlan& operator=(const SpawnPlan&) = delete;
+
+    int run(pid_t* pid) {
+        std::string name = kName;
+        const std::array<char*, 2> argv{name.data(), nullptr};
+        return posix_spawn(pid, "/proc/self/exe", &actions_, &attributes_, argv.data(), environ);
+    }
+
+  private:
+    static constexpr int kAside = 10;
+    posix_spawn_file_actions_t actions_{};
+    posix_spawnattr_t attributes_{};
+};
+
+/// The tracer has died: all that its records tell of goes back.
+int recover(RecoveryFile& file) {
+    const auto records = file.in_use();
+    for (const auto& record : records) {
+        (void)restore_code(*record); // nobody waits longer than need be for this
+    }
+    int status = 0;
+    for (const auto& record : records) {
+        const int pid = record->pid.load();
+        Result<void> done;
+        // The end of the thread lets go of those that sleep.
+        std::thread([&] { done = restore_process(record); }).join();
+        if (done) {
+            log_warning("memleax was killed; process {} is as it was before", pid);
+        } else {
+            log_warning("memleax was killed: {}", done.error().message());
+            status = 1;
+        }
+    }
+    return status;
+}
+
+} // namespace
+
+Result<std::unique_ptr<Guardian>> Guardian::start() {
+    auto file = RecoveryFile::create();
+    if (!file) {
+        return std::move(file).error();
+    }
+    std::array<int, 2> channel{};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel.data()) != 0) {
+        return Error("cannot make a socket", errno);
+    }
+    pid_t pid = 0;
+    const int failure = SpawnPlan((*file)->fd(), channel[1]).run(&pid);
+    close(channel[1]);
+    if (failure != 0) {
+        close(channel[0]);
+        return Error("cannot start the guardian process", failure);
+    }
+    return std::unique_ptr<Guardian>(new Guardian(*std::move(file), pid, channel[0]));
+}
+
+Guardian::~Guardian() {
+    close(channel_);
+    while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+}
+
+bool Guardian::take_duty() {
+    char byte = 0;
+    if (read_byte(channel_, &byte) != 1) {
+        return false; // it says so when it is ready
+    }
+    file_->hold();
+    on_duty_ = send(channel_, "g", 1, MSG_NOSIGNAL) == 1;
+    if (!on_duty_) {
+        file_->release();
+    }
+    return on_duty_;
+}
+
+void Guardian::leave_duty() {
+    if (on_duty_) {
+        on_duty_ = false;
+        file_->release();
+    }
+}
+
+std::optional<int> run_as_guardian(int argc, char** argv) {
+    if (argc != 1 || std::strcmp(argv[0], kName) != 0) {
+        return std::nullopt;
+    }
+    prctl(PR_SET_NAME, kName);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTTOU, SIGTSTP}) {
+        std::signal(signal, SIG_IGN);
+    }
+    auto file = RecoveryFile::open(kFile);
+    if (!file) {
+        return 1; // somebody who calls this program by that name
+    }
+    for (char byte = 0;;) {
+        if (send(kChannel, "r", 1, MSG_NOSIGNAL) != 1 || read_byte(kChannel, &byte) != 1) {
+            return 0; // memleax has gone, and nothing of it is in any target
+        }
+        if ((*file)->wait_for_holders_death()) {
+            return recover(**file);
+        }
+    }
+}
+
+} // namespace memleax

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/recovery_record.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace memleax {
+
+namespace {
+
+/// Whatever the page size is: arm64 has up to 64 KiB.
+constexpr std::size_t kPage = std::size_t{64} * 1024;
+
+constexpr std::size_t in_pages(std::size_t bytes) {
+    return (bytes + kPage - 1) / kPage * kPage;
+}
+
+constexpr std::size_t kRecordBytes = in_pages(sizeof(RecoveryRecord));
+
+} // namespace
+
+std::optional<std::uint32_t>
+RecoveryRecord::add_breakpoint(CodeAddr address, std::span<const std::uint8_t> original,
+                               std::optional<CodeAddr> slot) {
+    const std::uint32_t index = breakpoint_count.load(std::memory_order_relaxed);
+    if (index == kMaxBreakpoints) {
+        return std::nullopt;
+    }
+    Breakpoint& entry = breakpoints[index];
+    entry.address = address.value();
+    entry.slot = slot ? slot->value() : 0;
+    entry.byte_count = static_cast<std::uint8_t>(std::min(original.size(), entry.bytes.size()));
+    std::copy_n(original.begin(), entry.byte_count, entry.bytes.begin());
+    breakpoint_count.store(index + 1, std::memory_order_release);
+    return index;
+}
+
+bool RecoveryRecord::add_region(AddrRange region) {
+    const std::uint32_t index = region_count.load(std::memory_order_relaxed);
+    if (index == kMaxRegions) {
+        return false;
+    }
+    regions[index] = region;
+    region_count.store(index + 1, std::memory_order_release);
+    return true;
+}
+
+void RecoveryRecord::forget_memory() {
+    breakpoint_count.store(0);
+    region_count.store(0);
+    handler_in_force.store(0);
+    handler = {};
+    for (BlockingThread& entry : blocking) {
+        if (entry.tid == 0) {
+            break;
+        }
+        entry.tid = 0;
+    }
+}
+
+void RecoveryRecord::set_blocking(Tid tid, std::uint64_t mask, bool unblocked) {
+    // Entries have no holes: the first unused one ends them.
+    for (BlockingThread& entry : blocking) {
+        if (entry.tid == 0 || entry.tid == tid.value()) {
+            entry.mask = mask;
+            entry.unblocked = unblocked ? 1 : 0;
+            std::atomic_thread_fence(std::memory_order_release);
+            entry.tid = tid.value();
+            return;
+        }
+    }
+}
+
+void RecoveryRecord::forget_blocking(Tid tid) {
+    const auto end = std::find_if(blocking.begin(), blocking.end(),
+                                  [](const BlockingThread& entry) { return entry.tid == 0; });
+    const auto it = std::find_if(blocking.begin(), end, [tid](const BlockingThread& entry) {
+        return entry.tid == tid.value();
+    });
+    if (it != end) {
+        *it = *(end - 1);
+        (end - 1)->tid = 0;
+    }
+}
+
+Result<std::unique_ptr<RecoveryFile>> RecoveryFile::create() {
+    const int fd = memfd_create("memleax-recovery", MFD_CLOEXEC);
+    if (fd < 0) {
+        return Error("cannot make a memory file", errno);
+    }
+    const std::size_t bytes = in_pages(sizeof(Header)) + kMaxProcesses * kRecordBytes;
+    if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
+        const int errnum = errno;
+        close(fd);
+        return Error("cannot size a memory file", errnum);
+    }
+    auto file = open(fd);
+    if (file) {
+        pthread_mutexattr_t attributes;
+        pthread_mutexattr_init(&attributes);
+        pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+        pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+        pthread_mutex_init(&(*file)->header_->lock, &attributes);
+        pthread_mutexattr_destroy(&attributes);
+    }
+    return file;
+}
+
+Result<std::unique_ptr<RecoveryFile>> RecoveryFile::open(int fd) {
+    void* at =
+        mmap(nullptr, in_pages(sizeof(Header)), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) {
+        const int errnum = errno;
+        close(fd);
+        return Error("cannot map a memory file", errnum);
+    }
+    return std::unique_ptr<RecoveryFile>(new RecoveryFile(fd, static_cast<Header*>(at)));
+}
+
+RecoveryFile::~RecoveryFile() {
+    munmap(header_, in_pages(sizeof(Header)));
+    close(fd_);
+}
+
+void RecoveryFile::hold() {
+    if (pthread_mutex_lock(&header_->lock) == EOWNERDEAD) {
+        pthread_mutex_consistent(&header_->lock);
+    }
+}
+
+void RecoveryFile::release() {
+    pthread_mutex_unlock(&header_->lock);
+}
+
+bool RecoveryFile::wait_for_holders_death() {
+    const bool died = pthread_mutex_lock(&header_->lock) == EOWNERDEAD;
+    if (died) {
+        pthread_mutex_consistent(&header_->lock);
+    }
+    pthread_mutex_unlock(&header_->lock);
+    return died;
+}
+
+std::shared_ptr<RecoveryRecord> RecoveryFile::map(std::size_t index) {
+    void* at = mmap(nullptr, kRecordBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_,
+                    static_cast<off_t>(in_pages(sizeof(Header)) + index * kRecordBytes));
+    if (at == MAP_FAILED) {
+        throw std::bad_alloc();
+    }
+    return {static_cast<RecoveryRecord*>(at),
+            [](RecoveryRecord* record) { munmap(record, kRecordBytes); }};
+}
+
+std::shared_ptr<RecoveryRecord> RecoveryFile::claim() {
+    for (std::size_t i = 0; i < kMaxProcesses; ++i) {
+        if (header_->taken[i].exchange(1) != 0) {
+            continue;
+        }
+        if (header_->claimed.load() <= i) {
+            header_->claimed.store(static_cast<std::uint32_t>(i + 1));
+        }
+        const auto mapped = map(i);
+        return {mapped.get(), [mapped, taken = &header_->taken[i]](RecoveryRecord* record) {
+                    record->pid.store(0);
+                    record->forget_memory();
+                    taken->store(0);
+                }};
+    }
+    return private_record();
+}
+
+std::vector<std::shared_ptr<RecoveryRecord>> RecoveryFile::in_use() {
+    std::vector<std::shared_ptr<RecoveryRecord>> result;
+    for (std::size_t i = 0; i < header_->claimed.load(); ++i) {
+        auto record = map(i);
+        if (record->pid.load() != 0) {
+            result.push_back(std::move(record));
+        }
+    }
+    return result;
+}
+
+std::shared_ptr<RecoveryRecord> RecoveryFile::private_record() {
+    void* at = mmap(nullptr, kRecordBytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) {
+        throw std::bad_alloc();
+    }
+    return {static_cast<RecoveryRecord*>(at),
+            [](RecoveryRecord* record) { munmap(record, kRecordBytes); }};
+}
+
+} // namespace memleax

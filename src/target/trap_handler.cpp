@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/trap_handler.hpp"
+
+#include <csignal>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "memleax/log.hpp"
+#include "memleax/target.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// A page of the largest size that Linux has (arm64).
+constexpr std::uint64_t kPageBytes = 64ULL * 1024;
+/// <asm-generic/signal.h>, <asm/signal.h>; the C library keeps it to itself.
+constexpr std::uint64_t kRestorerFlag = 0x04000000;
+
+template <class T> std::span<const std::uint8_t> bytes_of(const T& object) {
+    return {reinterpret_cast<const std::uint8_t*>(&object), sizeof object};
+}
+
+} // namespace
+
+RemoteAddr TrapHandler::data() const {
+    return RemoteAddr(page_.begin + arch::trap_handler_code().data);
+}
+
+Result<void> TrapHandler::map(Tid worker) {
+    auto mapped = target_.system_call(
+        worker, SYS_mmap,
+        {0, kPageBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, ~0ULL, 0});
+    if (!mapped) {
+        return std::move(mapped).error();
+    }
+    if (*mapped < 0 && *mapped >= -4095) {
+        return Error(fmt::format("cannot map a page into process {}", target_.pid().value()),
+                     static_cast<int>(-*mapped));
+    }
+    const auto begin = static_cast<std::uint64_t>(*mapped);
+    page_ = {begin, begin + kPageBytes};
+    region_count_ = 0;
+    target_.record().handler = page_;
+    const arch::TrapHandlerCode code = arch::trap_handler_code();
+    auto written = target_.memory().write(RemoteAddr(begin), code.code);
+    if (!written) {
+        return written;
+    }
+    target_.set_parking(CodeAddr(begin + code.parking));
+    // A forked child must not inherit pages that it did not have. Failure costs only that.
+    auto advised =
+        target_.system_call(worker, SYS_madvise, {begin, kPageBytes, MADV_DONTFORK});
+    if (!advised || *advised != 0) {
+        log_debug("madvise(MADV_DONTFORK) failed in the target");
+    }
+    return {};
+}
+
+void TrapHandler::adopt() {
+    page_ = target_.record().handler;
+    region_count_ = target_.record().region_count;
+    if (mapped()) {
+        target_.set_parking(CodeAddr(page_.begin + arch::trap_handler_code().parking));
+    }
+}
+
+Result<void> TrapHandler::add_region(AddrRange region) {
+    if (!target_.record().add_region(region)) {
+        return Error("too many places to watch");
+    }
+    const std::uint64_t at = data().value() + sizeof(arch::TrapHandlerData);
+    auto written = target_.memory().write(
+        RemoteAddr(at + region_count_ * sizeof region), bytes_of(region));
+    if (!written) {
+        return written;
+    }
+    ++region_count_;
+    return target_.memory().write(
+        data() + static_cast<std::int64_t>(offsetof(arch::TrapHandlerData, region_count)),
+        bytes_of(region_count_));
+}
+
+Result<void> TrapHandler::chain_to(const RecoveryRecord::SignalAction& action) {
+    const arch::TrapHandlerData head{action.handler, action.mask, action.flags, region_count_};
+    return target_.memory().write(data(), bytes_of(head));
+}
+
+RecoveryRecord::SignalAction
+TrapHandler::action(const RecoveryRecord::SignalAction& before) const {
+    const arch::TrapHandlerCode code = arch::trap_handler_code();
+    // SIG_DFL and SIG_IGN are 0 and 1.
+    const bool has_own = before.handler > 1;
+    RecoveryRecord::SignalAction ours{};
+    ours.handler = page_.begin + code.entry;
+    ours.flags = SA_SIGINFO | kRestorerFlag |
+                 (has_own ? before.flags & (SA_ONSTACK | SA_RESTART) : SA_ONSTACK | SA_RESTART);
+    // The target's handler, to which ours only jumps, returns through its own restorer: it may run
+    // for longer than our page is there.
+    ours.restorer = has_own && (before.flags & kRestorerFlag) != 0 ? before.restorer
+                                                                   : page_.begin + code.restorer;
+    ours.mask = ~0ULL;
+    return ours;
+}
+
+Result<void> TrapHandler::unmap(Tid worker) {
+    if (!mapped()) {
+        return {};
+    }
+    target_.set_parking(std::nullopt);
+    auto result = target_.system_call(worker, SYS_munmap, {page_.begin, page_.size()});
+    if (!result) {
+        return std::move(result).error();
+    }
+    if (*result != 0) {
+        return Error(fmt::format("cannot unmap {:#x} in process {}", page_.begin,
+                                 target_.pid().value()),
+                     static_cast<int>(-*result));
+    }
+    forget();
+    return {};
+}
+
+void TrapHandler::forget() {
+    page_ = {};
+    region_count_ = 0;
+    target_.record().handler = {};
+    target_.set_parking(std::nullopt);
+}
+
+} // namespace memleax
