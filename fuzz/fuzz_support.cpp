@@ -112,8 +112,11 @@ std::size_t RepeatedMemory::try_read(RemoteAddr from, std::span<std::byte> out) 
         return 0;
     }
     const std::size_t count = std::min<std::uint64_t>(out.size(), size_ - offset);
-    for (std::size_t i = 0; i < count; ++i) {
-        out[i] = static_cast<std::byte>(pattern_[(offset + i) % pattern_.size()]);
+    for (std::size_t done = 0; done < count;) {
+        const std::size_t at = (offset + done) % pattern_.size();
+        const std::size_t part = std::min(count - done, pattern_.size() - at);
+        std::memcpy(out.data() + done, pattern_.data() + at, part);
+        done += part;
     }
     return count;
 }

@@ -18,6 +18,7 @@
 #include "memleax/guardian.hpp"
 #include "memleax/inherited.hpp"
 #include "memleax/modules.hpp"
+#include "memleax/process_info.hpp"
 #include "memleax/remote_memory.hpp"
 #include "memleax/target.hpp"
 #include "memleax/types.hpp"
@@ -86,6 +87,7 @@ class Watcher final : EngineObserver {
     Result<void> watch();
     /// Launches, or checks that we may seize what we are to watch; the latter gives null.
     Result<std::unique_ptr<Target>> prepare(bool again);
+    Result<void> check_still_the_same(Tid pid, const std::optional<ProcessInfo>& looked_at);
     Result<void> read_modules(Tid pid, bool again);
     /// What a Target gets to note in what it changes.
     [[nodiscard]] std::shared_ptr<RecoveryRecord> new_record();

@@ -178,6 +178,24 @@ Result<void> Watcher::read_modules(Tid pid, bool again) {
     return {};
 }
 
+/// What is seized keeps its number, and no exec goes by unseen. Before that the number may have
+/// gone to another process, or the process to another program, where our breakpoints would fall
+/// anywhere.
+Result<void> Watcher::check_still_the_same(Tid pid, const std::optional<ProcessInfo>& looked_at) {
+    const auto info = try_read_process_info(pid);
+    if (!info || !looked_at || info->start_time != looked_at->start_time) {
+        return Error(fmt::format("process {} is another one by now", pid.value()));
+    }
+    auto changes = module_map_->refresh();
+    if (!changes) {
+        return std::move(changes).error();
+    }
+    for (const auto& module : changes->removed) {
+        sink_.on_code_gone(module->range);
+    }
+    return {};
+}
+
 Result<void> Watcher::watch() {
     const bool again = module_map_.has_value();
     auto prepared = prepare(again);
@@ -186,13 +204,14 @@ Result<void> Watcher::watch() {
     }
     std::unique_ptr<Target> target = *std::move(prepared);
     const Tid pid = target ? target->pid() : again ? this->target().pid : request_.pid;
+    const auto looked_at = try_read_process_info(pid);
     // Symbols are read while nothing is seized yet: a thread that is born meanwhile does not wait.
     if (auto read = read_modules(pid, again); !read) {
         return read;
     }
     {
         const auto info = try_read_process_info(pid);
-        start_time_ = info ? info->start_time : 0;
+        start_time_ = looked_at ? looked_at->start_time : 0;
         const std::lock_guard lock(mutex_);
         target_.pid = pid;
         target_.executable = executable_path(pid);
@@ -211,6 +230,9 @@ Result<void> Watcher::watch() {
             return std::move(seized).error();
         }
         target = *std::move(seized);
+        if (auto same = check_still_the_same(pid, looked_at); !same) {
+            return same;
+        }
     }
     if (again) {
         sink_.on_gap(monotonic_now());
