@@ -12,10 +12,10 @@ packages=(
     scdoc
     # to test and to measure
     libgtest-dev libgmock-dev libbenchmark-dev musl-tools procps
-    protobuf-compiler libprotobuf-dev valgrind
+    protobuf-compiler libprotobuf-dev valgrind binutils
     redis-server redis-tools memcached nginx-light wrk python3 chromium
-    # to check the source
-    clang-14 clang-format-14 clang-tidy-14
+    # to check the source, and to fuzz
+    clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14
 )
 
 # For the html report. Other builds of Node.js bring npm along, and conflict with Debian's.

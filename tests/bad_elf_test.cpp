@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -203,7 +204,17 @@ TEST(ReplacedOnDisk, ALibcThatCannotBeReadIsNamed) {
         {[](const std::string& path) { fs::remove(path); },
          "libc.so.6: the file was deleted on disk since the process loaded it"},
         {[](const std::string& path) { fs::permissions(path, fs::perms(0000)); },
-         "libc.so.6: cannot open the file: Permission denied"}};
+         "libc.so.6: cannot open the file: Permission denied"},
+        {[](const std::string& path) {
+             fs::remove(path);
+             ASSERT_EQ(mkfifo(path.c_str(), 0666), 0);
+         },
+         "libc.so.6: there is another kind of file in its place"},
+        {[](const std::string& path) {
+             fs::remove(path);
+             fs::create_symlink("/dev/zero", path);
+         },
+         "libc.so.6: there is another kind of file in its place"}};
     for (const auto& [spoil, text] : cases) {
         const TemporaryFolder folder;
         const OwnLibraries libraries(folder);
@@ -328,6 +339,19 @@ TEST(Truncated, ADebugFileThatIsCutAtTheStartIsRefused) {
         fs::resize_file(debug_file, size);
         Memleax memleax({"-d", debug_file, std::to_string(target.pid())});
         EXPECT_THAT(expect_one_line_of_refusal(memleax.process()), HasSubstr(debug_file));
+    }
+    EXPECT_EQ(target.quit(), 0);
+}
+
+TEST(DebugFile, WhatIsNoFileIsRefusedAndNotWaitedFor) {
+    const TemporaryFolder folder;
+    const std::string fifo = folder.file("fifo");
+    ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+    Fixture target("expiring");
+    for (const std::string& path : {fifo, std::string("/dev/zero"), std::string("/")}) {
+        Memleax memleax({"-d", path, std::to_string(target.pid())});
+        EXPECT_THAT(expect_one_line_of_refusal(memleax.process()),
+                    HasSubstr(path + ": not a regular file"));
     }
     EXPECT_EQ(target.quit(), 0);
 }

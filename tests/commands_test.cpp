@@ -164,6 +164,22 @@ TEST(Command_help, ExplainsAll) {
     commands_of.quit();
 }
 
+TEST(Command_processes, ListsWhatIsWatched) {
+    Fixture fixture("alloc_all-O2-nofp-pie");
+    Commands commands_of(fixture.pid(), {"-q"});
+    EXPECT_THAT(commands_of.output_of("processes"), HasSubstr(fmt::format("{}", fixture.pid())));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(Command_process, TellsWhichOne) {
+    Fixture fixture("alloc_all-O2-nofp-pie");
+    Commands commands_of(fixture.pid(), {"-q"});
+    const std::string one = fmt::format("Process 1 is {} (", fixture.pid());
+    EXPECT_THAT(commands_of.output_of("process"), HasSubstr(one));
+    EXPECT_THAT(commands_of.output_of("process 1"), HasSubstr(one));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 TEST(Command_status, HasTheTotals) {
     Fixture fixture("alloc_all-O2-nofp-pie");
     Commands commands_of(fixture.pid(), {"-e", "0.01", "-q", "-m", "0"});

@@ -12,6 +12,7 @@ namespace memleax {
 struct Inherited {
     sigset_t signal_mask{};
     rlimit open_files{};
+    rlimit data{};
 };
 
 } // namespace memleax

@@ -2,17 +2,18 @@
 /// Names come from files and processes that we do not trust, and go to a terminal.
 #pragma once
 
-#include <algorithm>
 #include <string>
+#include <string_view>
 
 namespace memleax {
 
-/// `text` with control characters, such as begin a line or an escape sequence, replaced by '?'.
-inline std::string printable(std::string text) {
-    std::replace_if(
-        text.begin(), text.end(),
-        [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
-    return text;
-}
+/// Valid UTF-8: what is not is replaced by U+FFFD.
+std::string valid_utf8(std::string_view text);
+
+/// `text` as valid UTF-8, with everything replaced by '?' that a terminal does not show but obeys:
+/// control characters (C0, DEL, and C1, where CSI has a character of its own), line and paragraph
+/// separators, and the marks that turn the direction of writing, which make a name look like
+/// another one (Unicode TR 36, section 2.6).
+std::string printable(std::string_view text);
 
 } // namespace memleax

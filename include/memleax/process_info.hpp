@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "memleax/error.hpp"
@@ -33,6 +34,8 @@ struct ProcessInfo {
     [[nodiscard]] bool has_ended() const { return state == 'Z' || state == 'X'; }
 };
 
+/// From the texts of the two files; nothing if they are not what proc(5) says.
+std::optional<ProcessInfo> parse_process_info(std::string_view status, const std::string& stat);
 /// Nothing if there is no such process or thread (any more).
 std::optional<ProcessInfo> try_read_process_info(Tid tid);
 
@@ -48,6 +51,10 @@ struct KernelState {
     [[nodiscard]] bool has_ended() const { return state == 'Z' || state == 'X'; }
 };
 
+/// From the texts of /proc/TID/stat and /proc/TID/syscall, which not everybody may read; nothing if
+/// the first is not what proc(5) says.
+std::optional<KernelState> parse_kernel_state(const std::string& stat,
+                                              const std::optional<std::string>& call);
 /// Of a thread of `pid`, or of a child process that shares its memory; nothing if it is gone.
 std::optional<KernelState> try_read_kernel_state(Tid pid, Tid tid);
 

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <unistd.h>
 
+#include "memleax/printable.hpp"
+
 namespace memleax {
 
 namespace {
@@ -27,8 +29,8 @@ bool log_enabled(LogLevel level) {
 namespace {
 
 void write_line(std::string_view prefix, std::string_view text) {
-    std::string line(prefix);
-    line += text;
+    // Lines have names of files, symbols and processes in them.
+    std::string line = std::string(prefix) + printable(text);
     line += '\n';
     const int fd = log_fd.load();
     const ssize_t written = write(fd, line.data(), line.size());

@@ -72,7 +72,7 @@ std::string where(const Backtrace& frames) {
     }
     const auto frame = std::next(frames.begin(), static_cast<std::ptrdiff_t>(own_frame(frames)));
     std::string text = frame->function.empty() ? fmt::format("0x{:x}", frame->pc.value())
-                                               : printable(std::string(bare_name(frame->function)));
+                                               : printable(bare_name(frame->function));
     if (!frame->file.empty()) {
         const std::string file = printable(frame->file);
         return text + fmt::format(" {}:{}", file.substr(file.rfind('/') + 1), frame->line);

@@ -147,7 +147,8 @@ struct CfiTable::Impl {
     Dwarf_CFI* find_debug_frame() {
         if (!looked_for_debug_frame) {
             looked_for_debug_frame = true;
-            if (image != nullptr && has_debug_frame(image->handle())) {
+            if (image != nullptr && has_debug_frame(image->handle()) &&
+                has_sane_sections(image->handle())) {
                 dwarf = dwarf_begin_elf(image->handle(), DWARF_C_READ, nullptr);
                 debug_frame = dwarf != nullptr ? dwarf_getcfi(dwarf) : nullptr;
             }

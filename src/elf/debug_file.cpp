@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "elf_file.hpp"
+#include "memleax/regular_file.hpp"
 #include "memleax/symbolizer.hpp"
 
 namespace memleax {
@@ -22,16 +23,20 @@ bool has_debug_information(Elf* elf) {
 } // namespace
 
 Result<void> Symbolizer::check_debug_file(const std::string& path) {
-    const ElfFile file(path);
-    if (file.errnum() != 0) {
-        return Error(fmt::format("cannot open {}", path), file.errnum());
+    auto fd = open_regular_file(path);
+    if (!fd) {
+        return std::move(fd).error();
     }
+    const ElfFile file(*fd);
     if (file.get() == nullptr || elf_kind(file.get()) != ELF_K_ELF) {
         return Error(fmt::format("{}: not an ELF file", path));
     }
     if (!has_debug_information(file.get())) {
         return Error(fmt::format("{}: has no debug information and no symbol table", path))
             .with_advice("build with -g, or install the package with the debug symbols");
+    }
+    if (!has_sane_sections(file.get())) {
+        return Error(fmt::format("{}: its compressed sections do not fit into memory", path));
     }
     return {};
 }

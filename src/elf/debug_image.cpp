@@ -12,12 +12,15 @@
 #include <unistd.h>
 
 #include "elf_file.hpp"
+#include "elf_files_only.hpp"
 #include "memleax/log.hpp"
 #include "memleax/spare_descriptors.hpp"
 
 namespace memleax {
 
 namespace {
+
+constexpr std::size_t kMaxRanges = std::size_t{1} << 24; // of all units; a large program has 10^6
 
 /// The image's bytes as a file that has nothing to do with the image's own libelf handle.
 int open_again(const ElfImage& image) {
@@ -41,7 +44,7 @@ void warn_of_other_build(const ElfImage& image, const std::string& path,
                          const std::string& debug_file) {
     // The image's own libelf handle belongs to another thread.
     const std::string program = build_id_of(ElfFile(open_again(image)).get());
-    const std::string debug = build_id_of(ElfFile(debug_file).get());
+    const std::string debug = build_id_of(ElfFile(open_elf_file(debug_file.c_str())).get());
     if (!program.empty() && !debug.empty() && program != debug) {
         log_warning("{} does not belong to {}: its build-id is {}, the program's {}; names and "
                     "lines may be wrong",
@@ -64,7 +67,7 @@ int DebugImage::find_debug_file(Dwfl_Module* module, void** userdata, const char
         return dwfl_standard_find_debuginfo(module, userdata, name, base, file_name, debuglink, crc,
                                             found);
     }
-    const int fd = ::open(self->debug_file_.c_str(), O_RDONLY | O_CLOEXEC);
+    const int fd = open_elf_file(self->debug_file_.c_str());
     if (fd >= 0) {
         *found = strdup(self->debug_file_.c_str()); // libdwfl frees it
     }
@@ -85,7 +88,7 @@ std::unique_ptr<DebugImage> DebugImage::open(std::shared_ptr<const ElfImage> ima
     // user named goes before that too: it then takes the place of the file.
     if (!debug_file.empty() && !self->used_debug_file()) {
         std::unique_ptr<DebugImage> instead(new DebugImage(self->image_, debug_file));
-        if (instead->report(::open(debug_file.c_str(), O_RDONLY | O_CLOEXEC), debug_file)) {
+        if (instead->report(open_elf_file(debug_file.c_str()), debug_file)) {
             return instead;
         }
     }
@@ -94,11 +97,11 @@ std::unique_ptr<DebugImage> DebugImage::open(std::shared_ptr<const ElfImage> ima
 
 /// Begins the session with this file, whose descriptor it takes over.
 bool DebugImage::report(int fd, const std::string& path) {
-    if (fd >= 0 && is_spare_descriptor(fd)) {
-        close(fd);
-        return false;
-    }
-    if (fd < 0) {
+    if (fd < 0 || is_spare_descriptor(fd) ||
+        !has_sane_sections(ElfFile(fcntl(fd, F_DUPFD_CLOEXEC, 0)).get())) {
+        if (fd >= 0) {
+            close(fd);
+        }
         return false;
     }
     static char* debug_path = nullptr; // libdwfl's own default: ":.debug:/usr/lib/debug"
@@ -171,7 +174,9 @@ std::optional<Dwarf_Die> DebugImage::find_unit_by_range(Dwarf* dwarf, Dwarf_Addr
             Dwarf_Addr begin = 0;
             Dwarf_Addr end = 0;
             std::ptrdiff_t offset = 0;
-            while ((offset = dwarf_ranges(&die, offset, &base, &begin, &end)) > 0) {
+            // Many units can share one long list: see UnitFunctions.
+            while (units_->size() < kMaxRanges &&
+                   (offset = dwarf_ranges(&die, offset, &base, &begin, &end)) > 0) {
                 units_->push_back({begin, end, die});
             }
         }

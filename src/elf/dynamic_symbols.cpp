@@ -167,9 +167,11 @@ std::uint64_t DynamicReader::count_by_gnu_hash(GElf_Addr address) const {
 
 } // namespace
 
-const char* DynamicSymbols::name(std::size_t offset) const {
-    // find_dynamic_symbols() has seen to it that the table ends with a NUL.
-    return offset < names.size() ? names.data() + offset : "";
+NameTable::NameTable(const Elf_Data* table) {
+    if (table != nullptr && table->d_buf != nullptr) {
+        const std::string_view text(static_cast<const char*>(table->d_buf), table->d_size);
+        names_ = text.substr(0, text.rfind('\0') + 1); // npos + 1 == 0
+    }
 }
 
 std::optional<DynamicSymbols> find_dynamic_symbols(Elf* elf,
@@ -196,10 +198,7 @@ std::optional<DynamicSymbols> find_dynamic_symbols(Elf* elf,
     if (result.symbols == nullptr || text == nullptr) {
         return std::nullopt;
     }
-    result.names = {static_cast<const char*>(text->d_buf), text->d_size};
-    // A name that runs out of the table is none.
-    const std::size_t end = result.names.rfind('\0');
-    result.names = result.names.substr(0, end == std::string_view::npos ? 0 : end + 1);
+    result.names = NameTable(text);
     return result;
 }
 

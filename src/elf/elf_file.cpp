@@ -1,19 +1,43 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "elf_file.hpp"
 
-#include <cerrno>
+#include <algorithm>
+#include <cstdint>
 
 #include <elfutils/libdwelf.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 namespace memleax {
 
-ElfFile::ElfFile(const std::string& path)
-    : ElfFile(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+namespace {
 
-ElfFile::ElfFile(int fd) : fd_(fd), errnum_(fd < 0 ? errno : 0) {
+/// Of a compressed section; 0 for others. SHF_COMPRESSED has a header of its own (gabi), the older
+/// .zdebug_ sections begin with "ZLIB" and a big-endian size.
+std::uint64_t unpacked_size(std::string_view name, const GElf_Shdr& header, Elf_Scn* section) {
+    if ((header.sh_flags & SHF_COMPRESSED) != 0) {
+        GElf_Chdr compression;
+        return gelf_getchdr(section, &compression) != nullptr ? compression.ch_size : 0;
+    }
+    if (!name.starts_with(".zdebug_")) {
+        return 0;
+    }
+    constexpr std::size_t kHeader = 12;
+    const Elf_Data* data = elf_rawdata(section, nullptr);
+    if (data == nullptr || data->d_buf == nullptr || data->d_size < kHeader) {
+        return 0;
+    }
+    const auto* bytes = static_cast<const unsigned char*>(data->d_buf);
+    std::uint64_t size = 0;
+    for (std::size_t i = kHeader - sizeof size; i < kHeader; ++i) {
+        size = size << 8 | bytes[i];
+    }
+    return size;
+}
+
+} // namespace
+
+ElfFile::ElfFile(int fd) : fd_(fd) {
     elf_version(EV_CURRENT);
     elf_ = fd_ >= 0 ? elf_begin(fd_, ELF_C_READ, nullptr) : nullptr;
 }
@@ -43,6 +67,18 @@ bool has_section(Elf* elf, const std::function<bool(std::string_view name, const
         }
     }
     return false;
+}
+
+bool has_sane_sections(Elf* elf) {
+    constexpr std::uint64_t kShare = 4; // of the machine's memory
+    std::uint64_t left = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                         static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) / kShare;
+    return elf != nullptr && !has_section(elf, [&left](std::string_view name,
+                                                       const GElf_Shdr& header, Elf_Scn* section) {
+               const std::uint64_t size = unpacked_size(name, header, section);
+               left -= std::min(size, left);
+               return left == 0;
+           });
 }
 
 std::string build_id_of(Elf* elf) {

@@ -13,27 +13,27 @@ namespace memleax {
 /// A file that is open with its libelf handle. Not mapped: libelf reads what it is asked for.
 class ElfFile {
   public:
-    /// `errnum()` tells if it could not be opened.
-    explicit ElfFile(const std::string& path);
     /// Takes over a descriptor; -1 is a file that is not there.
     explicit ElfFile(int fd);
     ~ElfFile();
     ElfFile(const ElfFile&) = delete;
     ElfFile& operator=(const ElfFile&) = delete;
 
-    [[nodiscard]] int errnum() const { return errnum_; }
     /// Null if it was not opened; elf_kind() tells whether it is an ELF file.
     [[nodiscard]] Elf* get() const { return elf_; }
 
   private:
     int fd_;
-    int errnum_ = 0;
     Elf* elf_ = nullptr;
 };
 
 /// Is there a section with contents in the file that `is_wanted` says yes to?
 bool has_section(Elf* elf, const std::function<bool(std::string_view name, const GElf_Shdr& header,
                                                     Elf_Scn* section)>& is_wanted);
+
+/// Do the compressed sections fit into memory, with room for others? zlib makes a thousand bytes of
+/// one, and libdw unpacks all debug sections when it opens a file. No for a null handle.
+bool has_sane_sections(Elf* elf);
 
 /// Bytes of the NT_GNU_BUILD_ID note as lower-case hex; "" if there is none.
 std::string build_id_of(Elf* elf);

@@ -14,6 +14,7 @@
 
 #include "dynamic_symbols.hpp"
 #include "elf_file.hpp"
+#include "memleax/regular_file.hpp"
 
 namespace memleax {
 
@@ -64,7 +65,7 @@ void each_function(Elf_Data* symbols, std::size_t count,
             continue;
         }
         const char* name = name_of(symbol);
-        if (name != nullptr && *name != '\0') {
+        if (*name != '\0') {
             each({without_version(name), ElfAddr(symbol.st_value), symbol.st_size,
                   type == STT_GNU_IFUNC});
         }
@@ -74,12 +75,11 @@ void each_function(Elf_Data* symbols, std::size_t count,
 } // namespace
 
 Result<std::shared_ptr<ElfImage>> ElfImage::open(const std::string& path) {
-    // A FIFO must not make us wait; regular files do not care.
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) {
-        return Error(fmt::format("cannot open {}", path), errno);
+    auto fd = open_regular_file(path);
+    if (!fd) {
+        return std::move(fd).error();
     }
-    return from_descriptor(fd, path);
+    return from_descriptor(*fd, path);
 }
 
 Result<std::shared_ptr<ElfImage>> ElfImage::from_descriptor(int fd, const std::string& name) {
@@ -184,7 +184,6 @@ bool ElfImage::changed_on_disk() const {
 void ElfImage::for_each_function(SymbolTable table,
                                  const std::function<void(const ElfSymbol&)>& each) const {
     const GElf_Word wanted = table == SymbolTable::dynamic ? SHT_DYNSYM : SHT_SYMTAB;
-    bool found = false;
     Elf_Scn* section = nullptr;
     while ((section = elf_nextscn(elf_, section)) != nullptr) {
         GElf_Shdr header;
@@ -193,18 +192,20 @@ void ElfImage::for_each_function(SymbolTable table,
             (data = elf_getdata(section, nullptr)) == nullptr) {
             continue;
         }
-        found = true;
+        // One of each kind (gabi, "Sections"): a file that is all headers of the same large table
+        // would take for ever.
+        const NameTable names(elf_getdata(elf_getscn(elf_, header.sh_link), nullptr));
         const std::size_t count = data->d_size / gelf_fsize(elf_, ELF_T_SYM, 1, EV_CURRENT);
-        each_function(data, count, each, [&](const GElf_Sym& symbol) {
-            return elf_strptr(elf_, header.sh_link, symbol.st_name);
-        });
+        each_function(data, count, each,
+                      [&](const GElf_Sym& symbol) { return names.name(symbol.st_name); });
+        return;
     }
-    if (found || table != SymbolTable::dynamic) {
+    if (table != SymbolTable::dynamic) {
         return;
     }
     if (const auto dynamic = find_dynamic_symbols(elf_, segments_)) {
         each_function(dynamic->symbols, dynamic->count, each,
-                      [&](const GElf_Sym& symbol) { return dynamic->name(symbol.st_name); });
+                      [&](const GElf_Sym& symbol) { return dynamic->names.name(symbol.st_name); });
     }
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "inlined_frames.hpp"
 
-#include <cstdlib>
-#include <span>
+#include <cstring>
 
 #include <dwarf.h>
 
@@ -14,26 +13,14 @@ namespace {
 
 /// Nobody inlines deeper; a broken file might seem to.
 constexpr std::size_t kMaxFrames = 100;
+constexpr std::size_t kMaxScopes = 200;
 
-/// The DIE itself and its parents in the tree, from the inside out.
-class Scopes {
-  public:
-    explicit Scopes(Dwarf_Die die) : count_(dwarf_getscopes_die(&die, &dies_)) {}
-    Scopes(const Scopes&) = delete;
-    Scopes& operator=(const Scopes&) = delete;
-    ~Scopes() { std::free(dies_); }
+// A string of DWARF may be as long as the file.
+constexpr std::size_t kMaxName = std::size_t{64} * 1024;
+constexpr std::size_t kMaxPath = 4096; // PATH_MAX
 
-    [[nodiscard]] std::span<Dwarf_Die> dies() const {
-        return {dies_, count_ > 0 && dies_ != nullptr ? static_cast<std::size_t>(count_) : 0};
-    }
-
-  private:
-    Dwarf_Die* dies_ = nullptr;
-    int count_ = 0;
-};
-
-std::string text_or_empty(const char* text) {
-    return text != nullptr ? text : "";
+std::string text_or_empty(const char* text, std::size_t limit) {
+    return text != nullptr ? std::string(text, strnlen(text, limit)) : "";
 }
 
 const char* linkage_name(Dwarf_Die* die) {
@@ -79,28 +66,51 @@ bool has_namespaces(Dwarf_Die die) {
     }
 }
 
-/// "outer::Class::" for a function without a linkage name, as those with internal linkage.
+bool is_named_scope(int tag) {
+    switch (tag) {
+    case DW_TAG_namespace:
+    case DW_TAG_class_type:
+    case DW_TAG_structure_type:
+    case DW_TAG_union_type:
+    case DW_TAG_enumeration_type:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/// The child of `parent` that is, or contains, the DIE at this offset.
+bool child_around(Dwarf_Die* parent, Dwarf_Off offset, Dwarf_Die* child) {
+    Dwarf_Die next;
+    bool found = false;
+    for (int end = dwarf_child(parent, &next); end == 0 && dwarf_dieoffset(&next) <= offset;
+         end = dwarf_siblingof(&next, &next)) {
+        *child = next;
+        found = true;
+    }
+    return found;
+}
+
+/// "outer::Class::" for a function without a linkage name, as those with internal linkage. Walks
+/// from the unit down: dwarf_getscopes_die() calls itself for each level, and a file can have more
+/// levels than we have stack.
 std::string enclosing_scopes(const Dwarf_Die& function) {
-    const Dwarf_Die declaration = declaration_of(function);
+    Dwarf_Die declaration = declaration_of(function);
     std::string prefix;
-    if (!has_namespaces(declaration)) {
+    Dwarf_Die scope;
+    if (!has_namespaces(declaration) ||
+        dwarf_diecu(&declaration, &scope, nullptr, nullptr) == nullptr) {
         return prefix;
     }
-    const Scopes scopes(declaration);
-    for (std::size_t i = 1; i < scopes.dies().size(); ++i) {
-        Dwarf_Die* scope = &scopes.dies()[i];
-        switch (dwarf_tag(scope)) {
-        case DW_TAG_namespace:
-        case DW_TAG_class_type:
-        case DW_TAG_structure_type:
-        case DW_TAG_union_type:
-        case DW_TAG_enumeration_type: {
-            const char* name = dwarf_diename(scope);
-            prefix.insert(0, std::string(name != nullptr ? name : "(anonymous namespace)") + "::");
-            break;
-        }
-        default:
-            break;
+    const Dwarf_Off offset = dwarf_dieoffset(&declaration);
+    for (std::size_t depth = 0;
+         depth < kMaxScopes && prefix.size() < kMaxName && child_around(&scope, offset, &scope) &&
+         dwarf_dieoffset(&scope) != offset;
+         ++depth) {
+        if (is_named_scope(dwarf_tag(&scope))) {
+            const char* name = dwarf_diename(&scope);
+            prefix += text_or_empty(name != nullptr ? name : "(anonymous namespace)", kMaxName);
+            prefix += "::";
         }
     }
     return prefix;
@@ -108,10 +118,10 @@ std::string enclosing_scopes(const Dwarf_Die& function) {
 
 std::string function_name(Dwarf_Die* die) {
     if (const char* name = linkage_name(die)) {
-        return demangle(name);
+        return demangle(text_or_empty(name, kMaxName));
     }
     const char* name = dwarf_diename(die); // also from the abstract origin
-    return name != nullptr ? enclosing_scopes(*die) + name : "";
+    return name != nullptr ? enclosing_scopes(*die) + text_or_empty(name, kMaxName) : "";
 }
 
 struct SourceLine {
@@ -124,7 +134,7 @@ SourceLine line_at(Dwarf_Die* unit, Dwarf_Addr address) {
     if (Dwarf_Line* line = dwarf_getsrc_die(unit, address)) {
         int number = 0;
         dwarf_lineno(line, &number);
-        result.file = text_or_empty(dwarf_linesrc(line, nullptr, nullptr));
+        result.file = text_or_empty(dwarf_linesrc(line, nullptr, nullptr), kMaxPath);
         result.line = number > 0 ? static_cast<unsigned>(number) : 0;
     }
     return result;
@@ -147,7 +157,7 @@ SourceLine call_site(Dwarf_Die* inlined) {
     const auto file = unsigned_attribute(inlined, DW_AT_call_file);
     if (file && dwarf_diecu(inlined, &unit, nullptr, nullptr) != nullptr &&
         dwarf_getsrcfiles(&unit, &files, nullptr) == 0) {
-        result.file = text_or_empty(dwarf_filesrc(files, *file, nullptr, nullptr));
+        result.file = text_or_empty(dwarf_filesrc(files, *file, nullptr, nullptr), kMaxPath);
     }
     result.line = static_cast<unsigned>(unsigned_attribute(inlined, DW_AT_call_line).value_or(0));
     return result;

@@ -3,10 +3,11 @@
 
 #include <cerrno>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "memleax/regular_file.hpp"
 
 namespace memleax {
 
@@ -14,19 +15,6 @@ namespace {
 
 // One or two pages of code on today's kernels; the rest is room for what is to come.
 constexpr std::uint64_t kMaxVdso = std::uint64_t{1} << 20;
-
-/// Opens a regular file. Devices can be mapped too, but opening one may have effects.
-int open_regular(const std::string& path) {
-    struct stat status {};
-    if (stat(path.c_str(), &status) != 0) {
-        return -1;
-    }
-    if (!S_ISREG(status.st_mode)) {
-        errno = EINVAL;
-        return -1;
-    }
-    return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-}
 
 /// btrfs gives files a device number of their subvolume in stat(2), and overlayfs that of a layer,
 /// where maps has the file system's own: a device that differs proves nothing. The inode must be
@@ -40,15 +28,17 @@ bool is_mapped_file(int fd, const Mapping& mapping) {
 
 Result<int> open_by_path(Tid pid, const Mapping& mapping) {
     const std::string name = last_component(mapping.path);
-    const int fd = open_regular(fmt::format("/proc/{}/root{}", pid.value(), mapping.path));
-    if (fd < 0) {
-        if (mapping.deleted && errno == ENOENT) {
+    auto fd = open_regular_file(fmt::format("/proc/{}/root{}", pid.value(), mapping.path));
+    if (!fd) {
+        const int errnum = fd.error().errnum();
+        if (mapping.deleted && errnum == ENOENT) {
             return Error(name + ": the file was deleted on disk since the process loaded it");
         }
-        return Error(name + ": cannot open the file", errno);
+        return errnum != 0 ? Error(name + ": cannot open the file", errnum)
+                           : Error(name + ": there is another kind of file in its place");
     }
-    if (!is_mapped_file(fd, mapping)) {
-        close(fd);
+    if (!is_mapped_file(*fd, mapping)) {
+        close(*fd);
         return Error(name + ": the file was replaced on disk since the process started");
     }
     return fd;
@@ -89,19 +79,18 @@ bool ProgramFile::is_behind(const Mapping& mapping) const {
 
 Result<std::shared_ptr<ElfImage>> open_mapped_file(Tid pid, const Mapping& mapping,
                                                    const ProgramFile& program) {
-    int fd = open_regular(fmt::format("/proc/{}/map_files/{:x}-{:x}", pid.value(),
-                                      mapping.range.begin, mapping.range.end));
-    if (fd < 0 && program.is_behind(mapping)) {
-        fd = open_regular(fmt::format("/proc/{}/exe", pid.value()));
+    auto fd = open_regular_file(fmt::format("/proc/{}/map_files/{:x}-{:x}", pid.value(),
+                                            mapping.range.begin, mapping.range.end));
+    if (!fd && program.is_behind(mapping)) {
+        fd = open_regular_file(fmt::format("/proc/{}/exe", pid.value()));
     }
-    if (fd < 0) {
-        auto by_path = open_by_path(pid, mapping);
-        if (!by_path) {
-            return std::move(by_path).error();
-        }
-        fd = *by_path;
+    if (!fd) {
+        fd = open_by_path(pid, mapping);
     }
-    return ElfImage::from_descriptor(fd, last_component(mapping.path));
+    if (!fd) {
+        return std::move(fd).error();
+    }
+    return ElfImage::from_descriptor(*fd, last_component(mapping.path));
 }
 
 Result<std::shared_ptr<ElfImage>> read_vdso(MemoryReader& memory, const Mapping& mapping) {

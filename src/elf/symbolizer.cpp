@@ -6,6 +6,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include "debug_image.hpp"
+#include "elf_files_only.hpp"
 #include "inlined_frames.hpp"
 #include "memleax/log.hpp"
 #include "truncation_guard.hpp"
@@ -65,6 +66,8 @@ struct Symbolizer::Impl {
 
 namespace {
 
+constexpr std::size_t kMaxName = std::size_t{64} * 1024; // a name may be as long as its file
+
 bool is_same(const Module& a, const Module& b) {
     return a.loaded == b.loaded && a.load_bias == b.load_bias && a.device == b.device &&
            a.inode == b.inode && a.executable == b.executable;
@@ -107,6 +110,7 @@ DebugImage* Symbolizer::Impl::debug_image(const Known& known) {
 
 std::vector<SourceFrame> Symbolizer::Impl::look_up(FrameAddress frame, Known* known) {
     const TruncationGuard guard;
+    const ElfFilesOnly opens;
     DwarfFrames found;
     found.frames.resize(1);
     DebugImage* image = known != nullptr ? debug_image(*known) : nullptr;
@@ -120,7 +124,7 @@ std::vector<SourceFrame> Symbolizer::Impl::look_up(FrameAddress frame, Known* kn
         }
         SourceFrame& outermost = found.frames.back();
         if (const auto symbol = image->symbols().find(address)) {
-            outermost.function = demangle(std::string(symbol->name));
+            outermost.function = demangle(std::string(symbol->name.substr(0, kMaxName)));
             outermost.offset = pc.value() - symbol->start.value();
         } else if (found.function_start) {
             outermost.offset =
@@ -186,6 +190,7 @@ ResolvedFrame Symbolizer::resolve(FrameAddress frame, Generation generation) {
 
 std::string Symbolizer::describe(const Module& module) {
     const TruncationGuard guard;
+    const ElfFilesOnly opens;
     const auto known =
         std::find_if(impl_->modules.begin(), impl_->modules.end(),
                      [&module](const auto& each) { return is_same(*each->module, module); });

@@ -63,7 +63,13 @@ Result<void> ProcessTree::begin(Tracer& tracer, WatchedProcess& process) {
     if (!target) {
         return std::move(target).error();
     }
-    // A program that came meanwhile is another one; with one that comes from now on comes a stop.
+    // What is seized keeps its number, and no exec goes by unseen. Before that the number may have
+    // gone to another process, or the process to another program, where our breakpoints would fall
+    // anywhere.
+    const auto info = try_read_process_info(process.pid());
+    if (!info || info->start_time != process.start_time()) {
+        return Error(fmt::format("process {} is another one by now", process.pid().value()));
+    }
     if (process.executes_another()) {
         if (auto again = process.look(); !again) {
             return again;

@@ -6,7 +6,6 @@
 
 #include "frame_labels.hpp"
 #include "memleax/printable.hpp"
-#include "utf8.hpp"
 
 namespace memleax {
 
@@ -45,8 +44,7 @@ CallGraph::CallGraph(const Report& report) : report_(report), modules_(report.mo
 
 CallGraph::FunctionId CallGraph::function(std::string object, std::string file, std::string name) {
     const auto number = [this](std::string text) {
-        return names_.number(text.empty() ? kUnknown : valid_utf8(printable(std::move(text))))
-            .first;
+        return names_.number(text.empty() ? kUnknown : printable(text)).first;
     };
     // Braces: in this order, whatever the compiler.
     const std::tuple key{number(std::move(object)), number(std::move(file)),

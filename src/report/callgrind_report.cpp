@@ -13,7 +13,6 @@
 #include "memleax/printable.hpp"
 #include "memleax/report_writer.hpp"
 #include "piece_buffer.hpp"
-#include "utf8.hpp"
 
 namespace memleax {
 
@@ -53,7 +52,7 @@ class CallgrindWriter {
 
 void CallgrindWriter::write_header() {
     out_.print("# callgrind format\nversion: 1\ncreator: memleax {}\n", report_.version);
-    out_.print("pid: {}\ncmd: {}\n", report_.target.pid, valid_utf8(printable(report_.target.exe)));
+    out_.print("pid: {}\ncmd: {}\n", report_.target.pid, printable(report_.target.exe));
     out_.print("desc: Trigger: end of the watching, after {:.3f} s\n", report_.session.duration_s);
     out_.print("\npositions: line\n");
     for (std::size_t i = 0; i < kEventNames.size(); ++i) {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "memleax/printable.hpp"
-#include "utf8.hpp"
 
 namespace memleax {
 
@@ -24,7 +23,7 @@ std::string name_of(const SourceFrame& frame) {
 } // namespace
 
 std::string function_label(const SourceFrame& frame) {
-    return valid_utf8(printable(name_of(frame)));
+    return printable(name_of(frame));
 }
 
 std::string missing_frames_label(const CallStackReport& stack) {

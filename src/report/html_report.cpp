@@ -11,7 +11,6 @@
 #include "memleax/printable.hpp"
 #include "memleax/report_writer.hpp"
 #include "summary.hpp"
-#include "utf8.hpp"
 
 namespace memleax {
 
@@ -20,7 +19,7 @@ namespace {
 /// As text of an element or in quotes.
 std::string escaped(const std::string& text) {
     std::string result;
-    for (const char c : valid_utf8(printable(text))) {
+    for (const char c : printable(text)) {
         switch (c) {
         case '&':
             result += "&amp;";

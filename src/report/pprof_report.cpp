@@ -16,11 +16,11 @@
 #include "frame_labels.hpp"
 #include "gzip_sink.hpp"
 #include "memleax/clock.hpp"
+#include "memleax/printable.hpp"
 #include "memleax/report_writer.hpp"
 #include "module_index.hpp"
 #include "name_table.hpp"
 #include "profile_proto.hpp"
-#include "utf8.hpp"
 
 namespace memleax {
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <csignal>
+#include <fstream>
+#include <optional>
+
 #include <pthread.h>
+#include <unistd.h>
 
 #include "memleax/session.hpp"
 #include "session_signals.hpp"
@@ -16,6 +20,35 @@ sigset_t session_signals() {
     }
     return set;
 }
+
+namespace {
+
+/// What is mapped of the kind that RLIMIT_DATA counts: field 6 of statm (proc(5)), stacks included.
+std::optional<rlim_t> data_bytes() {
+    std::ifstream statm("/proc/self/statm");
+    rlim_t pages = 0;
+    for (unsigned field = 1; field <= 6; ++field) {
+        statm >> pages;
+    }
+    return statm ? std::optional(pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE))) : std::nullopt;
+}
+
+/// A file of the target's can make libdw ask for gigabytes (DESIGN.md, "Hostile input"). Out of
+/// memory, we are told so and leave in order, where the kernel would pick somebody to kill: us,
+/// with our breakpoints in the target, or the target.
+void limit_memory(rlimit limit) {
+    const rlim_t all =
+        static_cast<rlim_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+    const rlim_t most = all / 4 * 3;
+    const auto mapped = data_bytes();
+    // Sanitizers map terabytes that they never use.
+    if (mapped && *mapped < most / 2 && limit.rlim_cur > most) {
+        limit.rlim_cur = most;
+        setrlimit(RLIMIT_DATA, &limit);
+    }
+}
+
+} // namespace
 
 Inherited prepare_process() {
     // A reader that goes away (memleax PID | head), or a terminal that does, must not kill us while
@@ -34,6 +67,8 @@ Inherited prepare_process() {
     getrlimit(RLIMIT_NOFILE, &before.open_files);
     const rlimit raised{before.open_files.rlim_max, before.open_files.rlim_max};
     setrlimit(RLIMIT_NOFILE, &raised);
+    getrlimit(RLIMIT_DATA, &before.data);
+    limit_memory(before.data);
     return before;
 }
 

@@ -50,6 +50,7 @@ struct Pipe {
     signal(SIGPIPE, SIG_DFL);
     signal(SIGTTOU, SIG_DFL);
     setrlimit(RLIMIT_NOFILE, &inherited.open_files);
+    setrlimit(RLIMIT_DATA, &inherited.data);
     sigprocmask(SIG_SETMASK, &inherited.signal_mask, nullptr);
     execvp(argv[0], argv);
     const int errnum = errno;

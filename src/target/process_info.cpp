@@ -63,46 +63,42 @@ std::vector<std::string> stat_fields(const std::string& stat) {
 
 } // namespace
 
+std::optional<ProcessInfo> parse_process_info(std::string_view status, const std::string& stat) {
+    const std::vector<std::string> fields = stat_fields(stat);
+    if (fields.size() < 20) {
+        return std::nullopt;
+    }
+    ProcessInfo info;
+    info.comm = status_field(status, "Name");
+    info.state = fields[0][0];
+    info.tgid = Tid(number<int>(status_field(status, "Tgid")));
+    info.parent = Tid(number<int>(status_field(status, "PPid")));
+    info.tracer = Tid(number<int>(status_field(status, "TracerPid")));
+    info.uid = number<unsigned>(status_field(status, "Uid"));
+    info.kernel_thread = (number<unsigned long>(fields[6]) & kKernelThreadFlag) != 0;
+    info.start_time = number<std::uint64_t>(fields[19]);
+    info.pending_signals = number<std::uint64_t>(status_field(status, "SigPnd"), 16);
+    info.shared_pending_signals = number<std::uint64_t>(status_field(status, "ShdPnd"), 16);
+    info.blocked_signals = number<std::uint64_t>(status_field(status, "SigBlk"), 16);
+    info.ignored_signals = number<std::uint64_t>(status_field(status, "SigIgn"), 16);
+    info.caught_signals = number<std::uint64_t>(status_field(status, "SigCgt"), 16);
+    info.effective_capabilities = number<std::uint64_t>(status_field(status, "CapEff"), 16);
+    info.seccomp_mode = number<int>(status_field(status, "Seccomp"));
+    return info;
+}
+
 std::optional<ProcessInfo> try_read_process_info(Tid tid) {
     const auto status = try_read_proc_file(fmt::format("/proc/{}/status", tid.value()));
     const auto stat = try_read_proc_file(fmt::format("/proc/{}/stat", tid.value()));
     if (!status || !stat) {
         return std::nullopt;
     }
-    const std::vector<std::string> fields = stat_fields(*stat);
-    if (fields.size() < 20) {
-        return std::nullopt;
-    }
-    ProcessInfo info;
-    info.comm = status_field(*status, "Name");
-    info.state = fields[0][0];
-    info.tgid = Tid(number<int>(status_field(*status, "Tgid")));
-    info.parent = Tid(number<int>(status_field(*status, "PPid")));
-    info.tracer = Tid(number<int>(status_field(*status, "TracerPid")));
-    info.uid = number<unsigned>(status_field(*status, "Uid"));
-    info.kernel_thread = (number<unsigned long>(fields[6]) & kKernelThreadFlag) != 0;
-    info.start_time = number<std::uint64_t>(fields[19]);
-    info.pending_signals = number<std::uint64_t>(status_field(*status, "SigPnd"), 16);
-    info.shared_pending_signals = number<std::uint64_t>(status_field(*status, "ShdPnd"), 16);
-    info.blocked_signals = number<std::uint64_t>(status_field(*status, "SigBlk"), 16);
-    info.ignored_signals = number<std::uint64_t>(status_field(*status, "SigIgn"), 16);
-    info.caught_signals = number<std::uint64_t>(status_field(*status, "SigCgt"), 16);
-    info.effective_capabilities = number<std::uint64_t>(status_field(*status, "CapEff"), 16);
-    info.seccomp_mode = number<int>(status_field(*status, "Seccomp"));
-    return info;
+    return parse_process_info(*status, *stat);
 }
 
-std::optional<KernelState> try_read_kernel_state(Tid pid, Tid tid) {
-    // A child that shares the memory is no thread of the process, but one of its own.
-    const Tid group = is_thread_of(pid, tid) ? pid : tid;
-    const std::string folder = fmt::format("/proc/{}/task/{}/", group.value(), tid.value());
-    // The call first, then the state: "asleep" read after "in call n" is what the callers rely on.
-    const auto call = try_read_proc_file(folder + "syscall");
-    const auto stat = try_read_proc_file(folder + "stat");
-    if (!stat) {
-        return std::nullopt;
-    }
-    const std::vector<std::string> fields = stat_fields(*stat);
+std::optional<KernelState> parse_kernel_state(const std::string& stat,
+                                              const std::optional<std::string>& call) {
+    const std::vector<std::string> fields = stat_fields(stat);
     if (fields.empty()) {
         return std::nullopt;
     }
@@ -137,6 +133,16 @@ bool is_kernels_worker(Tid tid) {
 std::string program_identity(Tid pid) {
     return try_read_proc_file(fmt::format("/proc/{}/auxv", living_thread(pid).value()))
         .value_or("");
+}
+
+std::optional<KernelState> try_read_kernel_state(Tid pid, Tid tid) {
+    // A child that shares the memory is no thread of the process, but one of its own.
+    const Tid group = is_thread_of(pid, tid) ? pid : tid;
+    const std::string folder = fmt::format("/proc/{}/task/{}/", group.value(), tid.value());
+    // The call first, then the state: "asleep" read after "in call n" is what the callers rely on.
+    const auto call = try_read_proc_file(folder + "syscall");
+    const auto stat = try_read_proc_file(folder + "stat");
+    return stat ? parse_kernel_state(*stat, call) : std::nullopt;
 }
 
 std::vector<Tid> list_threads(Tid pid) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "utf8.hpp"
+#include "memleax/printable.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -37,17 +37,49 @@ std::size_t sequence_length(std::string_view text) {
     return 0;
 }
 
-} // namespace
+/// The character of a well-formed sequence.
+char32_t decode(std::string_view sequence) {
+    const auto first = static_cast<std::uint8_t>(sequence[0]);
+    if (sequence.size() == 1) {
+        return first;
+    }
+    char32_t character = first & (0x7fU >> sequence.size());
+    for (const char next : sequence.substr(1)) {
+        character = character << 6 | (static_cast<std::uint8_t>(next) & 0x3fU);
+    }
+    return character;
+}
 
-std::string valid_utf8(std::string_view text) {
+bool is_obeyed(char32_t c) {
+    const bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
+    const bool separator = c == 0x2028 || c == 0x2029;
+    const bool direction = c == 0x061c || c == 0x200e || c == 0x200f ||
+                           (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+    return control || separator || direction;
+}
+
+/// `text` with what `replaced` gives in place of each character; U+FFFD for each byte that is none.
+template <class Replaced> std::string each_sequence(std::string_view text, Replaced replaced) {
     std::string result;
     result.reserve(text.size());
     while (!text.empty()) {
         const std::size_t length = sequence_length(text);
-        result += length == 0 ? kReplacement : text.substr(0, length);
+        result += length == 0 ? kReplacement : replaced(text.substr(0, length));
         text.remove_prefix(length == 0 ? 1 : length);
     }
     return result;
+}
+
+} // namespace
+
+std::string valid_utf8(std::string_view text) {
+    return each_sequence(text, [](std::string_view sequence) { return sequence; });
+}
+
+std::string printable(std::string_view text) {
+    return each_sequence(text, [](std::string_view sequence) {
+        return is_obeyed(decode(sequence)) ? std::string_view("?") : sequence;
+    });
 }
 
 } // namespace memleax

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// memleax does not take all of the machine's memory, whatever it reads; what it starts is not
+// limited.
+#include <cstdint>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "memleax/session.hpp"
+#include "process_support.hpp"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SKIP_UNDER_ASAN() GTEST_SKIP() << "its shadow is larger than any limit"
+#else
+#define SKIP_UNDER_ASAN() static_cast<void>(0)
+#endif
+
+namespace memleax::testing {
+namespace {
+
+TEST(MemoryLimit, LeavesAQuarterToOthers) {
+    SKIP_UNDER_ASAN();
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) { // the limits are the process's
+        rlimit before{};
+        getrlimit(RLIMIT_DATA, &before);
+        const Inherited inherited = prepare_process();
+        const auto all = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
+                         static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+        const auto can_map = [](std::size_t bytes) {
+            void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+            return memory != MAP_FAILED && munmap(memory, bytes) == 0;
+        };
+        const bool right =
+            inherited.data.rlim_cur == before.rlim_cur && can_map(all / 2) && !can_map(all / 8 * 7);
+        _exit(right ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+}
+
+TEST(MemoryLimit, IsNotTheStartedProgramsOwn) {
+    rlimit before{};
+    getrlimit(RLIMIT_DATA, &before);
+    if (before.rlim_cur != RLIM_INFINITY) {
+        GTEST_SKIP() << "this process is limited itself";
+    }
+    const auto result = Memleax({"--", "/bin/sh", "-c", "ulimit -d"}).finish();
+    EXPECT_THAT(result.output, ::testing::HasSubstr("unlimited\n")) << result.errors;
+}
+
+} // namespace
+} // namespace memleax::testing
