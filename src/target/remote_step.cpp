@@ -117,8 +117,8 @@ Error ended(Tid tid) {
     return Error(fmt::format("thread {} has ended", tid.value()), ESRCH);
 }
 
-/// Is it the stop at the end of a single step? After a system call some kernels make it up as if by a
-/// user who has no pid (user_single_step_report).
+/// Is it the stop at the end of a single step? After a system call some kernels make it up as if by
+/// a user who has no pid (user_single_step_report).
 bool is_step_trap(Tid tid, int signal) {
     siginfo_t info{};
     return signal == SIGTRAP && ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0 &&
