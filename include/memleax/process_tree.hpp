@@ -86,7 +86,8 @@ class ProcessTree {
   private:
     friend class WatchedProcess;
     WatchedProcess& add(Tid pid, const WatchedProcess* parent);
-    Result<void> begin(Tracer& tracer, WatchedProcess& process);
+    /// Looks at it, seizes it and watches it. With a `gap`, it was watched before.
+    Result<void> begin(Tracer& tracer, WatchedProcess& process, bool gap);
     bool take_child(WatchedProcess& parent, Tid child, bool forked);
     /// Those that have ended are not needed any more, but for what their keepers know.
     void sweep();

@@ -70,9 +70,9 @@ inline Tid tid_of(const StopEvent& event) {
 class StopHandler {
   public:
     virtual ~StopHandler() = default;
-    /// A TrapStop that has to wait for its turn: what it takes for the thread to go on unharmed
-    /// should we die before that.
-    virtual void secure(Tid tid) = 0;
+    /// A TrapStop that has to wait for its turn: what it takes for the thread to go on unharmed,
+    /// and without the signal, should we die before that. False if the signal is the target's own.
+    virtual bool secure(Tid tid) = 0;
     /// Leaves the thread running, or where it belongs.
     virtual void on_stop(const StopEvent& event) = 0;
 };

@@ -168,7 +168,8 @@ class Target {
     Result<long> execute_system_call(Tid tid, const arch::Registers& saved, CodeAddr instruction,
                                      long number, std::span<const std::uint64_t> arguments);
     Result<void> run_system_call(Tid tid, CodeAddr instruction, bool to_signal_stop);
-    [[nodiscard]] bool is_about_to_get_a_signal(Tid tid) const;
+    /// What it is about to get, if it is stopped for that; 0: nothing.
+    [[nodiscard]] int stop_signal(Tid tid) const;
     [[nodiscard]] bool has_left(Tid tid, CodeAddr instruction) const;
     Result<void> settle(Tid tid);
     [[nodiscard]] Tid group_of(Tid tid) const;

@@ -82,6 +82,7 @@ class Tracer {
     void put_off(const Stop& stop);
     /// All that wait for us now stand in line, so that each gets its turn.
     void collect_backlog();
+    static bool can_be_taken(const Stop& stop);
     static void take_stop(Tid tid);
     [[nodiscard]] std::shared_ptr<RecoveryRecord> new_record();
     /// The next stop of this one; those of others wait for their turn.

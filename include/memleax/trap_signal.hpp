@@ -42,7 +42,7 @@ class TrapSignal {
     /// A stopped thread is about to get a SIGTRAP that is not ours. What to deliver: SIGTRAP, or 0
     /// if the target ignores it. One that blocks it finds it pending.
     int before_delivery(Tid tid);
-    /// What happens to a signal with the default disposition, and it may be asked for SIGTRAP too.
+    /// Has the target neither a handler for SIGTRAP nor the wish to ignore it?
     [[nodiscard]] bool is_default() const { return before_.handler == 0; }
 
     /// When the breakpoints are out: everything as it was. Masks of stopped threads only. After a

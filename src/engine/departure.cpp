@@ -111,15 +111,12 @@ void Departure::collect(const StopEvent& event, std::set<Tid>* awaited) {
         target_gone_ = target_gone_ || target_ended_;
         return;
     }
-    const auto* exec = std::get_if<ExecStop>(&event);
-    if (exec != nullptr && tid == target_.pid()) {
+    if (const auto* exec = std::get_if<ExecStop>(&event)) {
         trap_signal_.restore_after_exec(tid, exec->former);
-        breakpoints_.forget_all();
-        target_gone_ = true; // what we changed is gone with the old program
-        return;
-    }
-    if (exec != nullptr) {
-        trap_signal_.restore_after_exec(tid, exec->former); // a vfork child's
+        if (tid == target_.pid()) { // else a vfork child's
+            breakpoints_.forget_all();
+            target_gone_ = true; // what we changed is gone with the old program
+        }
         return;
     }
     if (std::holds_alternative<TrapStop>(event) && collect_hit(tid)) {

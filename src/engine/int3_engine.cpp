@@ -155,13 +155,16 @@ Breakpoint* Int3Engine::our_breakpoint(Tid tid, arch::Registers* regs) {
     return breakpoint;
 }
 
-void Int3Engine::secure(Tid tid) {
+bool Int3Engine::secure(Tid tid) {
     arch::Registers regs;
-    if (target_.get_registers(tid, &regs)) {
-        if (const Breakpoint* breakpoint = our_breakpoint(tid, &regs)) {
-            breakpoints_.move_to_slot(tid, regs, *breakpoint);
-        }
+    if (!target_.get_registers(tid, &regs)) {
+        return true; // killed meanwhile
     }
+    const Breakpoint* breakpoint = our_breakpoint(tid, &regs);
+    if (breakpoint != nullptr) {
+        breakpoints_.move_to_slot(tid, regs, *breakpoint);
+    }
+    return breakpoint != nullptr;
 }
 
 void Int3Engine::on_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) {

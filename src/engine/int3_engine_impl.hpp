@@ -23,7 +23,7 @@ class Int3Engine final : public Engine, DepartureObserver {
     [[nodiscard]] const char* name() const override { return "int3"; }
     Result<void> arm() override;
     void on_stop(const StopEvent& event) override;
-    void secure(Tid tid) override;
+    bool secure(Tid tid) override;
     void on_silence() override;
     void leave() override;
 

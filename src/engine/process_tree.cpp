@@ -11,6 +11,21 @@
 
 namespace memleax {
 
+namespace {
+
+/// A number that was given anew belongs to a process that began later. (The time of its first
+/// thread, which stays when that has ended.)
+bool is_still(const WatchedProcess& process) {
+    const auto info = try_read_process_info(process.pid());
+    return info && info->start_time == process.start_time();
+}
+
+Error another_by_now(const WatchedProcess& process) {
+    return Error(fmt::format("process {} is another one by now", process.pid().value()));
+}
+
+} // namespace
+
 ProcessTree::ProcessTree(Host& host, const Options& options) : host_(host), options_(options) {}
 
 ProcessTree::~ProcessTree() = default;
@@ -47,11 +62,11 @@ Result<void> ProcessTree::attach(Tracer& tracer, Tid pid) {
     }
     // Symbols are read while nothing is seized yet: a thread that is born meanwhile does not wait.
     WatchedProcess& process = add(pid, nullptr);
-    auto begun = begin(tracer, process);
+    auto begun = begin(tracer, process, false);
     return begun ? std::move(begun) : Result<void>(process.explain(std::move(begun).error()));
 }
 
-Result<void> ProcessTree::begin(Tracer& tracer, WatchedProcess& process) {
+Result<void> ProcessTree::begin(Tracer& tracer, WatchedProcess& process, bool gap) {
     auto looked = process.look();
     if (!looked) {
         return looked;
@@ -66,9 +81,8 @@ Result<void> ProcessTree::begin(Tracer& tracer, WatchedProcess& process) {
     // What is seized keeps its number, and no exec goes by unseen. Before that the number may have
     // gone to another process, or the process to another program, where our breakpoints would fall
     // anywhere.
-    const auto info = try_read_process_info(process.pid());
-    if (!info || info->start_time != process.start_time()) {
-        return Error(fmt::format("process {} is another one by now", process.pid().value()));
+    if (!is_still(process)) {
+        return another_by_now(process);
     }
     if (process.executes_another()) {
         if (auto again = process.look(); !again) {
@@ -78,32 +92,21 @@ Result<void> ProcessTree::begin(Tracer& tracer, WatchedProcess& process) {
             return reopened;
         }
     }
-    return process.watch(*std::move(target), false);
+    return process.watch(*std::move(target), gap);
 }
 
 Result<void> ProcessTree::resume(Tracer& tracer) {
     std::optional<Error> problem;
     bool any = false;
-    const auto resume_one = [&tracer](WatchedProcess& process) -> Result<void> {
+    const auto resume_one = [this, &tracer](WatchedProcess& process) -> Result<void> {
         auto watchable = check_watchable(process.pid());
         if (!watchable) {
             return std::move(watchable).error();
         }
-        if (watchable->start_time != process.start_time()) {
-            return Error(fmt::format("process {} is another one by now", process.pid().value()));
+        if (!is_still(process)) {
+            return another_by_now(process);
         }
-        auto looked = process.look();
-        if (!looked) {
-            return looked;
-        }
-        if (!process.has_allocator()) {
-            return process.no_allocator();
-        }
-        auto seized = Target::seize(tracer, process.pid());
-        if (!seized) {
-            return std::move(seized).error();
-        }
-        return process.watch(*std::move(seized), true);
+        return begin(tracer, process, true);
     };
     for (const auto& process : processes_) {
         auto resumed = resume_one(*process);

@@ -406,8 +406,7 @@ Result<long> Target::system_call(Tid tid, long number,
     if (!get_registers(tid, &saved)) {
         return ended(tid);
     }
-    BorrowedThread borrowed(*record_, memory_, tid, saved,
-                            is_about_to_get_a_signal(tid) ? threads_[tid].stop_signal : 0);
+    BorrowedThread borrowed(*record_, memory_, tid, saved, stop_signal(tid));
     if (parking_) {
         borrowed.use(*parking_);
     } else if (const auto padding = find_padding(pid_, memory_)) {
@@ -457,9 +456,9 @@ Result<long> Target::system_call_in_copy(Tid tid, RemoteMemory& memory, long num
     return result;
 }
 
-bool Target::is_about_to_get_a_signal(Tid tid) const {
+int Target::stop_signal(Tid tid) const {
     const auto it = threads_.find(tid);
-    return it != threads_.end() && it->second.stop_signal != 0;
+    return it != threads_.end() ? it->second.stop_signal : 0;
 }
 
 Result<void> Target::prepare_for_system_call(Tid tid) {
@@ -490,7 +489,7 @@ Result<long> Target::execute_system_call(Tid tid, const arch::Registers& saved,
     if (!set_registers(tid, regs)) {
         return ended(tid);
     }
-    auto executed = run_system_call(tid, instruction, is_about_to_get_a_signal(tid));
+    auto executed = run_system_call(tid, instruction, stop_signal(tid) != 0);
     if (!executed) {
         return std::move(executed).error();
     }

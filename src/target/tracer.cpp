@@ -29,11 +29,23 @@ void Tracer::forget_deferred(Tid tid) {
 // busy ones at its head would have all our time, and those behind them none.
 void Tracer::collect_backlog() {
     while (const auto stop = wait_for(Tid(-1), WNOHANG)) {
-        if (std::holds_alternative<TrapStop>(stop->event) && stop->target->handler() != nullptr) {
-            stop->target->handler()->secure(tid_of(stop->event));
+        if (!can_be_taken(*stop)) {
+            deferred_.push_back(
+                *stop); // the wait would find it again: the others come another time
+            return;
         }
         put_off(*stop);
     }
+}
+
+/// Is nothing lost if it is taken, and we die before its turn has come? The target's own signals
+/// would be.
+bool Tracer::can_be_taken(const Stop& stop) {
+    if (std::holds_alternative<TrapStop>(stop.event)) {
+        StopHandler* handler = stop.target->handler();
+        return handler != nullptr && handler->secure(tid_of(stop.event));
+    }
+    return !std::holds_alternative<SignalStop>(stop.event);
 }
 
 std::optional<Tracer::Stop> Tracer::next_stop(Wait wait) {
