@@ -95,6 +95,13 @@ std::vector<Case> cases() {
     if (access(fixture_path("split_stack").c_str(), X_OK) == 0) {
         result.push_back({"split_stack"});
     }
+    for (const char* name : {"alloc_all", "big_live", "cross_thread_free", "realloc_chains",
+                             "recursion", "thread_churn", "threads16", "unknown_free"}) {
+        const std::string with_musl = std::string("musl-") + name;
+        if (access(fixture_path(with_musl).c_str(), X_OK) == 0) {
+            result.push_back({with_musl});
+        }
+    }
     for (const char* name :
          {"other_stacks", "realloc_chains", "cross_thread_free", "failed_alloc", "failed_new",
           "threads16", "recursion", "longjmp_exceptions", "thread_churn", "unknown_free",

@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-3.0-or-later
+# scripts/arm64/boot.sh CPU SECONDS COMMAND...
+# Boots the test machine, runs COMMAND there as root, prints what it prints, and ends with its status;
+# 124: it took too long, 125: the machine ended without an answer. CPU is one of qemu's: cortex-a72,
+# or max,pauth-impdef=on. The project is at its path there, read only; /tmp is a fresh one.
+set -euo pipefail
+project=$(cd "$(dirname "$0")/../.." && pwd -P)
+machine=$project/build/arm64-machine
+cpu=$1
+seconds=$2
+shift 2
+
+case $project in
+    /tmp/* | /run/*) ;; # made in the machine's memory
+    *) mkdir -p "$machine/root$project" ;;
+esac
+answer=$(mktemp -d)
+trap 'rm -rf "$answer"' EXIT
+printf '%q ' "$@" >"$answer/run"
+
+share() { # share NAME FOLDER OPTIONS
+    echo -fsdev "local,id=$1,path=$2,security_model=none,$3" -device "virtio-9p-device,fsdev=$1,mount_tag=$1"
+}
+# One thread for all CPUs of the machine: with more, qemu 7.2 loses breakpoints that are written while
+# another CPU executes that code.
+# shellcheck disable=SC2046 # words
+timeout --kill-after=5 "$seconds" qemu-system-aarch64 -machine virt,gic-version=3 \
+    -accel tcg,thread=single -cpu "$cpu" -smp 2 -m 2048 \
+    -nodefaults -display none -no-reboot -monitor none -serial "file:$answer/console" \
+    -kernel "$machine/vmlinuz" -initrd "$machine/initramfs" \
+    -append "console=ttyAMA0 quiet loglevel=3 panic=-1 cryptomgr.notests rdinit=/init memleax.project=$project" \
+    $(share root "$machine/root" readonly=on,multidevs=remap) \
+    $(share project "$project" readonly=on,multidevs=remap) \
+    $(share answer "$answer" multidevs=remap) \
+    </dev/null && status=0 || status=$?
+cat "$answer/output" 2>/dev/null || true
+if [ -s "$answer/status" ]; then
+    exit "$(cat "$answer/status")"
+fi
+cat "$answer/console" >&2
+[ "$status" -eq 124 ] && exit 124
+exit 125
