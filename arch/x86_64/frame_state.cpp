@@ -190,9 +190,4 @@ std::optional<FrameEdge> frame_edge(std::span<const std::byte> before,
     return std::nullopt;
 }
 
-bool is_misread_rule(unsigned /*number*/, std::optional<std::uint64_t> /*source*/,
-                     std::int64_t /*offset*/) {
-    return false;
-}
-
 } // namespace memleax::arch::inline x86_64

@@ -182,16 +182,5 @@ TEST(Arm64Registers, ByMeaning) {
     EXPECT_EQ(pc(regs), CodeAddr(0x4ffc));
 }
 
-TEST(Arm64CallFrameInformation, WindowSaveIsNoRule) {
-    EXPECT_TRUE(is_misread_rule(8, 16, 0));
-    EXPECT_TRUE(is_misread_rule(15, 23, 0));
-    EXPECT_FALSE(is_misread_rule(8, 17, 0));
-    EXPECT_TRUE(is_misread_rule(16, std::nullopt, 0));
-    EXPECT_TRUE(is_misread_rule(29, std::nullopt, 104));
-    EXPECT_TRUE(is_misread_rule(30, std::nullopt, 112));
-    EXPECT_FALSE(is_misread_rule(30, std::nullopt, -8));
-    EXPECT_FALSE(is_misread_rule(30, std::nullopt, -40));
-}
-
 } // namespace
 } // namespace memleax::arch::inline aarch64
