@@ -16,7 +16,8 @@
 
 #include "arch_registers.hpp" // struct Registers, kDwarfRegisterCount, kBreakpointBytes, ...
 
-namespace memleax::arch::inline MEMLEAX_CPU {
+namespace memleax::arch {
+inline namespace MEMLEAX_CPU {
 
 // ---- Registers (the struct itself is what PTRACE_GETREGSET NT_PRSTATUS gives) ------------------
 
@@ -168,4 +169,5 @@ displace(CodeAddr from, std::span<const std::uint8_t> bytes, CodeAddr slot);
 /// How far a slot may be from the instruction that it holds.
 inline constexpr std::uint64_t kSlotReach = kDisplacedReach;
 
-} // namespace memleax::arch::inline MEMLEAX_CPU
+} // namespace MEMLEAX_CPU
+} // namespace memleax::arch

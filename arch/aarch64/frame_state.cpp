@@ -15,7 +15,8 @@
 #include "arch.hpp"
 #include "decoder.hpp"
 
-namespace memleax::arch::inline aarch64 {
+namespace memleax::arch {
+inline namespace aarch64 {
 
 namespace {
 
@@ -226,4 +227,5 @@ std::optional<FrameEdge> frame_edge(std::span<const std::byte> before,
     return Follower(before, at).from(0, 0, std::nullopt);
 }
 
-} // namespace memleax::arch::inline aarch64
+} // namespace aarch64
+} // namespace memleax::arch

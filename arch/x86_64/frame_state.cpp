@@ -15,7 +15,8 @@
 #include "arch.hpp"
 #include "decoder.hpp"
 
-namespace memleax::arch::inline x86_64 {
+namespace memleax::arch {
+inline namespace x86_64 {
 
 namespace {
 
@@ -190,4 +191,5 @@ std::optional<FrameEdge> frame_edge(std::span<const std::byte> before,
     return std::nullopt;
 }
 
-} // namespace memleax::arch::inline x86_64
+} // namespace x86_64
+} // namespace memleax::arch

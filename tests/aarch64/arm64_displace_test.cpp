@@ -13,7 +13,8 @@
 
 #include "arch.hpp"
 
-namespace memleax::arch::inline aarch64 {
+namespace memleax::arch {
+inline namespace aarch64 {
 
 void PrintTo(const SlotPoint& point, std::ostream* out) {
     *out << fmt::format("{{{}, {:#x}}}", point.offset, point.original.value());
@@ -212,4 +213,5 @@ TEST(Arm64Displace, NoBreakpointInAnExclusiveAccess) {
 }
 
 } // namespace
-} // namespace memleax::arch::inline aarch64
+} // namespace aarch64
+} // namespace memleax::arch

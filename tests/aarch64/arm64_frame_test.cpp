@@ -8,7 +8,8 @@
 
 #include "arch.hpp"
 
-namespace memleax::arch::inline aarch64 {
+namespace memleax::arch {
+inline namespace aarch64 {
 namespace {
 
 using Words = std::vector<std::uint32_t>;
@@ -183,4 +184,5 @@ TEST(Arm64Registers, ByMeaning) {
 }
 
 } // namespace
-} // namespace memleax::arch::inline aarch64
+} // namespace aarch64
+} // namespace memleax::arch
