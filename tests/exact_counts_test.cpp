@@ -89,6 +89,13 @@ std::vector<Case> cases() {
     // glibc's malloc hooks, and the checks that they carry, are in a library of their own
     // since 2.34.
     result.push_back({"alloc_all-O2-nofp-pie", {}, "libc_malloc_debug.so.0"});
+    if (access(fixture_path("libinterposer_guarded.so").c_str(), R_OK) == 0) { // arm64
+        result.push_back({"alloc_all-O2-nofp-pie", {}, "interposer_guarded"});
+        for (const char* name : {"signed-alloc_all", "signed-signals", "signed-threads16",
+                                 "signed-longjmp_exceptions"}) {
+            result.push_back({name});
+        }
+    }
     result.push_back({"threads16", {"1000", "5"}});
     result.push_back({"threads16", {"64", "60"}});
     result.push_back({"dlopen_plugin", {"60"}});
@@ -116,8 +123,8 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, ExactCounts, ::testing::ValuesIn(cases()),
                          [](const auto& instance) { return instance.param.name(); });
 
 // A block's size tells how many frames of the two functions must be in its stack.
-TEST(Recursion, EveryFrameIsThere) {
-    Fixture fixture("recursion");
+void expect_every_frame(const std::string& name) {
+    Fixture fixture(name);
     Memleax memleax({"-F", "json", "-e", "1000", "-l", "256", std::to_string(fixture.pid())});
     memleax.wait_until_watching();
     fixture.go();
@@ -134,6 +141,18 @@ TEST(Recursion, EveryFrameIsThere) {
         EXPECT_EQ(levels, size - 1000);
     }
     EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(Recursion, EveryFrameIsThere) {
+    expect_every_frame("recursion");
+}
+
+TEST(Recursion, EveryFrameWithSignedReturnAddressesIsThere) {
+    if (access(fixture_path("signed-recursion").c_str(), X_OK) != 0) {
+        GTEST_SKIP() << "not on this CPU";
+    }
+    expect_every_frame("signed-recursion");
+    expect_every_frame("signed-b-recursion");
 }
 
 } // namespace

@@ -170,6 +170,22 @@ TEST_F(Walk, SlowFrameWithoutItsRegisterEndsTheStack) {
     EXPECT_EQ(out_.end, StackEnd::bad_rule);
 }
 
+// GCC, -march=armv8-a+sve: CFA = sp + 16 + 8 * VG
+TEST_F(Walk, FrameWithScalableVectorsSaysSo) {
+    add(at(0x1000), Rule::Kind::slow);
+    CfiRow row = sp_row(0);
+    row.cfa_register.reset();
+    row.cfa_expression = {{static_cast<std::uint8_t>(DW_OP_breg0 + 31), 0, 0, 0},
+                          {DW_OP_bregx, arch::kDwarfVectorLength, 0, 2},
+                          {DW_OP_lit8, 0, 0, 5},
+                          {DW_OP_mul, 0, 0, 6},
+                          {DW_OP_plus_uconst, 16, 0, 7},
+                          {DW_OP_plus, 0, 0, 9}};
+    rules_.rows[at(0x1000)] = row;
+    EXPECT_THAT(walk().frames, ElementsAre(at(0x1000)));
+    EXPECT_EQ(out_.end, StackEnd::vector_length);
+}
+
 TEST_F(Walk, FramePointersWhereThereAreNoTables) {
     add(at(0x1000), Rule::Kind::frame_pointer);
     add(after_call(0x2000), Rule::Kind::frame_pointer);

@@ -29,6 +29,8 @@ inline constexpr unsigned kDwarfRegisterCount = 32;
 inline constexpr unsigned kDwarfStackPointer = 31;
 inline constexpr unsigned kDwarfFramePointer = 29;
 inline constexpr unsigned kDwarfReturnAddress = 30;
+/// VG: the length of SVE's vectors, in 64-bit words.
+inline constexpr unsigned kDwarfVectorLength = 46;
 /// x30 holds the return address until it is saved.
 inline constexpr bool kHasLinkRegister = true;
 

@@ -82,6 +82,23 @@ void begin_system_call_again(Registers& regs, std::uint64_t first_argument) {
     regs.x[0] = first_argument;
 }
 
+void continue_interrupted_call(Registers& regs) {
+    // include/uapi/asm-generic/unistd.h, not this program's own <sys/syscall.h>: see Registers.
+    constexpr std::uint64_t kFutex = 98;
+    constexpr std::uint64_t kNanosleep = 101;
+    constexpr std::uint64_t kClockNanosleep = 115;
+    constexpr std::uint64_t kRestartSyscall = 128;
+    constexpr std::uint64_t kTimerAbstime = 1;
+    constexpr std::uint64_t kFutexCommand = 127;
+    const std::uint64_t number = regs.x[kNumber];
+    const bool waits_for_time =
+        number == kNanosleep || (number == kClockNanosleep && (regs.x[1] & kTimerAbstime) == 0) ||
+        (number == kFutex && (regs.x[1] & kFutexCommand) == 0 && regs.x[3] != 0); // FUTEX_WAIT
+    if (waits_for_time) {
+        regs.x[kNumber] = kRestartSyscall; // as setup_restart_syscall() in the kernel would
+    }
+}
+
 long system_call_result(const Registers& regs) {
     return static_cast<long>(regs.x[0]);
 }

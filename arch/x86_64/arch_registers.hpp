@@ -28,6 +28,8 @@ inline constexpr unsigned kDwarfRegisterCount = 17;
 inline constexpr unsigned kDwarfStackPointer = 7;
 inline constexpr unsigned kDwarfFramePointer = 6;
 inline constexpr unsigned kDwarfReturnAddress = 16;
+/// The made-up register that stands for the length of scalable vectors: none.
+inline constexpr unsigned kDwarfVectorLength = ~0U;
 /// Is that a register which holds the return address until it is saved? (It is rip, a made-up one.)
 inline constexpr bool kHasLinkRegister = false;
 

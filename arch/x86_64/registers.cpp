@@ -82,6 +82,10 @@ void begin_system_call_again(Registers& regs, std::uint64_t /*first_argument*/) 
     regs.orig_rax = static_cast<std::uint64_t>(-1);
 }
 
+void continue_interrupted_call(Registers& /*regs*/) {
+    // orig_rax and rax still tell the kernel all, whatever happened in between.
+}
+
 long system_call_result(const Registers& regs) {
     return static_cast<long>(regs.rax);
 }

@@ -45,7 +45,8 @@ enum class StackEnd : std::uint8_t {
     bad_memory,     ///< the stack, or what a rule refers to, could not be read
     not_code,       ///< a return address is not in executable memory
     not_increasing, ///< the caller's frame would not be further out: the stack is broken or loops
-    bad_rule        ///< an unwind row could not be evaluated
+    bad_rule,       ///< an unwind row could not be evaluated
+    vector_length   ///< the frame's size depends on the length of the CPU's vectors (arm64 SVE)
 };
 
 /// A text for reports: "backtrace limit", "no unwind information", ...

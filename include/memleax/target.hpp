@@ -122,6 +122,9 @@ class Target {
     /// for, has ended a system call with EINTR that without us would have gone on: begins it anew.
     /// `signal`: what it is about to get, or 0.
     void begin_interrupted_call_again(Tid tid, int signal);
+    /// Before the registers of an interrupted thread are replaced for a while: the call that it
+    /// sleeps in must go on for no longer than it would have.
+    void keep_time_limit(Tid tid, arch::Registers* regs) const;
     /// Lets it run, with its signal delivered (its siginfo untouched), or `signal` 0.
     void resume(Tid tid, int signal = 0);
     /// The signal of this stop was the effect of our breakpoint, and is not to be delivered.

@@ -19,6 +19,8 @@ const char* describe(StackEnd end) {
         return "stack is broken";
     case StackEnd::bad_rule:
         return "unwind information is not valid";
+    case StackEnd::vector_length:
+        return "frame with scalable vectors";
     }
     return "unknown reason";
 }

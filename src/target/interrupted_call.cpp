@@ -60,6 +60,19 @@ bool is_ignored(const ProcessInfo& info, int signal) {
 
 } // namespace
 
+void Target::keep_time_limit(Tid tid, arch::Registers* regs) const {
+    if constexpr (arch::kResultReplacesArgument) {
+        const auto thread = threads_.find(tid);
+        const auto was = thread != threads_.end() ? thread->second.asleep_in : std::nullopt;
+        constexpr std::int64_t kInstruction = arch::kSyscallBytes.size();
+        // Else it has not begun that call, or has ended it.
+        if (was && was->system_call && was->pc == arch::pc(*regs) + kInstruction &&
+            was->sp == arch::sp(*regs)) {
+            arch::continue_interrupted_call(*regs);
+        }
+    }
+}
+
 void Target::begin_interrupted_call_again(Tid tid, int signal) {
     arch::Registers regs{};
     if (!get_registers(tid, &regs)) {

@@ -1,9 +1,24 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "full_frame.hpp"
 
+#include <algorithm>
+
+#include <dwarf.h>
+
 #include "fast_frame.hpp"
 
 namespace memleax {
+
+namespace {
+
+/// Is this a frame of which we do not know how long its vectors are?
+bool depends_on_vector_length(const CfiRow& row) {
+    return std::any_of(row.cfa_expression.begin(), row.cfa_expression.end(), [](const DwarfOp& op) {
+        return op.opcode == DW_OP_bregx && op.operand1 == arch::kDwarfVectorLength;
+    });
+}
+
+} // namespace
 
 Step FullFrame::regular(FrameAddress frame, const Rule& rule) {
     if (const CfiRow* row = source_.row(frame)) {
@@ -84,7 +99,8 @@ Step FullFrame::apply(const CfiRow& row, FrameAddress frame) {
     }
     const auto cfa = cfa_of(row);
     if (!cfa) {
-        return Step::stop(StackEnd::bad_rule);
+        return Step::stop(depends_on_vector_length(row) ? StackEnd::vector_length
+                                                        : StackEnd::bad_rule);
     }
     // Only a signal handler may run on another stack than its caller. At the last instruction of a
     // function, the return address may be in a register and sp the caller's already.

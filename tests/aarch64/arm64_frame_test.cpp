@@ -183,6 +183,26 @@ TEST(Arm64Registers, ByMeaning) {
     EXPECT_EQ(pc(regs), CodeAddr(0x4ffc));
 }
 
+// As a sleep of which some time is over already, after its registers were another call's.
+TEST(Arm64Registers, TimeLimitsAreTheKernels) {
+    const auto number_after = [](std::uint64_t number, std::uint64_t second, std::uint64_t fourth) {
+        Registers regs{};
+        regs.x[8] = number;
+        regs.x[1] = second;
+        regs.x[3] = fourth;
+        continue_interrupted_call(regs);
+        return regs.x[8];
+    };
+    constexpr std::uint64_t kRestart = 128;
+    EXPECT_EQ(number_after(101, 0, 0), kRestart) << "nanosleep";
+    EXPECT_EQ(number_after(115, 0, 0), kRestart) << "clock_nanosleep";
+    EXPECT_EQ(number_after(115, 1, 0), 115U) << "until a moment";
+    EXPECT_EQ(number_after(98, 128, 0x1000), kRestart) << "FUTEX_WAIT_PRIVATE with a limit";
+    EXPECT_EQ(number_after(98, 128, 0), 98U) << "without";
+    EXPECT_EQ(number_after(98, 128 | 9, 0x1000), 98U) << "FUTEX_WAIT_BITSET: until a moment";
+    EXPECT_EQ(number_after(63, 0, 0), 63U) << "read";
+}
+
 } // namespace
 } // namespace aarch64
 } // namespace memleax::arch
