@@ -77,6 +77,9 @@ void begin_system_call_again(Registers& regs, std::uint64_t first_argument);
 /// registers of such a thread are replaced for a while, after which the kernel does not do it
 /// itself.
 void continue_interrupted_call(Registers& regs);
+/// The same thread, but a signal's handler runs next: if the call ends with EINTR then, whatever
+/// the handler's flags are (signal(7)), ends it so.
+void end_interrupted_call(Registers& regs);
 /// The result of the call: negative values down to -4095 are errno.
 [[nodiscard]] long system_call_result(const Registers& regs);
 

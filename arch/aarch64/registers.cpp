@@ -11,6 +11,24 @@ namespace {
 constexpr unsigned kNumber = 8;
 constexpr unsigned kLinkRegister = 30;
 
+/// System calls (include/uapi/asm-generic/unistd.h), not this program's own <sys/syscall.h>: see
+/// Registers.
+enum SystemCall : std::uint64_t {
+    kPselect6 = 72,
+    kPpoll = 73,
+    kFutex = 98,
+    kNanosleep = 101,
+    kClockNanosleep = 115,
+    kRestartSyscall = 128,
+    kRtSigsuspend = 133
+};
+
+/// FUTEX_WAIT and so on, without FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME.
+std::uint64_t futex_command(const Registers& regs) {
+    constexpr std::uint64_t kFutexCommands = 127;
+    return regs.x[1] & kFutexCommands;
+}
+
 } // namespace
 
 CodeAddr pc(const Registers& regs) {
@@ -83,19 +101,41 @@ void begin_system_call_again(Registers& regs, std::uint64_t first_argument) {
 }
 
 void continue_interrupted_call(Registers& regs) {
-    // include/uapi/asm-generic/unistd.h, not this program's own <sys/syscall.h>: see Registers.
-    constexpr std::uint64_t kFutex = 98;
-    constexpr std::uint64_t kNanosleep = 101;
-    constexpr std::uint64_t kClockNanosleep = 115;
-    constexpr std::uint64_t kRestartSyscall = 128;
     constexpr std::uint64_t kTimerAbstime = 1;
-    constexpr std::uint64_t kFutexCommand = 127;
+    constexpr std::uint64_t kFutexWait = 0;
     const std::uint64_t number = regs.x[kNumber];
     const bool waits_for_time =
         number == kNanosleep || (number == kClockNanosleep && (regs.x[1] & kTimerAbstime) == 0) ||
-        (number == kFutex && (regs.x[1] & kFutexCommand) == 0 && regs.x[3] != 0); // FUTEX_WAIT
+        (number == kFutex && futex_command(regs) == kFutexWait && regs.x[3] != 0);
     if (waits_for_time) {
         regs.x[kNumber] = kRestartSyscall; // as setup_restart_syscall() in the kernel would
+    }
+}
+
+void end_interrupted_call(Registers& regs) {
+    constexpr std::uint64_t kEintr = 4;
+    constexpr std::uint64_t kFutexWait = 0;
+    constexpr std::uint64_t kFutexWaitBitset = 9;
+    bool ends = false;
+    switch (regs.x[kNumber]) {
+    case kPselect6:
+    case kPpoll:
+    case kNanosleep:
+    case kClockNanosleep:
+    case kRestartSyscall:
+    case kRtSigsuspend:
+        ends = true;
+        break;
+    case kFutex: // only with a time limit
+        ends = regs.x[3] != 0 &&
+               (futex_command(regs) == kFutexWait || futex_command(regs) == kFutexWaitBitset);
+        break;
+    default:
+        break;
+    }
+    if (ends) {
+        regs.pc += kSyscallBytes.size();
+        regs.x[0] = -kEintr;
     }
 }
 

@@ -86,6 +86,10 @@ void continue_interrupted_call(Registers& /*regs*/) {
     // orig_rax and rax still tell the kernel all, whatever happened in between.
 }
 
+void end_interrupted_call(Registers& /*regs*/) {
+    // The same.
+}
+
 long system_call_result(const Registers& regs) {
     return static_cast<long>(regs.rax);
 }

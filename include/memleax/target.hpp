@@ -122,9 +122,6 @@ class Target {
     /// for, has ended a system call with EINTR that without us would have gone on: begins it anew.
     /// `signal`: what it is about to get, or 0.
     void begin_interrupted_call_again(Tid tid, int signal);
-    /// Before the registers of an interrupted thread are replaced for a while: the call that it
-    /// sleeps in must go on for no longer than it would have.
-    void keep_time_limit(Tid tid, arch::Registers* regs) const;
     /// Lets it run, with its signal delivered (its siginfo untouched), or `signal` 0.
     void resume(Tid tid, int signal = 0);
     /// The signal of this stop was the effect of our breakpoint, and is not to be delivered.
@@ -182,6 +179,10 @@ class Target {
     [[nodiscard]] int stop_signal(Tid tid) const;
     [[nodiscard]] bool has_left(Tid tid, CodeAddr instruction) const;
     Result<void> settle(Tid tid);
+    /// Before the registers of an interrupted thread are replaced for a while, where the kernel
+    /// does not see any more, when they are back, in which call it was: what it would do then.
+    void finish_interruption(Tid tid, arch::Registers* regs);
+    [[nodiscard]] bool is_at_system_call(CodeAddr pc);
     [[nodiscard]] Tid group_of(Tid tid) const;
     /// Waits for this thread; the status if it is stopped.
     std::optional<int> await_stop_of(Tid tid);

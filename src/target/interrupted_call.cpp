@@ -60,10 +60,31 @@ bool is_ignored(const ProcessInfo& info, int signal) {
 
 } // namespace
 
-void Target::keep_time_limit(Tid tid, arch::Registers* regs) const {
+bool Target::is_at_system_call(CodeAddr pc) {
+    std::array<std::byte, arch::kSyscallBytes.size()> code{};
+    return memory_.try_read(pc.as_data(), code) == code.size() &&
+           std::equal(code.begin(), code.end(), arch::kSyscallBytes.begin(),
+                      [](std::byte a, std::uint8_t b) { return a == std::byte{b}; });
+}
+
+void Target::finish_interruption(Tid tid, arch::Registers* regs) {
     if constexpr (arch::kResultReplacesArgument) {
         const auto thread = threads_.find(tid);
-        const auto was = thread != threads_.end() ? thread->second.asleep_in : std::nullopt;
+        if (thread == threads_.end()) {
+            return;
+        }
+        // A signal that came by itself: a thread at its call has been in it, but for a moment that
+        // hardly any is seen in.
+        const auto info = try_read_process_info(tid);
+        const int signal = thread->second.stop_signal;
+        if (signal != 0) {
+            if (info && (info->caught_signals & bit_of(signal)) != 0 &&
+                is_at_system_call(arch::pc(*regs))) {
+                arch::end_interrupted_call(*regs);
+            }
+            return;
+        }
+        const auto& was = thread->second.asleep_in;
         constexpr std::int64_t kInstruction = arch::kSyscallBytes.size();
         // Else it has not begun that call, or has ended it.
         if (was && was->system_call && was->pc == arch::pc(*regs) + kInstruction &&
@@ -106,11 +127,7 @@ void Target::begin_interrupted_call_again(Tid tid, int signal) {
         }
         first_argument = was->first_argument;
     }
-    std::array<std::byte, arch::kSyscallBytes.size()> instruction{};
-    const RemoteAddr before((arch::pc(regs) - instruction.size()).value());
-    if (memory_.try_read(before, instruction) == instruction.size() &&
-        std::equal(instruction.begin(), instruction.end(), arch::kSyscallBytes.begin(),
-                   [](std::byte a, std::uint8_t b) { return a == std::byte{b}; })) {
+    if (is_at_system_call(arch::pc(regs) - static_cast<std::int64_t>(arch::kSyscallBytes.size()))) {
         arch::begin_system_call_again(regs, first_argument);
         set_registers(tid, regs);
     }

@@ -417,7 +417,7 @@ Result<long> Target::system_call(Tid tid, long number,
     if (!get_registers(tid, &saved)) {
         return ended(tid);
     }
-    keep_time_limit(tid, &saved);
+    finish_interruption(tid, &saved);
     BorrowedThread borrowed(*record_, memory_, tid, saved, stop_signal(tid));
     if (parking_) {
         borrowed.use(*parking_);

@@ -203,6 +203,26 @@ TEST(Arm64Registers, TimeLimitsAreTheKernels) {
     EXPECT_EQ(number_after(63, 0, 0), 63U) << "read";
 }
 
+// What a handler ends whatever its flags are.
+TEST(Arm64Registers, CallsThatHandlersEnd) {
+    const auto ends = [](std::uint64_t number, std::uint64_t second, std::uint64_t fourth) {
+        Registers regs{};
+        regs.x[8] = number;
+        regs.x[1] = second;
+        regs.x[3] = fourth;
+        regs.pc = 0x4000;
+        end_interrupted_call(regs);
+        EXPECT_TRUE(regs.pc == 0x4000 || (regs.pc == 0x4004 && system_call_result(regs) == -4));
+        return regs.pc == 0x4004;
+    };
+    EXPECT_TRUE(ends(73, 0, 0)) << "ppoll";
+    EXPECT_TRUE(ends(133, 0, 0)) << "rt_sigsuspend";
+    EXPECT_TRUE(ends(101, 0, 0)) << "nanosleep";
+    EXPECT_TRUE(ends(98, 128, 0x1000)) << "FUTEX_WAIT_PRIVATE with a limit";
+    EXPECT_FALSE(ends(98, 128, 0)) << "without: SA_RESTART tells";
+    EXPECT_FALSE(ends(63, 0, 0)) << "read: SA_RESTART tells";
+}
+
 } // namespace
 } // namespace aarch64
 } // namespace memleax::arch
