@@ -16,7 +16,7 @@
 
 #include "arch_registers.hpp" // struct Registers, kDwarfRegisterCount, kBreakpointBytes, ...
 
-namespace memleax::arch {
+namespace memleax::arch::inline MEMLEAX_CPU {
 
 // ---- Registers (the struct itself is what PTRACE_GETREGSET NT_PRSTATUS gives) ------------------
 
@@ -31,6 +31,12 @@ void set_sp(Registers& regs, RemoteAddr sp);
 /// The register that DWARF numbers so (psABI table of DWARF register numbers); 0 for those not
 /// kept.
 [[nodiscard]] std::uint64_t dwarf_register(const Registers& regs, unsigned number);
+
+/// A pointer to data, as what it points to is told from others: without a tag (arm64: top byte
+/// ignore, MTE).
+[[nodiscard]] constexpr RemoteAddr data_address(std::uint64_t pointer) {
+    return RemoteAddr(pointer & kDataAddressBits);
+}
 
 // ---- Calls --------------------------------------------------------------------------------------
 
@@ -48,10 +54,12 @@ void set_sp(Registers& regs, RemoteAddr sp);
 /// Is this the si_code that the kernel gives to the SIGTRAP of a breakpoint instruction?
 [[nodiscard]] bool is_breakpoint_signal_code(int si_code);
 
+/// Why no breakpoint may stand on the first instruction of `code`, nor a thread be stepped over it;
+/// null if one may.
+[[nodiscard]] const char* reason_against_breakpoint(std::span<const std::uint8_t> code);
+
 // ---- Remote system calls ------------------------------------------------------------------------
 
-/// Was the thread inside a system call when it stopped? Then the kernel may yet restart it.
-[[nodiscard]] bool in_system_call(const Registers& regs);
 /// Makes the thread's next instruction, which must be kSyscallBytes, perform this call, and keeps
 /// the kernel from "restarting" the call that the thread was interrupted in.
 void prepare_system_call(Registers& regs, CodeAddr instruction, long number,
@@ -60,8 +68,9 @@ void prepare_system_call(Registers& regs, CodeAddr instruction, long number,
 /// way back from the kernel.
 [[nodiscard]] std::optional<long> call_that_failed_with(const Registers& regs, int errnum);
 /// Puts such a thread back before its call, with the same arguments. The instruction before the pc
-/// must be kSyscallBytes.
-void begin_system_call_again(Registers& regs);
+/// must be kSyscallBytes. `first_argument` counts where the result takes its place
+/// (kResultReplacesArgument).
+void begin_system_call_again(Registers& regs, std::uint64_t first_argument);
 /// The result of the call: negative values down to -4095 are errno.
 [[nodiscard]] long system_call_result(const Registers& regs);
 
@@ -101,6 +110,10 @@ inline constexpr std::size_t kSlotCodeBytes = kSlotBytes - sizeof(std::uint64_t)
 /// Size of the part of the frame that holds the interrupted registers, from sp on at the restorer.
 inline constexpr std::size_t kSignalFrameBytes = kSignalFrameSize;
 /// kSignalFramePcOffset is where the interrupted pc stands in it.
+/// kSignalFrameReturnWord: so many bytes before it stands the address of the restorer; 0 where
+/// nothing but the frame itself tells it.
+/// May this be such a frame? (Read from sp on, at least kSignalFrameInfoOffset + a siginfo bytes.)
+[[nodiscard]] bool looks_like_signal_frame(std::span<const std::byte> frame);
 /// The interrupted context's registers out of a frame that was read from sp on; nothing if short.
 [[nodiscard]] std::optional<Registers>
 registers_from_signal_frame(std::span<const std::byte> frame);
@@ -108,17 +121,30 @@ registers_from_signal_frame(std::span<const std::byte> frame);
 // ---- Frames without unwind tables ---------------------------------------------------------------
 
 /// What to read around a pc for the next function: bytes before it and from it on.
-inline constexpr std::size_t kCodeBefore = 8;
+inline constexpr std::size_t kCodeBefore = 16;
 inline constexpr std::size_t kCodeAt = 48;
-/// At an instruction that no unwind table covers: CFA - sp if the instruction itself tells it
-/// (a function's first ones, before it has its frame pointer; its return; linkage stubs), with the
-/// caller's frame pointer still in its register. Nothing: a frame pointer, if any, is in place.
+/// Where the caller is, as the instruction at the pc itself tells it (one of a function's first,
+/// before it has its frame pointer; its return; linkage stubs), with the caller's frame pointer
+/// still in its register.
+struct FrameEdge {
+    std::int32_t cfa_offset = 0; ///< CFA - sp
+    /// The return address is at CFA + this; nothing: it is in its register (arm64's x30).
+    std::optional<std::int32_t> return_address_offset;
+    friend bool operator==(const FrameEdge&, const FrameEdge&) = default;
+};
+/// At an instruction that no unwind table covers. Nothing: a frame pointer, if any, is in place.
 /// `before` ends, and `at` begins, at the pc; both may be short.
-[[nodiscard]] std::optional<std::int32_t>
-cfa_offset_without_tables(std::span<const std::byte> before, std::span<const std::byte> at);
+[[nodiscard]] std::optional<FrameEdge> frame_edge(std::span<const std::byte> before,
+                                                  std::span<const std::byte> at);
 /// In a frame that keeps a frame pointer: CFA - fp; the caller's fp is at fp, the return address is
 /// the word before the CFA (x86_64) or behind the saved fp (arm64): at fp + 8 for both.
 inline constexpr std::int32_t kFramePointerCfaOffset = 16;
+
+/// Tables are read by libdw. Is this rule for a register of a row what it makes of something else
+/// than DWARF says there, so that the register is unchanged? `source`: the register that holds the
+/// caller's value, or nothing if it is at CFA + `offset`.
+[[nodiscard]] bool is_misread_rule(unsigned number, std::optional<std::uint64_t> source,
+                                   std::int64_t offset);
 
 // ---- Displaced instructions ---------------------------------------------------------------------
 
@@ -148,4 +174,4 @@ displace(CodeAddr from, std::span<const std::uint8_t> bytes, CodeAddr slot);
 /// How far a slot may be from the instruction that it holds.
 inline constexpr std::uint64_t kSlotReach = kDisplacedReach;
 
-} // namespace memleax::arch
+} // namespace memleax::arch::inline MEMLEAX_CPU

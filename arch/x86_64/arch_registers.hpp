@@ -8,7 +8,11 @@
 
 #include <sys/user.h>
 
-namespace memleax::arch {
+/// The inline namespace that all of a CPU's code is in, so that the pure parts of two of them can
+/// be linked into one program (the tests).
+#define MEMLEAX_CPU x86_64
+
+namespace memleax::arch::inline x86_64 {
 
 /// As the kernel lays it out (arch/x86/include/asm/user_64.h).
 using Registers = ::user_regs_struct;
@@ -23,9 +27,16 @@ inline constexpr unsigned kDwarfRegisterCount = 17;
 inline constexpr unsigned kDwarfStackPointer = 7;
 inline constexpr unsigned kDwarfFramePointer = 6;
 inline constexpr unsigned kDwarfReturnAddress = 16;
+/// Is that a register which holds the return address until it is saved? (It is rip, a made-up one.)
+inline constexpr bool kHasLinkRegister = false;
 
 /// Where PTRACE_POKEUSER finds the pc in struct user; -1 where the kernel has no such request.
 inline constexpr long kPcUserOffset = offsetof(struct ::user, regs.rip);
+/// The register set with the mask of the bits in which a signed return address keeps its signature
+/// (NT_ARM_PAC_MASK); -1 where there is no such thing.
+inline constexpr int kSignatureMaskRegset = -1;
+/// The bits of a data pointer that are part of the address.
+inline constexpr std::uint64_t kDataAddressBits = ~0ULL;
 /// A ptrace request that fills Registers faster than PTRACE_GETREGSET (by some 5% of a stop);
 /// -1 where there is none.
 inline constexpr int kGetRegistersRequest = 12; // PTRACE_GETREGS
@@ -38,6 +49,10 @@ inline constexpr std::array<std::uint8_t, 1> kBreakpointBytes{0xcc};
 inline constexpr std::array<std::uint8_t, 2> kSyscallBytes{0x0f, 0x05};
 /// syscall; then a jump to itself, where a thread waits for its registers if we die meanwhile
 inline constexpr std::array<std::uint8_t, 4> kParkingBytes{0x0f, 0x05, 0xeb, 0xfe};
+/// The result of a system call does not take an argument's place (rdi).
+inline constexpr bool kResultReplacesArgument = false;
+/// What lld fills the space behind code with; other linkers take zeros.
+inline constexpr std::array<std::uint8_t, 1> kPaddingBytes{0xcc};
 /// x86 instructions have at most 15 bytes.
 inline constexpr std::size_t kMaxInstructionBytes = 15;
 /// Room for a relocated call through memory and two absolute jumps.
@@ -47,9 +62,11 @@ inline constexpr std::uint64_t kDisplacedReach = (1ULL << 31) - 4096;
 /// struct ucontext up to and including the general registers: uc_flags, uc_link, uc_stack (40
 /// bytes), then gregs[23].
 inline constexpr std::size_t kSignalFrameSize = 40 + 23 * 8;
-/// gregs[REG_RIP]; the word before the ucontext is the address of the restorer.
+/// gregs[REG_RIP].
 inline constexpr std::size_t kSignalFramePcOffset = 40 + 16 * sizeof(long);
+/// The word before the ucontext is the address of the restorer.
+inline constexpr std::size_t kSignalFrameReturnWord = 8;
 /// The siginfo, behind the ucontext: after gregs come fpstate, reserved1[8] and the signal mask.
 inline constexpr std::size_t kSignalFrameInfoOffset = kSignalFrameSize + 10 * sizeof(long);
 
-} // namespace memleax::arch
+} // namespace memleax::arch::inline x86_64

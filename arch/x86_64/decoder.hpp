@@ -8,7 +8,7 @@
 
 #include <capstone/capstone.h>
 
-namespace memleax::arch {
+namespace memleax::arch::inline x86_64 {
 
 class Decoder {
   public:
@@ -47,4 +47,4 @@ class Decoder {
     cs_insn* instruction_ = nullptr;
 };
 
-} // namespace memleax::arch
+} // namespace memleax::arch::inline x86_64

@@ -20,7 +20,7 @@
 #include "instruction.hpp"
 #include "slot_writer.hpp"
 
-namespace memleax::arch {
+namespace memleax::arch::inline x86_64 {
 
 namespace {
 
@@ -181,4 +181,4 @@ Result<DisplacedInstruction> displace(CodeAddr from, std::span<const std::uint8_
     return std::move(writer).finish(instruction.length);
 }
 
-} // namespace memleax::arch
+} // namespace memleax::arch::inline x86_64

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-namespace memleax::arch {
+namespace memleax::arch::inline x86_64 {
 
 namespace {
 
@@ -158,4 +158,4 @@ const char* read_flow(Instruction& instruction, const Prefixes& prefixes, CodeAd
     return FlowReader(instruction, prefixes, from).read();
 }
 
-} // namespace memleax::arch
+} // namespace memleax::arch::inline x86_64

@@ -15,7 +15,7 @@
 #include "arch.hpp"
 #include "decoder.hpp"
 
-namespace memleax::arch {
+namespace memleax::arch::inline x86_64 {
 
 namespace {
 
@@ -172,20 +172,27 @@ std::optional<std::int32_t> cfa_in_plt(const CodeWindow& code, std::size_t skip)
 
 } // namespace
 
-std::optional<std::int32_t> cfa_offset_without_tables(std::span<const std::byte> before,
-                                                      std::span<const std::byte> at) {
+std::optional<FrameEdge> frame_edge(std::span<const std::byte> before,
+                                    std::span<const std::byte> at) {
+    // The return address is the word before the CFA, always.
+    const auto edge = [](std::int32_t cfa_offset) { return FrameEdge{cfa_offset, -8}; };
     const CodeWindow code(before, at);
     const std::size_t endbr64 = code.next_is({0xf3, 0x0f, 0x1e, 0xfa}) ? 4 : 0;
     if (const auto offset = cfa_in_plt(code, endbr64)) {
-        return offset;
+        return edge(*offset);
     }
     if (const auto offset = cfa_by_following(at.subspan(endbr64))) {
-        return offset;
+        return edge(*offset);
     }
     if (endbr64 != 0) {
-        return 8; // begins a function (or follows a call of setjmp, which is rare)
+        return edge(8); // begins a function (or follows a call of setjmp, which is rare)
     }
     return std::nullopt;
 }
 
-} // namespace memleax::arch
+bool is_misread_rule(unsigned /*number*/, std::optional<std::uint64_t> /*source*/,
+                     std::int64_t /*offset*/) {
+    return false;
+}
+
+} // namespace memleax::arch::inline x86_64

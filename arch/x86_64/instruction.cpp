@@ -11,7 +11,7 @@
 #include "decoder.hpp"
 #include "flow.hpp"
 
-namespace memleax::arch {
+namespace memleax::arch::inline x86_64 {
 
 namespace {
 
@@ -107,4 +107,4 @@ Result<Instruction> decode_movable(CodeAddr from, std::span<const std::uint8_t> 
     return instruction;
 }
 
-} // namespace memleax::arch
+} // namespace memleax::arch::inline x86_64

@@ -11,7 +11,7 @@
 
 #include "arch.hpp"
 
-namespace memleax::arch {
+namespace memleax::arch::inline x86_64 {
 
 /// Where control goes after it.
 enum class Flow : std::uint8_t {
@@ -44,4 +44,4 @@ struct Instruction {
 [[nodiscard]] Result<Instruction> decode_movable(CodeAddr from,
                                                  std::span<const std::uint8_t> bytes);
 
-} // namespace memleax::arch
+} // namespace memleax::arch::inline x86_64

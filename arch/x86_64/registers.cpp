@@ -3,7 +3,7 @@
 // calls).
 #include "arch.hpp"
 
-namespace memleax::arch {
+namespace memleax::arch::inline x86_64 {
 
 CodeAddr pc(const Registers& regs) {
     return CodeAddr(regs.rip);
@@ -51,11 +51,6 @@ CodeAddr executed_breakpoint(const Registers& regs) {
     return CodeAddr(regs.rip) - static_cast<std::int64_t>(kBreakpointBytes.size());
 }
 
-bool in_system_call(const Registers& regs) {
-    // The kernel keeps the call's number here, and -1 when the thread came in by anything else.
-    return static_cast<std::int64_t>(regs.orig_rax) >= 0;
-}
-
 void prepare_system_call(Registers& regs, CodeAddr instruction, long number,
                          std::span<const std::uint64_t> arguments) {
     MEMLEAX_ASSERT(arguments.size() <= 6);
@@ -72,13 +67,15 @@ void prepare_system_call(Registers& regs, CodeAddr instruction, long number,
 }
 
 std::optional<long> call_that_failed_with(const Registers& regs, int errnum) {
-    if (!in_system_call(regs) || system_call_result(regs) != -errnum) {
+    // The kernel keeps the call's number here, and -1 when the thread came in by anything else.
+    const bool in_system_call = static_cast<std::int64_t>(regs.orig_rax) >= 0;
+    if (!in_system_call || system_call_result(regs) != -errnum) {
         return std::nullopt;
     }
     return static_cast<long>(regs.orig_rax);
 }
 
-void begin_system_call_again(Registers& regs) {
+void begin_system_call_again(Registers& regs, std::uint64_t /*first_argument*/) {
     regs.rip -= kSyscallBytes.size();
     regs.rax = regs.orig_rax;
     regs.orig_rax = static_cast<std::uint64_t>(-1);
@@ -88,4 +85,4 @@ long system_call_result(const Registers& regs) {
     return static_cast<long>(regs.rax);
 }
 
-} // namespace memleax::arch
+} // namespace memleax::arch::inline x86_64

@@ -10,7 +10,7 @@
 
 #include "arch.hpp"
 
-namespace memleax::arch {
+namespace memleax::arch::inline x86_64 {
 
 bool is_signal_return_code(std::span<const std::byte> code) {
     static constexpr std::array<std::uint8_t, 9> restorer{
@@ -27,6 +27,10 @@ bool is_signal_return_code(std::span<const std::byte> code) {
                std::memcmp(code.data(), bytes.data(), bytes.size()) == 0;
     };
     return begins_with(restorer) || begins_with(short_restorer);
+}
+
+bool looks_like_signal_frame(std::span<const std::byte> /*frame*/) {
+    return true; // the word before it tells
 }
 
 std::optional<Registers> registers_from_signal_frame(std::span<const std::byte> frame) {
@@ -82,4 +86,4 @@ std::optional<Registers> registers_from_signal_frame(std::span<const std::byte> 
     return regs;
 }
 
-} // namespace memleax::arch
+} // namespace memleax::arch::inline x86_64

@@ -11,7 +11,7 @@
 
 #include "arch.hpp"
 
-namespace memleax::arch {
+namespace memleax::arch::inline x86_64 {
 
 class SlotWriter {
   public:
@@ -80,4 +80,4 @@ class SlotWriter {
     std::vector<SlotPoint> points_;
 };
 
-} // namespace memleax::arch
+} // namespace memleax::arch::inline x86_64

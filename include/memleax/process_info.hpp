@@ -45,7 +45,8 @@ struct KernelState {
     /// The system call in which it is blocked; nothing if it runs, or is blocked for another
     /// reason.
     std::optional<long> system_call;
-    CodeAddr pc; ///< where it will go on in user space; 0 if it runs
+    std::uint64_t first_argument = 0; ///< of that call
+    CodeAddr pc;                      ///< where it will go on in user space; 0 if it runs
     RemoteAddr sp;
 
     [[nodiscard]] bool has_ended() const { return state == 'Z' || state == 'X'; }

@@ -16,6 +16,7 @@
 #include "arch.hpp"
 #include "memleax/error.hpp"
 #include "memleax/inherited.hpp"
+#include "memleax/process_info.hpp"
 #include "memleax/recovery_record.hpp"
 #include "memleax/remote_memory.hpp"
 #include "memleax/stop_event.hpp"
@@ -37,6 +38,9 @@ struct TracedThread {
     bool in_system_call = false;
     bool in_vfork = false; ///< and it will not be over before the child has its own memory
     int stop_signal = 0;   ///< of a signal-delivery-stop: what it is about to get; 0 otherwise
+    /// The system call that it was asleep in when we interrupted it, as /proc tells; noted only
+    /// where the registers do not tell it any more (arch::kResultReplacesArgument).
+    std::optional<KernelState> asleep_in = {};
     bool is_child_process = false; ///< a vfork-like child, which shares the target's memory
 };
 
@@ -96,6 +100,9 @@ class Target {
     // Of a stopped thread:
     [[nodiscard]] bool get_registers(Tid tid, arch::Registers* regs) const;
     bool set_registers(Tid tid, const arch::Registers& regs);
+    /// The bits of a return address that are a signature (pointer authentication); 0 where the CPU
+    /// knows no such thing.
+    [[nodiscard]] std::uint64_t signature_mask(Tid tid) const;
     /// Changes only the pc; `regs` are the thread's registers as just read, and are kept up to
     /// date.
     bool set_pc(Tid tid, arch::Registers* regs, CodeAddr pc);

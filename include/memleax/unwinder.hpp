@@ -39,6 +39,10 @@ class Unwinder {
     /// known without any table.
     void unwind_at_entry(const arch::Registers& regs, unsigned limit, Backtrace* out);
 
+    /// The bits of a return address that are a signature (Target::signature_mask), 0 at first: no
+    /// signed address gets out of here.
+    void set_signature_mask(std::uint64_t mask);
+
     /// The module list changed: rules of code that is gone must not be used.
     void modules_changed();
 

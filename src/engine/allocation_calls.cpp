@@ -118,7 +118,7 @@ bool AllocationCalls::is_nested(Tid tid, ThreadCalls& calls, const arch::Registe
 
 void AllocationCalls::on_free(Tid tid, ThreadCalls& calls, const arch::Registers& regs,
                               const AllocatorEntry& entry, bool allocations_are_seen) {
-    const RemoteAddr address(
+    const RemoteAddr address = arch::data_address(
         arch::argument(regs, static_cast<unsigned>(entry.function->pointer_argument)));
     if (free_entries_ > 1 && is_free_within_free(calls, regs, entry)) {
         return;
@@ -205,12 +205,12 @@ void AllocationCalls::begin_call(Tid tid, ThreadCalls& calls, const arch::Regist
     }
     call.size = requested_size(*entry.function, regs);
     if (entry.function->pointer_argument >= 0) {
-        call.old_block = RemoteAddr(
+        call.old_block = arch::data_address(
             arch::argument(regs, static_cast<unsigned>(entry.function->pointer_argument)));
     }
     if (entry.function->out_argument >= 0) {
-        call.out =
-            RemoteAddr(arch::argument(regs, static_cast<unsigned>(entry.function->out_argument)));
+        call.out = arch::data_address(
+            arch::argument(regs, static_cast<unsigned>(entry.function->out_argument)));
     }
     const bool cut = backtrace_.frames.size() > backtrace_limit_;
     call.stack = sink_.intern(
@@ -267,11 +267,11 @@ void AllocationCalls::on_return(Tid tid, const arch::Registers& regs,
 }
 
 void AllocationCalls::finish_call(Tid tid, const PendingCall& call, std::uint64_t result) {
-    RemoteAddr block(result);
+    RemoteAddr block = arch::data_address(result);
     if (call.function->out_argument >= 0) {
         // posix_memalign returns an error number.
         const auto stored = target_.memory().try_read_object<std::uint64_t>(call.out);
-        block = RemoteAddr(result == 0 && stored ? *stored : 0);
+        block = arch::data_address(result == 0 && stored ? *stored : 0);
     }
     AllocationEvent event{.kind = EventKind::alloc,
                           .tid = tid,

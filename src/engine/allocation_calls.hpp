@@ -31,6 +31,7 @@ class AllocationCalls {
         unwinder_.modules_changed();
         own_callers_.clear();
     }
+    void set_signature_mask(std::uint64_t mask) { unwinder_.set_signature_mask(mask); }
     [[nodiscard]] const AllocatorEntry& entry(int index) const {
         return entries_[static_cast<std::size_t>(index)];
     }

@@ -46,6 +46,7 @@ Result<void> Int3Engine::arm() {
     if (!worker) {
         return std::move(worker).error();
     }
+    calls_.set_signature_mask(target_.signature_mask(*worker));
     auto patched = trap_signal_.install(*worker);
     if (patched) {
         patched = patch(places, *worker);

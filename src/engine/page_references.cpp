@@ -43,7 +43,7 @@ class StackSearch {
         const std::uint64_t begin = sp.value() & ~7ULL;
         stack_.resize(std::min(mapping->range.end - begin, kMostStack));
         stack_.resize(target_.memory().try_read(RemoteAddr(begin), stack_));
-        for (std::size_t at = arch::kSignalFramePcOffset + sizeof(std::uint64_t);
+        for (std::size_t at = arch::kSignalFramePcOffset + arch::kSignalFrameReturnWord;
              at + sizeof(std::uint64_t) <= stack_.size(); at += sizeof(std::uint64_t)) {
             const std::uint64_t value = word(at);
             const auto page =
@@ -62,14 +62,24 @@ class StackSearch {
         std::memcpy(&value, &stack_[at], sizeof value);
         return value;
     }
-    /// Is this word the pc in a signal frame? Such a frame begins with the address of the code that
-    /// a handler returns to.
+    /// Is this word the pc in a signal frame?
     [[nodiscard]] bool in_signal_frame(std::size_t at) {
-        const std::uint64_t restorer =
-            word(at - arch::kSignalFramePcOffset - sizeof(std::uint64_t));
-        std::array<std::byte, 16> code{};
-        const std::size_t got = target_.memory().try_read(RemoteAddr(restorer), code);
-        return arch::is_signal_return_code(std::span(code).first(got)) && !is_of_a_hit(at);
+        const std::size_t begin = at - arch::kSignalFramePcOffset;
+        return returns_from_signal(begin) &&
+               arch::looks_like_signal_frame(std::span(stack_).subspan(begin)) && !is_of_a_hit(at);
+    }
+
+    /// Does the address of the code that a handler returns to stand before it, if that is its
+    /// place?
+    [[nodiscard]] bool returns_from_signal(std::size_t begin) {
+        if constexpr (arch::kSignalFrameReturnWord != 0) {
+            const std::uint64_t restorer = word(begin - arch::kSignalFrameReturnWord);
+            std::array<std::byte, 16> code{};
+            const std::size_t got = target_.memory().try_read(RemoteAddr(restorer), code);
+            return arch::is_signal_return_code(std::span(code).first(got));
+        } else {
+            return true;
+        }
     }
 
     /// What our handler has been called with, and left long ago.

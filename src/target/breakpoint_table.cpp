@@ -55,6 +55,10 @@ Result<Breakpoint*> BreakpointTable::insert(CodeAddr address, Tid worker) {
                 "end the debugger or the uprobe (bpftrace, perf, bcc) that has put it there");
     }
 
+    if (const char* reason = arch::reason_against_breakpoint(std::span(bytes).first(got))) {
+        return Error(fmt::format("no breakpoint can be at {:#x}: {}", address.value(), reason));
+    }
+
     auto slot = slots_.allocate(address, worker);
     if (!slot) {
         return std::move(slot).error();

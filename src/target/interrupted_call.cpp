@@ -82,12 +82,23 @@ void Target::begin_interrupted_call_again(Tid tid, int signal) {
             return;
         }
     }
+    // Where the registers do not tell the call's first argument, it was noted.
+    std::uint64_t first_argument = 0;
+    if constexpr (arch::kResultReplacesArgument) {
+        const auto thread = threads_.find(tid);
+        const auto was = thread != threads_.end() ? thread->second.asleep_in : std::nullopt;
+        if (!was || was->system_call != call || was->pc != arch::pc(regs) ||
+            was->sp != arch::sp(regs)) {
+            return;
+        }
+        first_argument = was->first_argument;
+    }
     std::array<std::byte, arch::kSyscallBytes.size()> instruction{};
     const RemoteAddr before((arch::pc(regs) - instruction.size()).value());
     if (memory_.try_read(before, instruction) == instruction.size() &&
         std::equal(instruction.begin(), instruction.end(), arch::kSyscallBytes.begin(),
                    [](std::byte a, std::uint8_t b) { return a == std::byte{b}; })) {
-        arch::begin_system_call_again(regs);
+        arch::begin_system_call_again(regs, first_argument);
         set_registers(tid, regs);
     }
 }

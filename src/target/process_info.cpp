@@ -117,6 +117,7 @@ std::optional<KernelState> parse_kernel_state(const std::string& stat,
         const long nr = number<long>(parts[0]);
         if (nr >= 0) {
             result.system_call = nr;
+            result.first_argument = std::strtoull(parts[1].c_str(), nullptr, 16);
         }
         result.sp = RemoteAddr(std::strtoull(parts[parts.size() - 2].c_str(), nullptr, 16));
         result.pc = CodeAddr(std::strtoull(parts.back().c_str(), nullptr, 16));

@@ -126,8 +126,21 @@ bool is_step_trap(Tid tid, int signal) {
             (info.si_code == SI_USER && info.si_pid == 0));
 }
 
+/// Linkers fill the space behind code with zeros, or with breakpoints (lld).
+bool is_padding(std::span<const std::byte> bytes) {
+    const auto is_filled_with = [bytes](const auto& pattern) {
+        for (std::size_t i = 0; i < bytes.size(); ++i) {
+            if (bytes[i] != std::byte{pattern[i % pattern.size()]}) {
+                return false;
+            }
+        }
+        return true;
+    };
+    return is_filled_with(std::array<std::uint8_t, 1>{0}) || is_filled_with(arch::kPaddingBytes);
+}
+
 /// The end of an executable mapping of a file that holds nothing, as the code ends before the page
-/// does: nobody ever gets there. Linkers fill it with zeros, or with breakpoints (lld).
+/// does: nobody ever gets there.
 std::optional<CodeAddr> find_padding(Tid pid, RemoteMemory& memory) {
     constexpr std::size_t kEnough = 16;
     const auto maps = read_maps(pid);
@@ -141,9 +154,7 @@ std::optional<CodeAddr> find_padding(Tid pid, RemoteMemory& memory) {
         }
         const CodeAddr at(mapping.range.end - kEnough);
         std::array<std::byte, kEnough> bytes{};
-        if (memory.try_read(at.as_data(), bytes) == bytes.size() &&
-            (bytes[0] == std::byte{0} || bytes[0] == std::byte{0xcc}) &&
-            std::all_of(bytes.begin(), bytes.end(), [&](std::byte b) { return b == bytes[0]; })) {
+        if (memory.try_read(at.as_data(), bytes) == bytes.size() && is_padding(bytes)) {
             return at;
         }
     }

@@ -207,10 +207,23 @@ bool Target::get_registers(Tid tid, arch::Registers* regs) const {
     if constexpr (arch::kGetRegistersRequest >= 0) {
         return ptrace(static_cast<__ptrace_request>(arch::kGetRegistersRequest), tid.value(),
                       nullptr, regs) == 0;
+    } else {
+        iovec io{regs, sizeof *regs};
+        return ptrace(PTRACE_GETREGSET, tid.value(), NT_PRSTATUS, &io) == 0 &&
+               io.iov_len == sizeof *regs;
     }
-    iovec io{regs, sizeof *regs};
-    return ptrace(PTRACE_GETREGSET, tid.value(), NT_PRSTATUS, &io) == 0 &&
-           io.iov_len == sizeof *regs;
+}
+
+std::uint64_t Target::signature_mask(Tid tid) const {
+    if constexpr (arch::kSignatureMaskRegset >= 0) {
+        std::array<std::uint64_t, 2> masks{}; // of pointers to data, and to code
+        iovec io{masks.data(), sizeof masks};
+        if (ptrace(PTRACE_GETREGSET, tid.value(), arch::kSignatureMaskRegset, &io) == 0 &&
+            io.iov_len == sizeof masks) {
+            return masks[1];
+        }
+    }
+    return 0;
 }
 
 bool Target::set_registers(Tid tid, const arch::Registers& regs) {
@@ -263,6 +276,7 @@ void Target::resume(Tid tid, int signal) {
     if (it != threads_.end()) {
         it->second.state = TracedThread::State::running;
         it->second.stop_signal = 0;
+        it->second.asleep_in.reset();
     }
     ptrace(PTRACE_CONT, tid.value(), nullptr, signal);
 }
@@ -297,6 +311,12 @@ void Target::listen(Tid tid) {
 }
 
 void Target::interrupt(Tid tid) {
+    if constexpr (arch::kResultReplacesArgument) {
+        const auto it = threads_.find(tid);
+        if (it != threads_.end() && it->second.state == TracedThread::State::running) {
+            it->second.asleep_in = try_read_kernel_state(pid_, tid);
+        }
+    }
     ptrace(PTRACE_INTERRUPT, tid.value(), nullptr, nullptr);
 }
 

@@ -17,18 +17,24 @@ class FastFrame {
     FastFrame(const arch::Registers& regs, StackWindow& stack) : stack_(stack) { *this = regs; }
     FastFrame& operator=(const arch::Registers& regs) {
         set(arch::sp(regs).value(), arch::dwarf_register(regs, arch::kDwarfFramePointer));
+        link_ = arch::dwarf_register(regs, arch::kDwarfReturnAddress);
         return *this;
     }
     [[nodiscard]] std::uint64_t sp() const { return sp_; }
     [[nodiscard]] std::uint64_t fp() const { return fp_; }
     void set_sp(std::uint64_t sp) { sp_ = sp; }
+    void set_link(std::uint64_t link) { link_ = link; }
     void set(std::uint64_t sp, std::uint64_t fp) {
         sp_ = sp;
         fp_ = fp;
     }
 
     /// To the caller, by the equations in rule.hpp.
-    Step regular(FrameAddress /*frame*/, const Rule& rule) {
+    Step regular(FrameAddress frame, const Rule& rule) {
+        const bool in_register = rule.ra_place == Rule::RaPlace::in_register;
+        if (in_register && frame.is_return_address()) {
+            return Step::stop(StackEnd::bad_rule); // it has called, and so lost it
+        }
         std::uint64_t cfa =
             (rule.cfa_base == Rule::CfaBase::sp ? sp_ : fp_) + word(rule.cfa_offset);
         if (rule.cfa_base == Rule::CfaBase::at_fp) {
@@ -38,10 +44,12 @@ class FastFrame {
             }
             cfa = *saved;
         }
-        if (cfa <= sp_) {
+        // A function that keeps its return address in the register may have nothing on the stack.
+        if (cfa < sp_ || (cfa == sp_ && !in_register)) {
             return Step::stop(StackEnd::not_increasing);
         }
-        const auto ra = stack_.stack_word(RemoteAddr(cfa + word(rule.ra_offset)));
+        const auto ra = in_register ? std::optional(link_)
+                                    : stack_.stack_word(RemoteAddr(cfa + word(rule.ra_offset)));
         if (!ra) {
             return Step::stop(StackEnd::bad_memory);
         }
@@ -65,6 +73,7 @@ class FastFrame {
     StackWindow& stack_;
     std::uint64_t sp_ = 0;
     std::uint64_t fp_ = 0;
+    std::uint64_t link_ = 0; ///< of the frame that has them all: the innermost, an interrupted one
 };
 
 } // namespace memleax

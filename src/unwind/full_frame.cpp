@@ -14,6 +14,7 @@ Step FullFrame::regular(FrameAddress frame, const Rule& rule) {
     arch::Registers none{};
     FastFrame fast(none, stack_);
     fast.set(sp(), fp());
+    fast.set_link(link());
     const Step step = fast.regular(frame, rule);
     registers_.set(arch::kDwarfStackPointer, fast.sp());
     registers_.set(arch::kDwarfReturnAddress, step.caller_pc);
@@ -72,9 +73,14 @@ bool FullFrame::restore(unsigned number, const RegisterRule& rule, std::uint64_t
 }
 
 Step FullFrame::apply(const CfiRow& row, FrameAddress frame) {
-    registers_.set(arch::kDwarfReturnAddress, frame.pc().value()); // as expressions may ask for
-    if (row.registers[arch::kDwarfReturnAddress].kind == RegisterRule::Kind::undefined) {
+    const RegisterRule::Kind ra_kind = row.registers[arch::kDwarfReturnAddress].kind;
+    if (ra_kind == RegisterRule::Kind::undefined) {
         return Step::stop(StackEnd::outermost);
+    }
+    if constexpr (!arch::kHasLinkRegister) {
+        registers_.set(arch::kDwarfReturnAddress, frame.pc().value()); // as expressions may ask for
+    } else if (ra_kind == RegisterRule::Kind::same_value && frame.is_return_address()) {
+        return Step::stop(StackEnd::bad_rule); // it has called, and so lost it
     }
     const auto cfa = cfa_of(row);
     if (!cfa) {
@@ -100,6 +106,9 @@ Step FullFrame::apply(const CfiRow& row, FrameAddress frame) {
     }
     registers_ = caller;
     const auto ra = registers_.get(arch::kDwarfReturnAddress);
+    if (!ra) {
+        return Step::stop(StackEnd::bad_rule);
+    }
     return Step::to(row.signal_frame ? Step::Kind::interrupted : Step::Kind::called, *ra);
 }
 

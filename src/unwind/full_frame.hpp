@@ -41,6 +41,9 @@ class FullFrame {
     Step slow(FrameAddress frame);
 
   private:
+    [[nodiscard]] std::uint64_t link() const {
+        return registers_.get(arch::kDwarfReturnAddress).value_or(0);
+    }
     Step apply(const CfiRow& row, FrameAddress frame);
     std::optional<std::uint64_t> cfa_of(const CfiRow& row);
     /// False if the rule cannot be followed; `reason` says why.

@@ -34,10 +34,12 @@ class NearbyCode {
 Rule rule_without_tables(FrameAddress frame, const NearbyCode& code) {
     // A call is not made before the frame is set up, so only an exact pc can be at its edges.
     if (!frame.is_return_address()) {
-        if (const auto offset = arch::cfa_offset_without_tables(code.before(), code.at())) {
+        if (const auto edge = arch::frame_edge(code.before(), code.at())) {
             Rule rule = Rule::of(Rule::Kind::regular);
-            rule.cfa_offset = *offset;
-            rule.ra_offset = -8;
+            rule.cfa_offset = edge->cfa_offset;
+            rule.ra_offset = edge->return_address_offset.value_or(0);
+            rule.ra_place =
+                edge->return_address_offset ? Rule::RaPlace::at_cfa : Rule::RaPlace::in_register;
             return rule;
         }
     }

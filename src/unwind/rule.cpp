@@ -77,6 +77,15 @@ bool set_fp(const RegisterRule& fp, Rule* rule) {
     }
 }
 
+bool set_ra(const RegisterRule& ra, Rule* rule) {
+    if (arch::kHasLinkRegister && ra.kind == RegisterRule::Kind::same_value) {
+        rule->ra_place = Rule::RaPlace::in_register;
+        return true;
+    }
+    rule->ra_offset = static_cast<std::int32_t>(ra.offset);
+    return ra.kind == RegisterRule::Kind::offset && fits(ra.offset);
+}
+
 /// The caller's sp is the CFA, unless the row says otherwise.
 bool sp_is_cfa(const RegisterRule& sp) {
     return sp.kind == RegisterRule::Kind::undefined || sp.kind == RegisterRule::Kind::same_value ||
@@ -93,11 +102,9 @@ Rule rule_from_row(const CfiRow& row) {
     Rule rule = Rule::of(Rule::Kind::regular);
     if (row.signal_frame || !set_cfa(row, &rule) ||
         !set_fp(row.registers[arch::kDwarfFramePointer], &rule) ||
-        !sp_is_cfa(row.registers[arch::kDwarfStackPointer]) ||
-        ra.kind != RegisterRule::Kind::offset || !fits(ra.offset)) {
+        !sp_is_cfa(row.registers[arch::kDwarfStackPointer]) || !set_ra(ra, &rule)) {
         return Rule::of(Rule::Kind::slow);
     }
-    rule.ra_offset = static_cast<std::int32_t>(ra.offset);
     return rule;
 }
 

@@ -10,7 +10,10 @@
 ///     caller fp = fp                       fp_place == unchanged
 ///               = *(CFA + fp_offset)       fp_place == at_cfa
 ///               = *(fp + fp_offset)        fp_place == at_fp
-///     caller pc = *(CFA + ra_offset)
+///     caller pc = *(CFA + ra_offset)       ra_place == at_cfa
+///               = the link register        ra_place == in_register: of the innermost frame, or of
+///               one
+///                                          that a signal interrupted
 ///     caller sp = CFA
 #pragma once
 
@@ -33,10 +36,12 @@ struct Rule {
     };
     enum class CfaBase : std::uint8_t { sp, fp, at_fp };
     enum class FpPlace : std::uint8_t { unchanged, at_cfa, at_fp };
+    enum class RaPlace : std::uint8_t { at_cfa, in_register };
 
     Kind kind = Kind::not_code;
     CfaBase cfa_base = CfaBase::sp;
     FpPlace fp_place = FpPlace::unchanged;
+    RaPlace ra_place = RaPlace::at_cfa;
     std::int32_t cfa_offset = 0;
     std::int32_t fp_offset = 0;
     std::int32_t ra_offset = 0;

@@ -28,6 +28,10 @@ void Unwinder::unwind_at_entry(const arch::Registers& regs, unsigned limit, Back
     impl_->walker.walk(regs, Walker::From::function_entry, limit, out);
 }
 
+void Unwinder::set_signature_mask(std::uint64_t mask) {
+    impl_->walker.set_signature_mask(mask);
+}
+
 void Unwinder::modules_changed() {
     impl_->walker.forget();
     impl_->rules.modules_changed();

@@ -77,6 +77,9 @@ std::optional<StackEnd> Walker::run(Frame at, const arch::Registers& regs, From 
         if (next.kind == Step::Kind::end) {
             return next.reason;
         }
+        if (next.kind != Step::Kind::interrupted) {
+            next.caller_pc &= ~signature_mask_;
+        }
         if (next.caller_pc == 0) {
             return StackEnd::outermost;
         }

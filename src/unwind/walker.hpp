@@ -26,6 +26,8 @@ class Walker {
     enum class From { any_instruction, function_entry };
     /// See Unwinder::unwind and unwind_at_entry.
     void walk(const arch::Registers& regs, From from, unsigned limit, Backtrace* out);
+    /// See Unwinder::set_signature_mask.
+    void set_signature_mask(std::uint64_t mask) { signature_mask_ = mask; }
     /// Forgets all rules.
     void forget() { cache_.clear(); }
     [[nodiscard]] Unwinder::Statistics statistics() const;
@@ -49,6 +51,7 @@ class Walker {
     RuleSource& source_;
     RuleCache cache_;
     StackWindow stack_;
+    std::uint64_t signature_mask_ = 0;
     Unwinder::Statistics statistics_;
 };
 

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// aarch64: the register set and the constants of arch.hpp. Include arch.hpp instead.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#define MEMLEAX_CPU aarch64
+
+namespace memleax::arch::inline aarch64 {
+
+/// struct user_pt_regs (arch/arm64/include/uapi/asm/ptrace.h), not by its name: this folder's code
+/// is built on other CPUs, too, for its tests.
+struct Registers {
+    std::uint64_t x[31];
+    std::uint64_t sp;
+    std::uint64_t pc;
+    std::uint64_t pstate;
+};
+
+inline constexpr const char* kName = "aarch64";
+/// EM_AARCH64.
+inline constexpr std::uint16_t kElfMachine = 183;
+
+/// Numbers 0 to 30 are x0 to x30, 31 is sp (DWARF for the Arm 64-bit Architecture, section 4.1).
+inline constexpr unsigned kDwarfRegisterCount = 32;
+inline constexpr unsigned kDwarfStackPointer = 31;
+inline constexpr unsigned kDwarfFramePointer = 29;
+inline constexpr unsigned kDwarfReturnAddress = 30;
+/// x30 holds the return address until it is saved.
+inline constexpr bool kHasLinkRegister = true;
+
+/// No struct user that PTRACE_POKEUSER could write to, and no PTRACE_GETREGS.
+inline constexpr long kPcUserOffset = -1;
+inline constexpr int kGetRegistersRequest = -1;
+/// NT_ARM_PAC_MASK: struct user_pac_mask {u64 data_mask, insn_mask}.
+inline constexpr int kSignatureMaskRegset = 0x406;
+/// Without the top byte, which the CPU ignores in user space's pointers to data (TBI), and in which
+/// MTE keeps its tags.
+inline constexpr std::uint64_t kDataAddressBits = (1ULL << 56) - 1;
+inline constexpr std::size_t kInstructionAlignment = 4;
+
+/// brk #0
+inline constexpr std::array<std::uint8_t, 4> kBreakpointBytes{0x00, 0x00, 0x20, 0xd4};
+/// svc #0
+inline constexpr std::array<std::uint8_t, 4> kSyscallBytes{0x01, 0x00, 0x00, 0xd4};
+/// svc #0; b . where a thread waits for its registers if we die meanwhile
+inline constexpr std::array<std::uint8_t, 8> kParkingBytes{0x01, 0, 0, 0xd4, 0, 0, 0, 0x14};
+/// The result of a system call takes its first argument's place (x0): the kernel keeps that for
+/// itself (orig_x0), and no ptrace request tells it.
+inline constexpr bool kResultReplacesArgument = true;
+/// What some linkers fill the space behind code with, others zeros.
+inline constexpr std::array<std::uint8_t, 4> kPaddingBytes = kBreakpointBytes;
+inline constexpr std::size_t kMaxInstructionBytes = 4;
+/// Room for a conditional branch with both ways, or a literal load with its address.
+inline constexpr std::size_t kSlotBytes = 64;
+/// b reaches 128 MiB, less a page of margin. Indirect branches would meet BTI.
+inline constexpr std::uint64_t kDisplacedReach = (1ULL << 27) - 4096;
+/// struct rt_sigframe (arch/arm64/kernel/signal.c): siginfo (128 bytes), ucontext with uc_flags,
+/// uc_link, uc_stack (40 bytes), uc_sigmask (128, padded), and from 176 on the sigcontext:
+/// fault_address, x0..x30, sp, pc, pstate.
+inline constexpr std::size_t kSignalFrameContextOffset = 128 + 176 + 8;
+inline constexpr std::size_t kSignalFrameSize = kSignalFrameContextOffset + sizeof(Registers);
+inline constexpr std::size_t kSignalFramePcOffset =
+    kSignalFrameContextOffset + offsetof(Registers, pc);
+inline constexpr std::size_t kSignalFrameInfoOffset = 0;
+/// The restorer's address is in x30, and not in the frame.
+inline constexpr std::size_t kSignalFrameReturnWord = 0;
+
+} // namespace memleax::arch::inline aarch64

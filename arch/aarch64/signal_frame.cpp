@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The frame that the kernel pushes before a signal handler runs: struct rt_sigframe in
+// arch/arm64/kernel/signal.c. sp points to it when the handler begins, and again at the restorer:
+//
+//      sp ->  siginfo                    128 bytes
+//      +128   uc_flags, uc_link          0, 0
+//      +144   uc_stack, uc_sigmask, padding
+//      +304   fault_address
+//      +312   x0 .. x30, sp, pc, pstate
+//      +592   records of further registers, first of all struct fpsimd_context
+#include <cstring>
+
+#include "arch.hpp"
+
+namespace memleax::arch::inline aarch64 {
+
+namespace {
+
+template <class T> T object_at(std::span<const std::byte> bytes, std::size_t offset) {
+    T object{};
+    std::memcpy(&object, bytes.data() + offset, sizeof object);
+    return object;
+}
+
+} // namespace
+
+bool is_signal_return_code(std::span<const std::byte> code) {
+    // __kernel_rt_sigreturn in the vDSO, and musl's restorer.
+    static constexpr std::array<std::uint8_t, 8> restorer{
+        0x68, 0x11, 0x80, 0xd2, // mov x8,#139    __NR_rt_sigreturn
+        0x01, 0x00, 0x00, 0xd4, // svc #0
+    };
+    return code.size() >= restorer.size() &&
+           std::memcmp(code.data(), restorer.data(), restorer.size()) == 0;
+}
+
+bool looks_like_signal_frame(std::span<const std::byte> frame) {
+    constexpr std::size_t kFlagsAndLink = 128;
+    constexpr std::size_t kFirstRecord = 592;
+    constexpr std::uint32_t kFpsimdMagic = 0x46508001;
+    return frame.size() >= kFirstRecord + sizeof kFpsimdMagic &&
+           object_at<std::uint64_t>(frame, kFlagsAndLink) == 0 &&
+           object_at<std::uint64_t>(frame, kFlagsAndLink + 8) == 0 &&
+           object_at<std::uint32_t>(frame, kFirstRecord) == kFpsimdMagic;
+}
+
+std::optional<Registers> registers_from_signal_frame(std::span<const std::byte> frame) {
+    if (frame.size() < kSignalFrameSize) {
+        return std::nullopt;
+    }
+    return object_at<Registers>(frame, kSignalFrameContextOffset);
+}
+
+} // namespace memleax::arch::inline aarch64

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "arch.hpp"
+
+extern "C" {
+extern const std::uint8_t memleax_trap_handler[];
+extern const std::uint8_t memleax_trap_handler_restorer[];
+extern const std::uint8_t memleax_trap_handler_parking[];
+extern const std::uint8_t memleax_trap_handler_data[];
+}
+
+namespace memleax::arch::inline aarch64 {
+
+TrapHandlerCode trap_handler_code() {
+    const auto offset = [](const std::uint8_t* label) {
+        return static_cast<std::size_t>(label - memleax_trap_handler);
+    };
+    TrapHandlerCode result;
+    result.entry = 0;
+    result.restorer = offset(memleax_trap_handler_restorer);
+    result.parking = offset(memleax_trap_handler_parking);
+    result.data = offset(memleax_trap_handler_data);
+    result.code = {memleax_trap_handler, result.data};
+    return result;
+}
+
+} // namespace memleax::arch::inline aarch64
