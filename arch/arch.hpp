@@ -16,7 +16,8 @@
 
 #include "arch_registers.hpp" // struct Registers, kDwarfRegisterCount, kBreakpointBytes, ...
 
-namespace memleax::arch::inline MEMLEAX_CPU {
+namespace memleax::arch {
+inline namespace MEMLEAX_CPU {
 
 // ---- Registers (the struct itself is what PTRACE_GETREGSET NT_PRSTATUS gives) ------------------
 
@@ -140,12 +141,6 @@ struct FrameEdge {
 /// the word before the CFA (x86_64) or behind the saved fp (arm64): at fp + 8 for both.
 inline constexpr std::int32_t kFramePointerCfaOffset = 16;
 
-/// Tables are read by libdw. Is this rule for a register of a row what it makes of something else
-/// than DWARF says there, so that the register is unchanged? `source`: the register that holds the
-/// caller's value, or nothing if it is at CFA + `offset`.
-[[nodiscard]] bool is_misread_rule(unsigned number, std::optional<std::uint64_t> source,
-                                   std::int64_t offset);
-
 // ---- Displaced instructions ---------------------------------------------------------------------
 
 /// A place within a slot at which a thread can be seen, and what the same moment looks like in the
@@ -174,4 +169,5 @@ displace(CodeAddr from, std::span<const std::uint8_t> bytes, CodeAddr slot);
 /// How far a slot may be from the instruction that it holds.
 inline constexpr std::uint64_t kSlotReach = kDisplacedReach;
 
-} // namespace memleax::arch::inline MEMLEAX_CPU
+} // namespace MEMLEAX_CPU
+} // namespace memleax::arch

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/auxv.h>
 
+#include "cpu_support.hpp"
 #include "memleax/cfi.hpp"
 
 namespace memleax {
@@ -16,7 +17,8 @@ Result<std::shared_ptr<ElfImage>> vdso() {
     return ElfImage::from_memory(std::vector<std::byte>(begin, begin + 4096 * 2), "[vdso]");
 }
 
-/// The row at the first instruction of every function: CFA = sp + 8, return address below it.
+/// The row at the first instruction of every function: the return address is in its register, or
+/// the word before the CFA.
 unsigned check_entries(const std::shared_ptr<ElfImage>& image, SymbolTable which) {
     CfiTable table(image);
     unsigned rows = 0;
@@ -30,9 +32,14 @@ unsigned check_entries(const std::shared_ptr<ElfImage>& image, SymbolTable which
         }
         ++rows;
         EXPECT_EQ(row->cfa_register, arch::kDwarfStackPointer) << symbol.name;
-        EXPECT_EQ(row->cfa_offset, 8) << symbol.name;
-        EXPECT_EQ(row->registers[arch::kDwarfReturnAddress].kind, Kind::offset);
-        EXPECT_EQ(row->registers[arch::kDwarfReturnAddress].offset, -8);
+        EXPECT_EQ(row->cfa_offset, test::kEntryCfaOffset) << symbol.name;
+        const RegisterRule& ra = row->registers[arch::kDwarfReturnAddress];
+        if (arch::kHasLinkRegister) {
+            EXPECT_EQ(ra.kind, Kind::same_value) << symbol.name;
+        } else {
+            EXPECT_EQ(ra.kind, Kind::offset) << symbol.name;
+            EXPECT_EQ(ra.offset, -8) << symbol.name;
+        }
         EXPECT_FALSE(row->signal_frame);
     });
     return rows;

@@ -33,13 +33,23 @@ TEST(RuleFromRow, CfaFromFramePointer) {
 TEST(RuleFromRow, RealignedStack) {
     CfiRow row = sp_row(0);
     row.cfa_register.reset();
-    row.cfa_expression = {{DW_OP_breg6, static_cast<std::uint64_t>(-8), 0, 0},
-                          {DW_OP_deref, 0, 0, 2}};
-    row.registers[arch::kDwarfFramePointer] = {Kind::expression, 0, {{DW_OP_breg6, 0, 0, 0}}};
+    constexpr auto breg_fp = static_cast<std::uint8_t>(DW_OP_breg0 + arch::kDwarfFramePointer);
+    row.cfa_expression = {{breg_fp, static_cast<std::uint64_t>(-8), 0, 0}, {DW_OP_deref, 0, 0, 2}};
+    row.registers[arch::kDwarfFramePointer] = {Kind::expression, 0, {{breg_fp, 0, 0, 0}}};
     Rule expected = sp_rule(-8);
     expected.cfa_base = Rule::CfaBase::at_fp;
     expected.fp_place = Rule::FpPlace::at_fp;
     EXPECT_EQ(rule_from_row(row), expected);
+}
+
+// A function that keeps its return address where the call has put it.
+TEST(RuleFromRow, ReturnAddressInItsRegister) {
+    CfiRow row = sp_row(0);
+    row.registers[arch::kDwarfReturnAddress] = {Kind::same_value, 0, {}};
+    Rule expected = sp_rule(0);
+    expected.ra_offset = 0;
+    expected.ra_place = Rule::RaPlace::in_register;
+    EXPECT_EQ(rule_from_row(row), arch::kHasLinkRegister ? expected : Rule::of(Rule::Kind::slow));
 }
 
 TEST(RuleFromRow, UndefinedReturnAddressIsOutermost) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "../src/unwind/walker.hpp"
+#include "cpu_support.hpp"
 #include "unwind_support.hpp"
 
 namespace memleax {
@@ -23,8 +24,8 @@ constexpr std::uint64_t kSp = 0x7ffc00001000;
 class Walk : public ::testing::Test {
   protected:
     Walk() {
-        regs_.rsp = kSp;
-        regs_.rip = 0x1000;
+        arch::set_sp(regs_, RemoteAddr(kSp));
+        arch::set_pc(regs_, CodeAddr(0x1000));
         memory_.make_readable(kSp, kSp + 0x1000);
     }
     const Backtrace& walk(unsigned limit = 100) {
@@ -78,15 +79,32 @@ TEST_F(Walk, FromFrameToFrame) {
 TEST_F(Walk, AtAFunctionsEntryNoRuleIsNeeded) {
     add(after_call(0x2000), 0x10);
     add(after_call(0x3000), Rule::Kind::outermost);
-    memory_.put(kSp, 0x2000);
-    memory_.put(kSp + 0x10, 0x3000);
+    arch::set_sp(regs_, RemoteAddr(kSp + test::kEntryCfaOffset));
+    test::call(regs_, memory_, 0x2000);
+    memory_.put(kSp + test::kEntryCfaOffset + 0x8, 0x3000);
     walker_.walk(regs_, Walker::From::function_entry, 10, &out_);
     EXPECT_THAT(out_.frames, ElementsAre(at(0x1000), after_call(0x2000), after_call(0x3000)));
     EXPECT_EQ(out_.end, StackEnd::outermost);
 }
 
+// A signed return address (pointer authentication) is nobody's key with its signature.
+TEST_F(Walk, SignaturesAreTakenOff) {
+    constexpr std::uint64_t kSignature = 0x007f000000000000;
+    walker_.set_signature_mask(kSignature);
+    add(at(0x1000), 0x20);
+    add(after_call(0x2000), Rule::Kind::frame_pointer);
+    add(after_call(0x3000), Rule::Kind::outermost);
+    test::set_frame_pointer(regs_, kSp + 0x40);
+    memory_.put(kSp + 0x18, 0x2000 | 0x0055000000000000);
+    memory_.put(kSp + 0x48, 0x3000 | kSignature);
+    EXPECT_THAT(walk().frames, ElementsAre(at(0x1000), after_call(0x2000), after_call(0x3000)));
+    EXPECT_EQ(out_.end, StackEnd::outermost);
+    walker_.set_signature_mask(0);
+    EXPECT_EQ(walk().end, StackEnd::not_code);
+}
+
 TEST_F(Walk, FramePointerIsFollowedThroughFramesThatSaveIt) {
-    regs_.rbp = kSp + 0x100;
+    test::set_frame_pointer(regs_, kSp + 0x100);
     Rule saves = sp_rule(0x20); // CFA = sp + 0x20, fp at CFA - 16
     saves.fp_place = Rule::FpPlace::at_cfa;
     saves.fp_offset = -16;
@@ -103,7 +121,7 @@ TEST_F(Walk, FramePointerIsFollowedThroughFramesThatSaveIt) {
 }
 
 TEST_F(Walk, RealignedStackIsFast) {
-    regs_.rbp = kSp + 0x40;
+    test::set_frame_pointer(regs_, kSp + 0x40);
     Rule rule = sp_rule(-8); // CFA = *(fp - 8), fp at fp + 0
     rule.cfa_base = Rule::CfaBase::at_fp;
     rule.fp_place = Rule::FpPlace::at_fp;
@@ -142,7 +160,7 @@ TEST_F(Walk, SlowFrameFindsARegisterThatItsCalleeSaved) {
 
 TEST_F(Walk, SlowFrameWithoutItsRegisterEndsTheStack) {
     add(at(0x1000), Rule::Kind::frame_pointer); // may have changed rbx
-    regs_.rbp = kSp + 0x20;
+    test::set_frame_pointer(regs_, kSp + 0x20);
     memory_.put(kSp + 0x28, 0x2000);
     add(after_call(0x2000), Rule::Kind::slow);
     CfiRow row = sp_row(8);
@@ -155,7 +173,7 @@ TEST_F(Walk, SlowFrameWithoutItsRegisterEndsTheStack) {
 TEST_F(Walk, FramePointersWhereThereAreNoTables) {
     add(at(0x1000), Rule::Kind::frame_pointer);
     add(after_call(0x2000), Rule::Kind::frame_pointer);
-    regs_.rbp = kSp + 0x20;
+    test::set_frame_pointer(regs_, kSp + 0x20);
     memory_.put(kSp + 0x20, kSp + 0x60);
     memory_.put(kSp + 0x28, 0x2000);
     memory_.put(kSp + 0x60, 0);
@@ -167,7 +185,7 @@ TEST_F(Walk, FramePointersWhereThereAreNoTables) {
     EXPECT_THAT(walk().frames, ElementsAre(at(0x1000)));
     EXPECT_EQ(out_.end, StackEnd::no_rule) << "what fp points to is no return address";
     for (const std::uint64_t fp : {kSp + 0x21, kSp - 8, kSp + (1 << 24)}) {
-        regs_.rbp = fp;
+        test::set_frame_pointer(regs_, fp);
         EXPECT_EQ(walk().end, StackEnd::no_rule) << std::hex << fp;
     }
 }
@@ -179,9 +197,7 @@ TEST_F(Walk, OverASignalFrameToAnotherStack) {
     add(at(0x3000), 0x10);
     add(after_call(0x4000), Rule::Kind::outermost);
     memory_.put(kSp, 0x2000);
-    const std::uint64_t gregs = kSp + 8 + 40; // r8.. ; rbp is the 11th, rsp the 16th, rip the 17th
-    memory_.put(gregs + 15 * 8, other);
-    memory_.put(gregs + 16 * 8, 0x3000);
+    test::put_signal_frame(memory_, kSp + 8, other, 0x3000);
     memory_.make_readable(other, other + 0x100);
     memory_.put(other + 8, 0x4000);
     EXPECT_THAT(walk().frames,
@@ -189,15 +205,14 @@ TEST_F(Walk, OverASignalFrameToAnotherStack) {
     EXPECT_EQ(out_.end, StackEnd::outermost);
     EXPECT_TRUE(out_.crossed_signal_frame);
 
-    memory_.put(gregs + 16 * 8, 0x6666); // a call through a bad pointer
+    test::put_signal_frame(memory_, kSp + 8, other, 0x6666); // a call through a bad pointer
     EXPECT_THAT(walk().frames, ElementsAre(at(0x1000), after_call(0x2000), at(0x6666)));
     EXPECT_EQ(out_.end, StackEnd::not_code);
 }
 
 TEST_F(Walk, SignalFramesThatLeadInACircleEnd) {
     add(at(0x1000), Rule::Kind::signal_frame);
-    memory_.put(kSp + 40 + 15 * 8, kSp);
-    memory_.put(kSp + 40 + 16 * 8, 0x1000);
+    test::put_signal_frame(memory_, kSp, kSp, 0x1000);
     EXPECT_EQ(walk(1000000).end, StackEnd::not_increasing);
     EXPECT_LT(out_.frames.size(), 100U);
 }
@@ -269,6 +284,7 @@ TEST_F(Walk, HostileStacks) {
                 Rule rule = Rule::of(static_cast<Rule::Kind>(random(7)));
                 rule.cfa_base = static_cast<Rule::CfaBase>(random(3));
                 rule.fp_place = static_cast<Rule::FpPlace>(random(3));
+                rule.ra_place = static_cast<Rule::RaPlace>(random(2));
                 rule.cfa_offset = static_cast<std::int32_t>(random(256)) - 64;
                 rule.fp_offset = static_cast<std::int32_t>(random(64)) - 32;
                 rule.ra_offset = -8;
@@ -283,8 +299,8 @@ TEST_F(Walk, HostileStacks) {
                                            ~random(1000)};
             memory_.put(kSp + 8 * i, words[random(4)]);
         }
-        regs_.rip = 16 + random(16) * 16;
-        regs_.rbp = kSp + random(128) * 8;
+        arch::set_pc(regs_, CodeAddr(16 + random(16) * 16));
+        test::set_frame_pointer(regs_, kSp + random(128) * 8);
         const Backtrace& result = walk(1000000);
         EXPECT_LT(result.frames.size(), 10000U);
         EXPECT_NE(result.end, StackEnd::limit);

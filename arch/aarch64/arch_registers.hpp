@@ -8,7 +8,8 @@
 
 #define MEMLEAX_CPU aarch64
 
-namespace memleax::arch::inline aarch64 {
+namespace memleax::arch {
+inline namespace aarch64 {
 
 /// struct user_pt_regs (arch/arm64/include/uapi/asm/ptrace.h), not by its name: this folder's code
 /// is built on other CPUs, too, for its tests.
@@ -68,4 +69,5 @@ inline constexpr std::size_t kSignalFrameInfoOffset = 0;
 /// The restorer's address is in x30, and not in the frame.
 inline constexpr std::size_t kSignalFrameReturnWord = 0;
 
-} // namespace memleax::arch::inline aarch64
+} // namespace aarch64
+} // namespace memleax::arch

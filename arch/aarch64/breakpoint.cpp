@@ -4,7 +4,8 @@
 #include "arch.hpp"
 #include "decoder.hpp"
 
-namespace memleax::arch::inline aarch64 {
+namespace memleax::arch {
+inline namespace aarch64 {
 
 bool is_breakpoint_signal_code(int si_code) {
     // arch/arm64/kernel/debug-monitors.c, brk_handler: send_user_sigtrap(TRAP_BRKPT). A single step
@@ -20,4 +21,5 @@ const char* reason_against_breakpoint(std::span<const std::uint8_t> code) {
     return word && is_exclusive(*word) ? "it is part of an exclusive access" : nullptr;
 }
 
-} // namespace memleax::arch::inline aarch64
+} // namespace aarch64
+} // namespace memleax::arch

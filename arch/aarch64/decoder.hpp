@@ -10,7 +10,8 @@
 #include <optional>
 #include <span>
 
-namespace memleax::arch::inline aarch64 {
+namespace memleax::arch {
+inline namespace aarch64 {
 
 /// The first instruction, little-endian as all of them are; nothing if it is cut.
 template <class Byte> std::optional<std::uint32_t> first_word(std::span<const Byte> code) {
@@ -39,4 +40,5 @@ constexpr bool is_exclusive(std::uint32_t word) {
            (field(word, 21, 1) == 0 || size_of_pair);
 }
 
-} // namespace memleax::arch::inline aarch64
+} // namespace aarch64
+} // namespace memleax::arch

@@ -20,7 +20,8 @@
 #include "decoder.hpp"
 #include "slot_writer.hpp"
 
-namespace memleax::arch::inline aarch64 {
+namespace memleax::arch {
+inline namespace aarch64 {
 
 namespace {
 
@@ -132,4 +133,5 @@ Result<DisplacedInstruction> displace(CodeAddr from, std::span<const std::uint8_
     return std::move(writer).finish();
 }
 
-} // namespace memleax::arch::inline aarch64
+} // namespace aarch64
+} // namespace memleax::arch

@@ -4,7 +4,8 @@
 
 #include "decoder.hpp"
 
-namespace memleax::arch::inline aarch64 {
+namespace memleax::arch {
+inline namespace aarch64 {
 
 namespace {
 
@@ -76,4 +77,5 @@ const char* read_flow(Instruction& instruction, CodeAddr from) {
     }
 }
 
-} // namespace memleax::arch::inline aarch64
+} // namespace aarch64
+} // namespace memleax::arch

@@ -5,7 +5,8 @@
 
 #include "instruction.hpp"
 
-namespace memleax::arch::inline aarch64 {
+namespace memleax::arch {
+inline namespace aarch64 {
 
 /// Is it in that group (Arm ARM, C4.1.65)?
 [[nodiscard]] bool is_in_flow_group(std::uint32_t word);
@@ -14,4 +15,5 @@ namespace memleax::arch::inline aarch64 {
 /// `from`. Null, or the reason why it must stay where it is.
 [[nodiscard]] const char* read_flow(Instruction& instruction, CodeAddr from);
 
-} // namespace memleax::arch::inline aarch64
+} // namespace aarch64
+} // namespace memleax::arch

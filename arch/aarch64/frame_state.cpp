@@ -15,7 +15,8 @@
 #include "arch.hpp"
 #include "decoder.hpp"
 
-namespace memleax::arch::inline aarch64 {
+namespace memleax::arch {
+inline namespace aarch64 {
 
 namespace {
 
@@ -226,19 +227,5 @@ std::optional<FrameEdge> frame_edge(std::span<const std::byte> before,
     return Follower(before, at).from(0, 0, std::nullopt);
 }
 
-// DW_CFA_AARCH64_negate_ra_state (0x2d: from here on x30 is signed, or no longer) is
-// DW_CFA_GNU_window_save on SPARC, and libdw 0.188 takes it for that on every CPU (libdw/cfi.c):
-// registers 8 to 15 are in 16 to 23, and 16 to 31 at CFA + 0, 8, .. 120. No function saves
-// registers in its caller's frame, so these rules can be told from real ones. Compilers emit it
-// where all registers still have, or have again, the caller's values.
-bool is_misread_rule(unsigned number, std::optional<std::uint64_t> source, std::int64_t offset) {
-    constexpr unsigned kOut = 8;
-    constexpr unsigned kLocal = 16;
-    if (source) {
-        return number >= kOut && number < kLocal && *source == number + (kLocal - kOut);
-    }
-    return number >= kLocal && number <= kSp &&
-           offset == static_cast<std::int64_t>(number - kLocal) * kWord;
-}
-
-} // namespace memleax::arch::inline aarch64
+} // namespace aarch64
+} // namespace memleax::arch

@@ -6,7 +6,8 @@
 #include "decoder.hpp"
 #include "flow.hpp"
 
-namespace memleax::arch::inline aarch64 {
+namespace memleax::arch {
+inline namespace aarch64 {
 
 namespace {
 
@@ -78,4 +79,5 @@ Result<Instruction> decode_movable(CodeAddr from, std::span<const std::uint8_t> 
     return instruction;
 }
 
-} // namespace memleax::arch::inline aarch64
+} // namespace aarch64
+} // namespace memleax::arch

@@ -8,7 +8,8 @@
 
 #include "arch.hpp"
 
-namespace memleax::arch::inline aarch64 {
+namespace memleax::arch {
+inline namespace aarch64 {
 
 /// What it is, by what becomes of it in a slot.
 enum class Kind : std::uint8_t {
@@ -39,4 +40,5 @@ inline constexpr std::uint8_t kInstructionBytes = 4;
 [[nodiscard]] Result<Instruction> decode_movable(CodeAddr from,
                                                  std::span<const std::uint8_t> bytes);
 
-} // namespace memleax::arch::inline aarch64
+} // namespace aarch64
+} // namespace memleax::arch

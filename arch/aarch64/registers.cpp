@@ -3,7 +3,8 @@
 // kernel's convention for system calls (syscall(2)): x8 has the number, x0 the result.
 #include "arch.hpp"
 
-namespace memleax::arch::inline aarch64 {
+namespace memleax::arch {
+inline namespace aarch64 {
 
 namespace {
 
@@ -85,4 +86,5 @@ long system_call_result(const Registers& regs) {
     return static_cast<long>(regs.x[0]);
 }
 
-} // namespace memleax::arch::inline aarch64
+} // namespace aarch64
+} // namespace memleax::arch

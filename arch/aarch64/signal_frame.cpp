@@ -12,7 +12,8 @@
 
 #include "arch.hpp"
 
-namespace memleax::arch::inline aarch64 {
+namespace memleax::arch {
+inline namespace aarch64 {
 
 namespace {
 
@@ -51,4 +52,5 @@ std::optional<Registers> registers_from_signal_frame(std::span<const std::byte> 
     return object_at<Registers>(frame, kSignalFrameContextOffset);
 }
 
-} // namespace memleax::arch::inline aarch64
+} // namespace aarch64
+} // namespace memleax::arch

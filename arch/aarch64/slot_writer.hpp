@@ -9,7 +9,8 @@
 
 #include "instruction.hpp"
 
-namespace memleax::arch::inline aarch64 {
+namespace memleax::arch {
+inline namespace aarch64 {
 
 class SlotWriter {
   public:
@@ -72,4 +73,5 @@ class SlotWriter {
     bool reached_ = true;
 };
 
-} // namespace memleax::arch::inline aarch64
+} // namespace aarch64
+} // namespace memleax::arch

@@ -8,7 +8,8 @@ extern const std::uint8_t memleax_trap_handler_parking[];
 extern const std::uint8_t memleax_trap_handler_data[];
 }
 
-namespace memleax::arch::inline aarch64 {
+namespace memleax::arch {
+inline namespace aarch64 {
 
 TrapHandlerCode trap_handler_code() {
     const auto offset = [](const std::uint8_t* label) {
@@ -23,4 +24,5 @@ TrapHandlerCode trap_handler_code() {
     return result;
 }
 
-} // namespace memleax::arch::inline aarch64
+} // namespace aarch64
+} // namespace memleax::arch

@@ -12,7 +12,8 @@
 /// be linked into one program (the tests).
 #define MEMLEAX_CPU x86_64
 
-namespace memleax::arch::inline x86_64 {
+namespace memleax::arch {
+inline namespace x86_64 {
 
 /// As the kernel lays it out (arch/x86/include/asm/user_64.h).
 using Registers = ::user_regs_struct;
@@ -69,4 +70,5 @@ inline constexpr std::size_t kSignalFrameReturnWord = 8;
 /// The siginfo, behind the ucontext: after gregs come fpstate, reserved1[8] and the signal mask.
 inline constexpr std::size_t kSignalFrameInfoOffset = kSignalFrameSize + 10 * sizeof(long);
 
-} // namespace memleax::arch::inline x86_64
+} // namespace x86_64
+} // namespace memleax::arch

@@ -3,7 +3,8 @@
 
 #include "arch.hpp"
 
-namespace memleax::arch::inline x86_64 {
+namespace memleax::arch {
+inline namespace x86_64 {
 
 bool is_breakpoint_signal_code(int si_code) {
     // arch/x86/kernel/traps.c, do_int3_user: do_trap(X86_TRAP_BP, SIGTRAP, "int3", regs, 0, 0,
@@ -15,4 +16,5 @@ const char* reason_against_breakpoint(std::span<const std::uint8_t> /*code*/) {
     return nullptr;
 }
 
-} // namespace memleax::arch::inline x86_64
+} // namespace x86_64
+} // namespace memleax::arch

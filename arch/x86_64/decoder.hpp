@@ -8,7 +8,8 @@
 
 #include <capstone/capstone.h>
 
-namespace memleax::arch::inline x86_64 {
+namespace memleax::arch {
+inline namespace x86_64 {
 
 class Decoder {
   public:
@@ -47,4 +48,5 @@ class Decoder {
     cs_insn* instruction_ = nullptr;
 };
 
-} // namespace memleax::arch::inline x86_64
+} // namespace x86_64
+} // namespace memleax::arch

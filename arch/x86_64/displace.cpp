@@ -20,7 +20,8 @@
 #include "instruction.hpp"
 #include "slot_writer.hpp"
 
-namespace memleax::arch::inline x86_64 {
+namespace memleax::arch {
+inline namespace x86_64 {
 
 namespace {
 
@@ -181,4 +182,5 @@ Result<DisplacedInstruction> displace(CodeAddr from, std::span<const std::uint8_
     return std::move(writer).finish(instruction.length);
 }
 
-} // namespace memleax::arch::inline x86_64
+} // namespace x86_64
+} // namespace memleax::arch

@@ -4,7 +4,8 @@
 
 #include <cstring>
 
-namespace memleax::arch::inline x86_64 {
+namespace memleax::arch {
+inline namespace x86_64 {
 
 namespace {
 
@@ -158,4 +159,5 @@ const char* read_flow(Instruction& instruction, const Prefixes& prefixes, CodeAd
     return FlowReader(instruction, prefixes, from).read();
 }
 
-} // namespace memleax::arch::inline x86_64
+} // namespace x86_64
+} // namespace memleax::arch

@@ -7,7 +7,8 @@
 
 #include "instruction.hpp"
 
-namespace memleax::arch::inline x86_64 {
+namespace memleax::arch {
+inline namespace x86_64 {
 
 /// What stands before the opcode (or before VEX, EVEX and XOP, which hold it).
 struct Prefixes {
@@ -24,4 +25,5 @@ struct Prefixes {
 [[nodiscard]] const char* read_flow(Instruction& instruction, const Prefixes& prefixes,
                                     CodeAddr from);
 
-} // namespace memleax::arch::inline x86_64
+} // namespace x86_64
+} // namespace memleax::arch

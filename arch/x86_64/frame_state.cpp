@@ -15,7 +15,8 @@
 #include "arch.hpp"
 #include "decoder.hpp"
 
-namespace memleax::arch::inline x86_64 {
+namespace memleax::arch {
+inline namespace x86_64 {
 
 namespace {
 
@@ -190,9 +191,5 @@ std::optional<FrameEdge> frame_edge(std::span<const std::byte> before,
     return std::nullopt;
 }
 
-bool is_misread_rule(unsigned /*number*/, std::optional<std::uint64_t> /*source*/,
-                     std::int64_t /*offset*/) {
-    return false;
-}
-
-} // namespace memleax::arch::inline x86_64
+} // namespace x86_64
+} // namespace memleax::arch

@@ -11,7 +11,8 @@
 #include "decoder.hpp"
 #include "flow.hpp"
 
-namespace memleax::arch::inline x86_64 {
+namespace memleax::arch {
+inline namespace x86_64 {
 
 namespace {
 
@@ -107,4 +108,5 @@ Result<Instruction> decode_movable(CodeAddr from, std::span<const std::uint8_t> 
     return instruction;
 }
 
-} // namespace memleax::arch::inline x86_64
+} // namespace x86_64
+} // namespace memleax::arch

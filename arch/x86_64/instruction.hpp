@@ -11,7 +11,8 @@
 
 #include "arch.hpp"
 
-namespace memleax::arch::inline x86_64 {
+namespace memleax::arch {
+inline namespace x86_64 {
 
 /// Where control goes after it.
 enum class Flow : std::uint8_t {
@@ -44,4 +45,5 @@ struct Instruction {
 [[nodiscard]] Result<Instruction> decode_movable(CodeAddr from,
                                                  std::span<const std::uint8_t> bytes);
 
-} // namespace memleax::arch::inline x86_64
+} // namespace x86_64
+} // namespace memleax::arch

@@ -3,7 +3,8 @@
 // calls).
 #include "arch.hpp"
 
-namespace memleax::arch::inline x86_64 {
+namespace memleax::arch {
+inline namespace x86_64 {
 
 CodeAddr pc(const Registers& regs) {
     return CodeAddr(regs.rip);
@@ -85,4 +86,5 @@ long system_call_result(const Registers& regs) {
     return static_cast<long>(regs.rax);
 }
 
-} // namespace memleax::arch::inline x86_64
+} // namespace x86_64
+} // namespace memleax::arch

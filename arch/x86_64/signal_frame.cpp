@@ -10,7 +10,8 @@
 
 #include "arch.hpp"
 
-namespace memleax::arch::inline x86_64 {
+namespace memleax::arch {
+inline namespace x86_64 {
 
 bool is_signal_return_code(std::span<const std::byte> code) {
     static constexpr std::array<std::uint8_t, 9> restorer{
@@ -86,4 +87,5 @@ std::optional<Registers> registers_from_signal_frame(std::span<const std::byte> 
     return regs;
 }
 
-} // namespace memleax::arch::inline x86_64
+} // namespace x86_64
+} // namespace memleax::arch

@@ -11,7 +11,8 @@
 
 #include "arch.hpp"
 
-namespace memleax::arch::inline x86_64 {
+namespace memleax::arch {
+inline namespace x86_64 {
 
 class SlotWriter {
   public:
@@ -80,4 +81,5 @@ class SlotWriter {
     std::vector<SlotPoint> points_;
 };
 
-} // namespace memleax::arch::inline x86_64
+} // namespace x86_64
+} // namespace memleax::arch

@@ -37,7 +37,7 @@ DwarfExpression translate(const Dwarf_Op* ops, std::size_t count) {
 ///     call_frame_cfa <expression> stack_value        val_expression
 ///
 /// An expression that happens to look like an offset means the same as that.
-RegisterRule translate_rule(unsigned number, const Dwarf_Op* ops, std::size_t count) {
+RegisterRule translate_rule(const Dwarf_Op* ops, std::size_t count) {
     using Kind = RegisterRule::Kind;
     RegisterRule rule;
     if (count == 0) {
@@ -45,10 +45,6 @@ RegisterRule translate_rule(unsigned number, const Dwarf_Op* ops, std::size_t co
         return rule;
     }
     if (ops[0].atom == DW_OP_regx) { // the caller's value is in another register
-        if (arch::is_misread_rule(number, ops[0].number, 0)) {
-            rule.kind = Kind::same_value;
-            return rule;
-        }
         rule.kind = Kind::val_expression;
         rule.expression = {{DW_OP_bregx, ops[0].number, 0, 0}};
         return rule;
@@ -61,9 +57,6 @@ RegisterRule translate_rule(unsigned number, const Dwarf_Op* ops, std::size_t co
         if (end == 1 || (end == 2 && ops[1].atom == DW_OP_plus_uconst)) {
             rule.kind = is_value ? Kind::val_offset : Kind::offset;
             rule.offset = end == 1 ? 0 : static_cast<std::int64_t>(ops[1].number);
-            if (!is_value && arch::is_misread_rule(number, std::nullopt, rule.offset)) {
-                rule.kind = Kind::same_value;
-            }
             return rule;
         }
     }
@@ -113,7 +106,7 @@ std::optional<CfiRow> row_from(Dwarf_CFI* cfi, ElfAddr address) {
         if (dwarf_frame_register(frame.get(), column, memory, &ops, &count) != 0) {
             return std::nullopt;
         }
-        row.registers[i] = translate_rule(i, ops, count);
+        row.registers[i] = translate_rule(ops, count);
     }
     return row;
 }

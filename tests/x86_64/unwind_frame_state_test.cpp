@@ -10,10 +10,15 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
-/// At each offset that begins an instruction of `code`: what cfa_offset_without_tables says.
+/// At each offset that begins an instruction of `code`: CFA - sp, as frame_edge says.
 std::optional<std::int32_t> at(const Bytes& code, std::size_t offset) {
     const auto bytes = std::as_bytes(std::span(code));
-    return arch::cfa_offset_without_tables(bytes.first(offset), bytes.subspan(offset));
+    const auto edge = arch::frame_edge(bytes.first(offset), bytes.subspan(offset));
+    if (!edge) {
+        return std::nullopt;
+    }
+    EXPECT_EQ(edge->return_address_offset, -8);
+    return edge->cfa_offset;
 }
 
 const Bytes kFunction{

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// arm64: frames without unwind tables, signal frames, registers by meaning, rows that libdw
+// misreads.
+#include <algorithm>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "arch.hpp"
+
+namespace memleax::arch {
+inline namespace aarch64 {
+namespace {
+
+using Words = std::vector<std::uint32_t>;
+constexpr auto kInRegister = std::nullopt;
+
+std::optional<FrameEdge> at(const Words& code, std::size_t word) {
+    const auto bytes = std::as_bytes(std::span(code));
+    const auto before = bytes.first(word * 4);
+    return frame_edge(before.last(std::min(before.size(), kCodeBefore)), bytes.subspan(word * 4));
+}
+
+TEST(Arm64FrameEdge, FramePointerFunction) {
+    const Words code{
+        0xd503233f, // 0 paciasp
+        0xa9bd7bfd, // 1 stp x29,x30,[sp,#-48]!
+        0x910003fd, // 2 mov x29,sp
+        0xf9000bf3, // 3 str x19,[sp,#16]
+        0x94000040, // 4 bl
+        0xf9400bf3, // 5 ldr x19,[sp,#16]
+        0xa8c37bfd, // 6 ldp x29,x30,[sp],#48
+        0xd50323bf, // 7 autiasp
+        0xd65f03c0, // 8 ret
+    };
+    EXPECT_EQ(at(code, 0), (FrameEdge{0, kInRegister}));
+    EXPECT_EQ(at(code, 1), (FrameEdge{0, kInRegister}));
+    EXPECT_EQ(at(code, 2), (FrameEdge{48, -40})) << "x29 is not set yet";
+    for (const std::size_t word : {3U, 4U, 5U, 6U}) {
+        EXPECT_EQ(at(code, word), std::nullopt) << word;
+    }
+    EXPECT_EQ(at(code, 7), (FrameEdge{0, kInRegister}));
+    EXPECT_EQ(at(code, 8), (FrameEdge{0, kInRegister}));
+}
+
+TEST(Arm64FrameEdge, LargeFrame) {
+    const Words code{
+        0xd10803ff, // 0 sub sp,sp,#512
+        0xa9017bfd, // 1 stp x29,x30,[sp,#16]
+        0x910043fd, // 2 add x29,sp,#16
+    };
+    EXPECT_EQ(at(code, 0), (FrameEdge{0, kInRegister}));
+    EXPECT_EQ(at(code, 1), (FrameEdge{512, kInRegister}));
+    EXPECT_EQ(at(code, 2), (FrameEdge{512, 24 - 512}));
+}
+
+TEST(Arm64FrameEdge, LeafFunctions) {
+    const Words code{
+        0xd10043ff, // 0 sub sp,sp,#16
+        0xf90007e0, // 1 str x0,[sp,#8]
+        0xb4000060, // 2 cbz x0,5
+        0xf94007e0, // 3 ldr x0,[sp,#8]
+        0xd503201f, // 4 nop
+        0x910043ff, // 5 add sp,sp,#16
+        0xd65f03c0, // 6 ret
+    };
+    EXPECT_EQ(at(code, 0), (FrameEdge{0, kInRegister}));
+    for (const std::size_t word : {1U, 2U, 3U, 4U, 5U}) {
+        EXPECT_EQ(at(code, word), (FrameEdge{16, kInRegister})) << word;
+    }
+    EXPECT_EQ(at(code, 6), (FrameEdge{0, kInRegister}));
+}
+
+// As musl is compiled (-fomit-frame-pointer).
+TEST(Arm64FrameEdge, ReturnAddressIsLoadedAlone) {
+    const Words code{
+        0xf81e0ffe, // 0 str x30,[sp,#-32]!
+        0xf9000bf3, // 1 str x19,[sp,#16]
+        0xf9400bf3, // 2 ldr x19,[sp,#16]
+        0xf84207fe, // 3 ldr x30,[sp],#32
+        0xd65f03c0, // 4 ret
+    };
+    EXPECT_EQ(at(code, 0), (FrameEdge{0, kInRegister}));
+    EXPECT_EQ(at(code, 1), (FrameEdge{32, -32}));
+    EXPECT_EQ(at(code, 2), (FrameEdge{32, -32}));
+    EXPECT_EQ(at(code, 3), (FrameEdge{32, -32}));
+    EXPECT_EQ(at(code, 4), (FrameEdge{0, kInRegister}));
+    const Words pair{
+        0xa94153f3, // 0 ldp x19,x20,[sp,#16]
+        0xa8c27bf5, // 1 ldp x21,x30,[sp],#32
+        0xd65f03c0, // 2 ret
+    };
+    EXPECT_EQ(at(pair, 0), (FrameEdge{32, -24}));
+    EXPECT_EQ(at(pair, 1), (FrameEdge{32, -24}));
+}
+
+TEST(Arm64FrameEdge, ProcedureLinkageTable) {
+    const Words code{
+        0xa9bf7bf0, // 0 stp x16,x30,[sp,#-16]!
+        0xb0000090, // 1 adrp x16,...
+        0xf947fe11, // 2 ldr x17,[x16,#4088]
+        0x913fe210, // 3 add x16,x16,#0xff8
+        0xd61f0220, // 4 br x17
+        0xd503201f, // 5 nop
+        0xd503201f, // 6 nop
+        0xd503201f, // 7 nop
+        0xb0000090, // 8 adrp x16,...
+        0xf9400211, // 9 ldr x17,[x16]
+        0x91000210, // 10 add x16,x16,#0
+        0xd61f0220, // 11 br x17
+    };
+    EXPECT_EQ(at(code, 0), (FrameEdge{0, kInRegister}));
+    for (const std::size_t word : {1U, 2U, 3U, 4U}) {
+        EXPECT_EQ(at(code, word), (FrameEdge{16, -8})) << word;
+    }
+    for (const std::size_t word : {8U, 9U, 10U, 11U}) {
+        EXPECT_EQ(at(code, word), (FrameEdge{0, kInRegister})) << word;
+    }
+}
+
+TEST(Arm64FrameEdge, WhatIsNotFollowed) {
+    EXPECT_EQ(at({0xd63f0000, 0xd65f03c0}, 0), std::nullopt) << "blr: may never return";
+    EXPECT_EQ(at({0x910003bf, 0xd65f03c0}, 0), std::nullopt) << "mov sp,x29";
+    EXPECT_EQ(at({0x14000000, 0xd65f03c0}, 0), std::nullopt) << "b to itself";
+    EXPECT_EQ(at({0xd503201f}, 0), std::nullopt) << "the code ends";
+    EXPECT_EQ(at({}, 0), std::nullopt);
+}
+
+TEST(Arm64SignalFrame, Registers) {
+    std::vector<std::uint64_t> frame(4096 / 8);
+    EXPECT_FALSE(looks_like_signal_frame(std::as_bytes(std::span(frame))));
+    frame[592 / 8] = 0x0000021046508001; // struct fpsimd_context's head
+    EXPECT_TRUE(looks_like_signal_frame(std::as_bytes(std::span(frame))));
+    for (std::uint64_t i = 0; i < 31; ++i) {
+        frame[312 / 8 + i] = 0x100 + i;
+    }
+    frame[560 / 8] = 0x7ff0;
+    frame[568 / 8] = 0x1234;
+    const auto regs = registers_from_signal_frame(std::as_bytes(std::span(frame)));
+    ASSERT_TRUE(regs);
+    EXPECT_EQ(pc(*regs), CodeAddr(0x1234));
+    EXPECT_EQ(sp(*regs), RemoteAddr(0x7ff0));
+    EXPECT_EQ(dwarf_register(*regs, 30), 0x11eU);
+    EXPECT_EQ(kSignalFramePcOffset, 568U);
+    EXPECT_FALSE(registers_from_signal_frame(std::as_bytes(std::span(frame)).first(583)));
+    frame[136 / 8] = 1; // uc_link
+    EXPECT_FALSE(looks_like_signal_frame(std::as_bytes(std::span(frame))));
+}
+
+TEST(Arm64SignalFrame, ReturnCode) {
+    const Words code{0xd2801168, 0xd4000001}; // mov x8,#139; svc #0
+    EXPECT_TRUE(is_signal_return_code(std::as_bytes(std::span(code))));
+    EXPECT_FALSE(is_signal_return_code(std::as_bytes(std::span(code)).first(7)));
+}
+
+TEST(Arm64Registers, ByMeaning) {
+    Registers regs{};
+    for (std::uint64_t i = 0; i < 31; ++i) {
+        regs.x[i] = 0x100 + i;
+    }
+    regs.sp = 0x7000;
+    regs.pc = 0x4000;
+    EXPECT_EQ(argument(regs, 1), 0x101U);
+    EXPECT_EQ(return_address_in_register(regs), CodeAddr(0x11e));
+    EXPECT_EQ(sp_after_return(regs), RemoteAddr(0x7000));
+    EXPECT_EQ(executed_breakpoint(regs), CodeAddr(0x4000)) << "brk does not go on by itself";
+    EXPECT_EQ(dwarf_register(regs, 31), 0x7000U);
+    EXPECT_EQ(dwarf_register(regs, 32), 0U);
+    EXPECT_EQ(data_address(0x3400aaaa00001230), RemoteAddr(0xaaaa00001230)) << "tagged";
+
+    const std::uint64_t arguments[] = {1, 2, 3};
+    prepare_system_call(regs, CodeAddr(0x5000), 222, arguments);
+    EXPECT_EQ(regs.x[8], 222U);
+    EXPECT_EQ(regs.x[0], 1U);
+    EXPECT_EQ(regs.x[2], 3U);
+    EXPECT_EQ(pc(regs), CodeAddr(0x5000));
+    regs.x[0] = static_cast<std::uint64_t>(-4);
+    EXPECT_EQ(system_call_result(regs), -4);
+    EXPECT_EQ(call_that_failed_with(regs, 4), 222);
+    EXPECT_EQ(call_that_failed_with(regs, 5), std::nullopt);
+    begin_system_call_again(regs, 77);
+    EXPECT_EQ(regs.x[0], 77U);
+    EXPECT_EQ(pc(regs), CodeAddr(0x4ffc));
+}
+
+} // namespace
+} // namespace aarch64
+} // namespace memleax::arch
