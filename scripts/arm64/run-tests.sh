@@ -10,7 +10,7 @@ failed=0
 for name; do
     begin=$(cut -d. -f1 /proc/uptime)
     mkdir "/tmp/$name" && cd "/tmp/$name" || exit 1
-    timeout --kill-after=5 "$seconds" "$tests/$name" --gtest_brief=1 >"/run/$name.log" 2>&1
+    timeout --kill-after=5 "$seconds" "$tests/$name" >"/run/$name.log" 2>&1
     status=$?
     took=$(($(cut -d. -f1 /proc/uptime) - begin))
     if [ $status -ne 0 ]; then
