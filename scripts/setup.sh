@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Installs what memleax is built from and tested with, on Debian 12. As root, or through sudo. Quick,
-# and without network, when all is there.
+# and without network, when all is there. With the argument "arm64" also what scripts/test-arm64.sh
+# runs on the host.
 set -euo pipefail
 
 packages=(
@@ -20,6 +21,10 @@ packages=(
 
 # For the html report. Other builds of Node.js bring npm along, and conflict with Debian's.
 command -v npm >/dev/null || packages+=(nodejs npm)
+
+if [ "${1:-}" = arm64 ]; then
+    packages+=(g++-aarch64-linux-gnu qemu-system-arm cpio)
+fi
 
 missing=()
 for package in "${packages[@]}"; do

@@ -15,7 +15,8 @@ packages=(
     libreadline-dev libcli11-dev libfmt-dev libabsl-dev nlohmann-json3-dev zlib1g-dev libprotozero-dev
     libgtest-dev libgmock-dev libprotobuf-dev musl-dev
     # to run
-    busybox-static bash dash coreutils util-linux procps redis-server redis-tools
+    busybox-static bash dash coreutils util-linux procps sed grep mawk findutils
+    redis-server redis-tools
 )
 
 # Unpacked already, by this script as it is now? The stamp comes last.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -27,6 +28,9 @@ constexpr std::uint64_t kLowestAddress = 64ULL * 1024;
 /// Operands of the moved instructions lie up to the size of a module away from them; keep that much
 /// of the reach in reserve.
 constexpr std::uint64_t kReach = arch::kSlotReach / 2;
+/// The stack keeps this much to grow, whatever it has taken: the usual RLIMIT_STACK. (Linux begins
+/// to map that much, and more, below the stack's top: mmap_base in mm/util.c.)
+constexpr std::uint64_t kStackGap = 8ULL * 1024 * 1024;
 
 std::uint64_t distance(std::uint64_t a, std::uint64_t b) {
     return a > b ? a - b : b - a;
@@ -38,19 +42,29 @@ bool within_reach(AddrRange region, CodeAddr near) {
 }
 
 /// Places where a region can go, best first: below the code that it serves, in the gap's upper end.
-/// The heap grows up from the program's end and the main stack grows down, so a gap under the stack
-/// is left alone, and in one above the heap we stay at the end that the heap reaches last.
+/// The heap grows up from the program's end, so in a gap above it we stay at the end that it
+/// reaches last. The main stack grows down: in the gap under it, which nothing else is mapped into,
+/// we go to the lower end, and only if all that is near the code is full (a hundred thread stacks
+/// may fill what a branch reaches).
 std::vector<std::uint64_t> candidate_places(const std::vector<Mapping>& maps, CodeAddr near) {
     std::vector<std::uint64_t> places;
+    std::optional<std::uint64_t> last_resort;
     std::uint64_t gap_begin = kLowestAddress;
     for (const Mapping& next : maps) {
         const std::uint64_t gap_end = next.range.begin;
-        // One region's space stays free on either side.
-        if (gap_end > gap_begin && gap_end - gap_begin >= 3 * kRegionBytes &&
-            next.path != "[stack]") {
-            const std::uint64_t place = (gap_end - 2 * kRegionBytes) & ~(kRegionBytes - 1);
+        const bool under_stack = next.path == "[stack]";
+        // One region's space stays free on either side; a stack gets all that is usual.
+        const std::uint64_t least = under_stack ? kStackGap : 3 * kRegionBytes;
+        if (gap_end > gap_begin && gap_end - gap_begin >= least) {
+            const std::uint64_t wanted =
+                under_stack ? gap_begin + 2 * kRegionBytes : gap_end - 2 * kRegionBytes;
+            const std::uint64_t place = wanted & ~(kRegionBytes - 1);
             if (place >= gap_begin && within_reach({place, place + kRegionBytes}, near)) {
-                places.push_back(place);
+                if (under_stack) {
+                    last_resort = place;
+                } else {
+                    places.push_back(place);
+                }
             }
         }
         gap_begin = std::max(gap_begin, next.range.end);
@@ -58,6 +72,9 @@ std::vector<std::uint64_t> candidate_places(const std::vector<Mapping>& maps, Co
     std::sort(places.begin(), places.end(), [near](std::uint64_t a, std::uint64_t b) {
         return distance(a, near.value()) < distance(b, near.value());
     });
+    if (last_resort) {
+        places.push_back(*last_resort);
+    }
     return places;
 }
 

@@ -1,0 +1,24 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-3.0-or-later
+# In the test machine: runs test programs of build/arm64/tests one after another, and tells of each
+# how it ended. scripts/arm64/run-tests.sh SECONDS-FOR-EACH NAME...
+tests=$(cd "$(dirname "$0")/../../build/arm64/tests" && pwd) || exit
+seconds=$1
+shift
+export MEMLEAX_TEST_SHARE=10 # tests/share_support.hpp
+failed=0
+for name; do
+    begin=$(cut -d. -f1 /proc/uptime)
+    mkdir "/tmp/$name" && cd "/tmp/$name" || exit 1
+    timeout --kill-after=5 "$seconds" "$tests/$name" >"/run/$name.log" 2>&1
+    status=$?
+    took=$(($(cut -d. -f1 /proc/uptime) - begin))
+    if [ $status -ne 0 ]; then
+        failed=1
+        cat "/run/$name.log"
+        [ $status -eq 124 ] && echo "$name: not done within $seconds s"
+    fi
+    # As gtest counts: "[  PASSED  ] 12 tests." and "[  SKIPPED ] 2 tests, listed below:".
+    echo "== $name: status $status, $took s;" $(sed -n 's/^\[  \(PASSED\|FAILED\|SKIPPED\) *\] \([0-9]* test[s]*\).*/\1 \2/p' "/run/$name.log" | sort -u)
+done
+exit $failed
