@@ -2,14 +2,34 @@
 // Putting breakpoints in, and what each stop means while watching.
 #include <algorithm>
 #include <csignal>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "int3_engine_impl.hpp"
 #include "memleax/clock.hpp"
 #include "memleax/log.hpp"
+#include "memleax/process_info.hpp"
 
 namespace memleax {
+
+namespace {
+
+/// Has exec been told, and not been handled yet? Then the memory is another one than we know.
+bool has_executed(Target& target) {
+    std::vector<StopEvent> events;
+    while (const auto event = target.next_event(Target::Wait::poll)) {
+        events.push_back(*event);
+    }
+    bool found = false;
+    for (const StopEvent& event : events) {
+        found = found || (std::holds_alternative<ExecStop>(event) && tid_of(event) == target.pid());
+        target.defer(event);
+    }
+    return found;
+}
+
+} // namespace
 
 std::unique_ptr<Engine> make_int3_engine(Target& target, ModuleMap& modules, EventSink& sink,
                                          EngineObserver& observer, const Int3Options& options) {
@@ -41,6 +61,9 @@ Result<void> Int3Engine::arm() {
     auto worker = target_.borrow_thread();
     if (!worker) {
         return std::move(worker).error();
+    }
+    if (has_executed(target_)) {
+        return {}; // the first event of run() arms the new program
     }
     auto patched = trap_signal_.remember(*worker);
     if (patched) {
@@ -253,6 +276,11 @@ void Int3Engine::let_go_of_copy(Tid child) {
 }
 
 void Int3Engine::on_stop(const ExecStop& stop) {
+    if (has_lost_privileges(stop.tid)) {
+        log_warning("process {} executes {} without the privileges that this file gives: the "
+                    "kernel grants none to a traced process, unless its tracer has CAP_SYS_PTRACE",
+                    stop.tid.value(), executable_path(stop.tid));
+    }
     if (stop.tid != target_.pid()) {
         target_.detach(stop.tid); // a vfork child that has its own program now
         calls_.on_thread_gone(stop.tid);
