@@ -86,6 +86,9 @@ class Target {
     void defer(const StopEvent& event) { tracer_.defer(*this, event); }
 
     [[nodiscard]] bool has_deferred(Tid tid) const;
+    /// Has the process begun another program, and the ExecStop is yet to be told? Then its memory
+    /// is another one than we know.
+    [[nodiscard]] bool has_executed();
 
     /// Known threads and vfork-like children.
     [[nodiscard]] const absl::flat_hash_map<Tid, TracedThread>& threads() const { return threads_; }

@@ -46,6 +46,9 @@ Result<void> Int3Engine::arm() {
     if (!worker) {
         return std::move(worker).error();
     }
+    if (target_.has_executed()) {
+        return {}; // the first event of run() arms the new program
+    }
     auto patched = trap_signal_.install(*worker);
     if (patched) {
         patched = patch(places, *worker);
@@ -284,6 +287,11 @@ void Int3Engine::on_stop(const ChildStop& stop) {
 }
 
 void Int3Engine::on_stop(const ExecStop& stop) {
+    if (has_lost_privileges(stop.tid)) {
+        log_warning("process {} executes {} without the privileges that this file gives: the "
+                    "kernel grants none to a traced process, unless its tracer has CAP_SYS_PTRACE",
+                    stop.tid.value(), executable_path(stop.tid));
+    }
     trap_signal_.restore_after_exec(stop.tid, stop.former);
     if (stop.tid != target_.pid()) { // a vfork child that has its own program now
         calls_.on_thread_gone(stop.tid);

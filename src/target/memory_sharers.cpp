@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "memleax/living_thread.hpp"
+#include "memleax/process_info.hpp"
 
 namespace memleax {
 
@@ -23,7 +24,8 @@ std::vector<Tid> processes_sharing_memory(Tid pid) {
         int other = 0;
         const auto parsed = std::from_chars(name.data(), name.data() + name.size(), other);
         if (parsed.ptr == name.data() + name.size() && other != pid.value() &&
-            syscall(SYS_kcmp, living, other, KCMP_VM, 0, 0) == 0) {
+            syscall(SYS_kcmp, living, other, KCMP_VM, 0, 0) == 0 &&
+            !program_identity(Tid(other)).empty()) { // else both have none: it ends, or executes
             result.emplace_back(other);
         }
         folder.increment(error);

@@ -49,6 +49,19 @@ std::optional<StopEvent> Target::wait_for(Tid tid, int flags) {
     return stop ? std::optional(stop->event) : std::nullopt;
 }
 
+bool Target::has_executed() {
+    if (!is_stopped(pid_)) {
+        if (const auto event = wait_for(pid_, WNOHANG)) {
+            defer(*event);
+        }
+    }
+    return std::any_of(tracer_.deferred_.begin(), tracer_.deferred_.end(),
+                       [this](const Tracer::Stop& stop) {
+                           return stop.target == this && tid_of(stop.event) == pid_ &&
+                                  std::holds_alternative<ExecStop>(stop.event);
+                       });
+}
+
 std::optional<StopEvent> Target::wait_for_stop(Tid tid) {
     for (int polls = 0;; ++polls) {
         if (auto event = wait_for(tid, WNOHANG)) {
