@@ -178,9 +178,9 @@ TEST_F(Unprivileged, AnUndumpableProcessIsRefused) {
     expect_refusal(fixture, memleax(fixture), "is not dumpable");
 }
 
-// The filter comes while we watch. Our pages cannot be unmapped then, nor SIGTRAP's handler put back;
-// that is said, and it does no harm: the code is as it was, and the handler ends the process at a
-// SIGTRAP as the default does.
+// The filter comes while we watch. Our pages cannot be unmapped then, nor SIGTRAP's handler put
+// back; that is said, and it does no harm: the code is as it was, and the handler ends the process
+// at a SIGTRAP as the default does.
 TEST_F(Unprivileged, AFilterThatComesMeanwhileKeepsOurPagesAndNothingElse) {
     Fixture fixture(target({"later:mmap_kills"}));
     const TargetSnapshot before = take_snapshot(fixture.pid());

@@ -103,7 +103,10 @@ TEST(ExecChain, AttachAndDetachAtAnyMoment) {
             Memleax memleax({"-F", "json", "-t", std::to_string(0.002 * stress.number_to(20)),
                              std::to_string(fixture.pid())});
             const auto result = memleax.finish();
-            EXPECT_EQ(result.status, 0) << result.errors;
+            // An exec in the midst of the attach may end it: then it says so, and has done nothing.
+            EXPECT_TRUE(result.status == 0 ||
+                        (WIFEXITED(result.status) && WEXITSTATUS(result.status) == 1))
+                << result.status << result.errors;
         }
         EXPECT_EQ(fixture.process().read_line(), "ready");
         expect_untouched(fixture.pid());

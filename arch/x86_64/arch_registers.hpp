@@ -48,8 +48,8 @@ inline constexpr std::uint64_t kDisplacedReach = (1ULL << 31) - 4096;
 /// bytes), then gregs[23].
 inline constexpr std::size_t kSignalFrameSize = 40 + 23 * 8;
 /// gregs[REG_RIP]; the word before the ucontext is the address of the restorer.
-inline constexpr std::size_t kSignalFramePcOffset = 40 + 16 * 8;
+inline constexpr std::size_t kSignalFramePcOffset = 40 + 16 * sizeof(long);
 /// The siginfo, behind the ucontext: after gregs come fpstate, reserved1[8] and the signal mask.
-inline constexpr std::size_t kSignalFrameInfoOffset = kSignalFrameSize + 8 + 8 * 8 + 8;
+inline constexpr std::size_t kSignalFrameInfoOffset = kSignalFrameSize + 10 * sizeof(long);
 
 } // namespace memleax::arch

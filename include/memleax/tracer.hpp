@@ -83,6 +83,9 @@ class Tracer {
     /// All that wait for us now stand in line, so that each gets its turn.
     void collect_backlog();
     static void take_stop(Tid tid);
+    /// While one thread is waited for: an exec is not over before each thread that died for it has
+    /// been reaped, so that a wait for the one would be for ever.
+    void reap_dead(Tid except);
     [[nodiscard]] std::shared_ptr<RecoveryRecord> new_record();
     /// The next stop of this one; those of others wait for their turn.
     std::optional<StopEvent> next_stop_of(Target& target, Wait wait);

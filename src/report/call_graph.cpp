@@ -42,13 +42,13 @@ CallGraph::CallGraph(const Report& report) : report_(report), modules_(report.mo
     }
 }
 
-CallGraph::FunctionId CallGraph::function(std::string object, std::string file, std::string name) {
-    const auto number = [this](std::string text) {
+CallGraph::FunctionId CallGraph::function(const std::string& object, const std::string& file,
+                                          const std::string& name) {
+    const auto number = [this](const std::string& text) {
         return names_.number(text.empty() ? kUnknown : printable(text)).first;
     };
     // Braces: in this order, whatever the compiler.
-    const std::tuple key{number(std::move(object)), number(std::move(file)),
-                         number(std::move(name))};
+    const std::tuple key{number(object), number(file), number(name)};
     const auto [entry, is_new] =
         function_ids_.try_emplace(key, static_cast<FunctionId>(functions_.size()));
     if (is_new) {

@@ -82,7 +82,8 @@ class CallGraph {
     };
 
     void add(const CallStackReport& stack, std::uint32_t index);
-    FunctionId function(std::string object, std::string file, std::string name);
+    FunctionId function(const std::string& object, const std::string& file,
+                        const std::string& name);
     std::vector<Call> calls_of(const ResolvedFrame& frame);
 
     const Report& report_;

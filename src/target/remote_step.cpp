@@ -7,6 +7,8 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <poll.h>
+#include <sched.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -117,8 +119,8 @@ Error ended(Tid tid) {
     return Error(fmt::format("thread {} has ended", tid.value()), ESRCH);
 }
 
-/// Is it the stop at the end of a single step? After a system call some kernels make it up as if by a
-/// user who has no pid (user_single_step_report).
+/// Is it the stop at the end of a single step? After a system call some kernels make it up as if by
+/// a user who has no pid (user_single_step_report).
 bool is_step_trap(Tid tid, int signal) {
     siginfo_t info{};
     return signal == SIGTRAP && ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0 &&
@@ -238,9 +240,17 @@ Tid Target::group_of(Tid tid) const {
 
 std::optional<int> Target::await_stop_of(Tid tid) {
     int status = 0;
-    while (waitpid(tid.value(), &status, __WALL | __WNOTHREAD) < 0) {
-        if (errno != EINTR) {
+    pid_t got = 0;
+    for (int polls = 0; (got = waitpid(tid.value(), &status, __WALL | __WNOTHREAD | WNOHANG)) <= 0;
+         ++polls) {
+        if (got < 0 && errno != EINTR) {
             return std::nullopt;
+        }
+        if (polls < SpinPolicy::kPolls) {
+            sched_yield();
+        } else {
+            tracer_.reap_dead(tid);
+            poll(nullptr, 0, 1);
         }
     }
     if (!WIFSTOPPED(status)) {

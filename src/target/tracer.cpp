@@ -112,6 +112,19 @@ void Tracer::take_stop(Tid tid) {
     waitid(P_PID, static_cast<id_t>(tid.value()), &info, WSTOPPED | __WALL | __WNOTHREAD | WNOHANG);
 }
 
+void Tracer::reap_dead(Tid except) {
+    for (;;) {
+        siginfo_t info{};
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOWAIT | WNOHANG | __WALL | __WNOTHREAD) != 0 ||
+            info.si_pid == 0 || info.si_pid == except.value()) {
+            return;
+        }
+        if (const auto stop = wait_for(Tid(info.si_pid), WNOHANG)) {
+            deferred_.push_back(*stop);
+        }
+    }
+}
+
 void Tracer::put_off(const Stop& stop) {
     const Tid tid = tid_of(stop.event);
     take_stop(tid);

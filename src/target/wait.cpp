@@ -50,10 +50,12 @@ std::optional<StopEvent> Target::wait_for(Tid tid, int flags) {
 }
 
 bool Target::has_executed() {
-    if (!is_stopped(pid_)) {
-        if (const auto event = wait_for(pid_, WNOHANG)) {
-            defer(*event);
+    // Whatever it was stopped for before is over by then.
+    if (const auto event = wait_for(pid_, WNOHANG)) {
+        if (std::holds_alternative<ExecStop>(*event)) {
+            tracer_.forget_deferred(pid_);
         }
+        tracer_.put_off({this, *event});
     }
     return std::any_of(tracer_.deferred_.begin(), tracer_.deferred_.end(),
                        [this](const Tracer::Stop& stop) {
@@ -78,6 +80,7 @@ std::optional<StopEvent> Target::wait_for_stop(Tid tid) {
         if (!kernel || kernel->has_ended() || (kernel->state == 'D' && children_need_us())) {
             return std::nullopt;
         }
+        tracer_.reap_dead(tid);
         poll(nullptr, 0, 1);
     }
 }
