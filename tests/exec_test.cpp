@@ -18,7 +18,6 @@
 namespace memleax::testing {
 namespace {
 
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -92,28 +91,6 @@ TEST_P(Exec, NewProgramsConstructorsAreSeen) {
 
 INSTANTIATE_TEST_SUITE_P(By, Exec, ::testing::Values("leader", "thread"),
                          [](const auto& instance) { return std::string(instance.param); });
-
-// One program after the other, in the same process, while memleax comes and goes.
-TEST(ExecChain, AttachAndDetachAtAnyMoment) {
-    Stress stress(6);
-    while (stress.next()) {
-        Fixture fixture("execer", {"--chain", "60"});
-        fixture.process().send("go");
-        for (int visit = 0; visit < 4 && !::testing::Test::HasFailure(); ++visit) {
-            Memleax memleax({"-F", "json", "-t", std::to_string(0.002 * stress.number_to(20)),
-                             std::to_string(fixture.pid())});
-            const auto result = memleax.finish();
-            // An exec in the midst of the attach may end it: then it says so, and has done nothing.
-            EXPECT_TRUE(result.status == 0 ||
-                        (WIFEXITED(result.status) && WEXITSTATUS(result.status) == 1))
-                << result.status << result.errors;
-        }
-        EXPECT_EQ(fixture.process().read_line(), "ready");
-        expect_untouched(fixture.pid());
-        EXPECT_THAT(fixture.go().failures, IsEmpty());
-        EXPECT_EQ(fixture.quit(), 0);
-    }
-}
 
 /// A program with the set-user-ID bit, of root's, and a user who has no privileges.
 class Privileged : public ::testing::Test {
