@@ -174,8 +174,9 @@ struct DisplacedInstruction {
 [[nodiscard]] Result<DisplacedInstruction>
 displace(CodeAddr from, std::span<const std::uint8_t> bytes, CodeAddr slot);
 
-/// How far a slot may be from the instruction that it holds.
-inline constexpr std::uint64_t kSlotReach = kDisplacedReach;
+/// How far a slot may be from the instruction that it holds. What that refers to lies further away,
+/// as a rule by no more than the reserve.
+inline constexpr std::uint64_t kSlotReach = kDisplacedReach - kDisplacedReserve;
 
 } // namespace MEMLEAX_CPU
 } // namespace memleax::arch

@@ -60,6 +60,8 @@ inline constexpr std::size_t kMaxInstructionBytes = 4;
 inline constexpr std::size_t kSlotBytes = 64;
 /// b reaches 128 MiB, less a page of margin. Indirect branches would meet BTI.
 inline constexpr std::uint64_t kDisplacedReach = (1ULL << 27) - 4096;
+/// Conditional branches reach 1 MiB; b and bl may lead further, within their module.
+inline constexpr std::uint64_t kDisplacedReserve = 1ULL << 24;
 /// struct rt_sigframe (arch/arm64/kernel/signal.c): siginfo (128 bytes), ucontext with uc_flags,
 /// uc_link, uc_stack (40 bytes), uc_sigmask (128, padded), and from 176 on the sigcontext:
 /// fault_address, x0..x30, sp, pc, pstate.

@@ -62,6 +62,8 @@ inline constexpr std::size_t kMaxInstructionBytes = 15;
 inline constexpr std::size_t kSlotBytes = 64;
 /// RIP-relative operands reach 2 GiB; less a page of margin.
 inline constexpr std::uint64_t kDisplacedReach = (1ULL << 31) - 4096;
+/// Operands lie up to the size of a module away.
+inline constexpr std::uint64_t kDisplacedReserve = kDisplacedReach / 2;
 /// struct ucontext up to and including the general registers: uc_flags, uc_link, uc_stack (40
 /// bytes), then gregs[23].
 inline constexpr std::size_t kSignalFrameSize = 40 + 23 * 8;

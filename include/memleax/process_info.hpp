@@ -63,6 +63,10 @@ std::optional<KernelState> try_read_kernel_state(Tid pid, Tid tid);
 /// iou-sqp, vhost)? Those never execute code of the program, and do not stop for a tracer.
 bool is_kernels_worker(Tid tid);
 
+/// Is its program's file set-user-ID, set-group-ID, or one with capabilities, and did it not get
+/// what the file gives?
+bool has_lost_privileges(Tid pid);
+
 /// Another string after each exec: the auxiliary vector has addresses that are chosen anew, and 16
 /// random bytes' place. Empty while the process has no memory.
 std::string program_identity(Tid pid);

@@ -3,6 +3,7 @@
 /// call ptrace and waitpid.
 #pragma once
 
+#include <csignal>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -90,6 +91,13 @@ class Target {
     void defer(const StopEvent& event) { tracer_.defer(*this, event); }
 
     [[nodiscard]] bool has_deferred(Tid tid) const;
+    /// Has the process begun another program, and the ExecStop is yet to be told? Then its memory
+    /// is another one than we know.
+    [[nodiscard]] bool has_executed();
+    /// After a stopped thread has vanished, or nobody could be stopped: only the end of the process
+    /// does that, or a thread that executes a program. Waits until it is clear which, or a signal
+    /// of ours comes; what happened meanwhile is told by next_event() all the same.
+    [[nodiscard]] bool executes_instead_of_ending();
 
     /// Known threads and vfork-like children.
     [[nodiscard]] const absl::flat_hash_map<Tid, TracedThread>& threads() const { return threads_; }
@@ -116,6 +124,11 @@ class Target {
     /// Bit n-1 for signal n.
     [[nodiscard]] std::optional<std::uint64_t> signal_mask(Tid tid) const;
     void set_signal_mask(Tid tid, std::uint64_t mask);
+    /// A signal that was taken out of its stop, with its payload.
+    void send_again(Tid tid, const siginfo_t& info);
+    /// If it stands in a QuietStop and has a signal pending that it does not block, lets it run
+    /// into that signal's stop, which next_event() tells of in place of the other.
+    void advance_to_signal(Tid tid);
     /// Is it in sigsuspend, ppoll or their like, which put another mask in force for a while?
     [[nodiscard]] bool has_temporary_mask(Tid tid) const;
     /// If this stop, or a signal that the target ignores and that only a traced thread wakes up
@@ -169,6 +182,8 @@ class Target {
     TracedThread& add_thread(Tid tid);
     void remove_thread(Tid tid);
     Result<void> seize_threads();
+    /// Has a thread that was not seized yet, and has executed a program, taken its id?
+    [[nodiscard]] bool has_been_replaced(Tid tid) const;
     std::optional<Tid> find_vfork_child();
     static Result<CodeAddr> find_syscall_instruction(Tid pid, RemoteMemory& memory);
     Result<void> prepare_for_system_call(Tid tid);
@@ -188,8 +203,12 @@ class Target {
     std::optional<int> await_stop_of(Tid tid);
     /// A status of one of its own.
     std::optional<StopEvent> decode(Tid tid, int status);
+    void restore_payload(Tid tid, int signal);
     StopEvent decode_stop(Tid tid, TracedThread& thread, int status);
     void on_exec(Tid tid);
+    /// Is this thread, which has been stopped for something else, another by now? The one that
+    /// executes a program gets the first thread's id.
+    [[nodiscard]] bool stands_in_another_program(Tid tid) const;
     /// The first stop of a child process of this one.
     [[nodiscard]] StopEvent child_stop(Tid child) const;
     std::optional<StopEvent> wait_for(Tid tid, int flags);
@@ -201,6 +220,10 @@ class Target {
     ///    its own code.
     std::optional<StopEvent> wait_for_stop(Tid tid);
     [[nodiscard]] bool children_need_us() const;
+    /// While one thread is waited for, after so many looks at it. Nobody may wait in the kernel for
+    /// it alone: an exec is not over before each thread that died for it has been reaped.
+    void pause_between_looks(Tid tid, int looks);
+    void reap_dead(Tid process);
 
     Tracer& tracer_;
     StopHandler* handler_ = nullptr;
@@ -211,6 +234,8 @@ class Target {
     std::set<Tid> early_children_; ///< reported themselves before their parent's BirthStop
     std::shared_ptr<RecoveryRecord> record_;
     std::optional<CodeAddr> parking_;
+    /// Payloads of signals that carry ours instead, until their stops.
+    absl::flat_hash_map<Tid, siginfo_t> sent_again_;
 };
 
 } // namespace memleax

@@ -42,23 +42,43 @@ Result<void> Int3Engine::arm() {
     const Places places = find_places(known);
     sink_.on_generation(modules_.generation());
     observer_.on_modules(modules_);
-    auto worker = target_.borrow_thread();
-    if (!worker) {
-        return std::move(worker).error();
+    bool executes = false;
+    auto patched = patch_first(places, &executes);
+    if (executes) {
+        return {}; // the first event of run() arms the new program
     }
-    calls_.set_signature_mask(target_.signature_mask(*worker));
-    auto patched = trap_signal_.install(*worker);
-    if (patched) {
-        patched = patch(places, *worker);
-    }
-    // Now that the module event is watched, what came in between.
-    auto refreshed = patched ? refresh_modules(*worker) : std::move(patched);
-    if (!refreshed) {
+    if (!patched) {
         leave();
-        return refreshed;
+        return patched;
     }
     announce_if_ready();
     return {};
+}
+
+Result<void> Int3Engine::patch_first(const Places& places, bool* executes) {
+    auto worker = target_.borrow_thread();
+    *executes = worker ? target_.has_executed() : target_.executes_instead_of_ending();
+    if (*executes) {
+        return {};
+    }
+    if (!worker) {
+        return std::move(worker).error();
+    }
+    const bool is_child = target_.threads().at(*worker).is_child_process;
+    calls_.set_signature_mask(target_.signature_mask(*worker));
+    auto done = trap_signal_.install(*worker);
+    if (done) {
+        done = patch(places, *worker);
+    }
+    if (done) {
+        done = refresh_modules(*worker); // now that the module event is watched, what came between
+    }
+    if (!done && !is_child) {
+        arch::Registers regs;
+        *executes = target_.get_registers(*worker, &regs) ? target_.has_executed()
+                                                          : target_.executes_instead_of_ending();
+    }
+    return done;
 }
 
 void Int3Engine::announce_if_ready() {
@@ -288,6 +308,11 @@ void Int3Engine::on_stop(const ChildStop& stop) {
 }
 
 void Int3Engine::on_stop(const ExecStop& stop) {
+    if (has_lost_privileges(stop.tid)) {
+        log_warning("process {} executes {} without the privileges that this file gives: the "
+                    "kernel grants none to a traced process, unless its tracer has CAP_SYS_PTRACE",
+                    stop.tid.value(), executable_path(stop.tid));
+    }
     trap_signal_.restore_after_exec(stop.tid, stop.former);
     if (stop.tid != target_.pid()) { // a vfork child that has its own program now
         calls_.on_thread_gone(stop.tid);
@@ -312,8 +337,8 @@ void Int3Engine::on_stop(const ExecStop& stop) {
         sink_.on_memory_gone(monotonic_now());
     }
     auto refreshed = reopened ? refresh_modules(stop.tid) : std::move(reopened);
-    if (!refreshed) {
-        log_error("{}", refreshed.error().message());
+    if (arch::Registers regs; !refreshed && target_.get_registers(stop.tid, &regs)) {
+        log_error("{}", refreshed.error().message()); // else its end is about to be told
     }
     if (!observer_.on_exec()) {
         leave();

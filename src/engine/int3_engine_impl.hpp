@@ -65,6 +65,8 @@ class Int3Engine final : public Engine, DepartureObserver {
         std::vector<CodeAddr> module_events;
     };
     [[nodiscard]] Places find_places(const std::vector<std::shared_ptr<const Module>>& modules);
+    /// The first time; unless the process executes another program before all is done.
+    Result<void> patch_first(const Places& places, bool* executes);
     Result<void> patch(const Places& places, Tid worker);
     Result<void> refresh_modules(Tid worker);
     void announce_if_ready();

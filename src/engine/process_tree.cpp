@@ -4,6 +4,7 @@
 #include <csignal>
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include "memleax/log.hpp"
 #include "memleax/process_info.hpp"
@@ -18,6 +19,21 @@ namespace {
 bool is_still(const WatchedProcess& process) {
     const auto info = try_read_process_info(process.pid());
     return info && info->start_time == process.start_time();
+}
+
+/// Reads what there is to know before a thread stands still. Again, for a while, if there is no
+/// allocator: in the midst of an exec a process has no memory, or files that cannot be opened any
+/// more, and just after it no libraries yet.
+Result<void> look_at(WatchedProcess& process) {
+    constexpr int kLooks = 50;
+    for (int i = 0;; ++i) {
+        auto looked = process.look();
+        const bool complete = looked && (process.has_allocator() || process.is_starting());
+        if (complete || i == kLooks) {
+            return complete || !looked ? std::move(looked) : Result<void>(process.no_allocator());
+        }
+        poll(nullptr, 0, 1);
+    }
 }
 
 Error another_by_now(const WatchedProcess& process) {
@@ -67,12 +83,9 @@ Result<void> ProcessTree::attach(Tracer& tracer, Tid pid) {
 }
 
 Result<void> ProcessTree::begin(Tracer& tracer, WatchedProcess& process, bool gap) {
-    auto looked = process.look();
+    auto looked = look_at(process);
     if (!looked) {
         return looked;
-    }
-    if (!process.has_allocator() && !process.is_starting()) {
-        return process.no_allocator();
     }
     auto target = Target::seize(tracer, process.pid());
     if (!target) {

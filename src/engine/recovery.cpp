@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "departure.hpp"
 #include "memleax/breakpoint.hpp"
@@ -90,10 +89,8 @@ void return_borrowed_thread(Target& target, BreakpointTable& breakpoints) {
             arch::Registers saved = borrowed.registers;
             const int again = undo_hit(borrowed, breakpoints, &saved) ? 0 : borrowed.stop_signal;
             target.set_registers(tid, saved);
-            if (again != 0 && syscall(SYS_rt_tgsigqueueinfo, target.pid().value(), tid.value(),
-                                      again, &borrowed.info) != 0) {
-                // The kernel lets nobody send what looks like its own (rt_tgsigqueueinfo(2)).
-                syscall(SYS_tgkill, target.pid().value(), tid.value(), again);
+            if (again != 0) {
+                target.send_again(tid, borrowed.info);
             }
         }
         if (borrowed.parking_byte_count != 0) {
@@ -108,6 +105,9 @@ void return_borrowed_thread(Target& target, BreakpointTable& breakpoints) {
         target.set_signal_mask(masked, borrowed.mask);
     }
     borrowed.tid_of_mask.store(0);
+    if (tid.value() != 0) {
+        target.advance_to_signal(tid); // the code is whole again, so that it may run
+    }
 }
 
 /// Pages that nobody has got round to writing down.

@@ -2,6 +2,7 @@
 #include "memleax/process_info.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
@@ -10,6 +11,8 @@
 #include <sstream>
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "memleax/living_thread.hpp"
@@ -129,6 +132,32 @@ bool is_kernels_worker(Tid tid) {
     const auto stat = try_read_proc_file(fmt::format("/proc/{}/stat", tid.value()));
     const std::vector<std::string> fields = stat ? stat_fields(*stat) : std::vector<std::string>();
     return fields.size() > 6 && (number<unsigned long>(fields[6]) & kWorkerFlags) != 0;
+}
+
+bool has_lost_privileges(Tid pid) {
+    const std::string folder = fmt::format("/proc/{}/", living_thread(pid).value());
+    struct stat file {};
+    const auto status = try_read_proc_file(folder + "status");
+    if (!status || stat((folder + "exe").c_str(), &file) != 0) {
+        return false;
+    }
+    // The second of the four numbers is the effective one.
+    const auto effective = [&](std::string_view name) {
+        const std::string_view ids = status_field(*status, name);
+        return number<unsigned>(ids.substr(std::min(ids.find('\t') + 1, ids.size())));
+    };
+    if (((file.st_mode & S_ISUID) != 0 && effective("Uid") != file.st_uid) ||
+        ((file.st_mode & S_ISGID) != 0 && (file.st_mode & S_IXGRP) != 0 &&
+         effective("Gid") != file.st_gid)) {
+        return true;
+    }
+    // capabilities(7): struct vfs_cap_data, whose second and third words are what is permitted and
+    // inheritable of the first 32.
+    std::array<std::uint32_t, 6> file_capabilities{};
+    const ssize_t got = getxattr((folder + "exe").c_str(), "security.capability",
+                                 file_capabilities.data(), sizeof file_capabilities);
+    const auto permitted = number<std::uint64_t>(status_field(*status, "CapPrm"), 16);
+    return got >= 8 && (file_capabilities[1] & ~permitted) != 0;
 }
 
 std::string program_identity(Tid pid) {

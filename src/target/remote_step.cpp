@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Making a stopped thread execute one instruction, and one system call of ours.
-#include <algorithm>
-#include <array>
+// Making a stopped thread execute one instruction.
 #include <cerrno>
 #include <csignal>
 #include <vector>
 
 #include <fmt/format.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "memleax/modules.hpp"
-#include "memleax/process_info.hpp"
 #include "memleax/recovery_record.hpp"
 #include "memleax/target.hpp"
-#include "ptrace_options.hpp"
 
 namespace memleax {
 
@@ -59,47 +52,21 @@ class SignalsHeldBack {
     bool held_ = false;
 };
 
-/// Lifts a thread's seccomp filter for as long as it lives: the filter may forbid our calls, or
-/// kill the process for them (PTRACE_O_SUSPEND_SECCOMP, Linux 4.3; needs CAP_SYS_ADMIN).
-class SeccompSuspended {
-  public:
-    static constexpr long kSuspend = 1L
-                                     << 21; // <linux/ptrace.h>, which clashes with <sys/ptrace.h>
-
-    explicit SeccompSuspended(Tid tid) : tid_(tid) {
-        const auto info = try_read_process_info(tid);
-        needed_ = info && info->seccomp_mode != 0;
-        ok_ = !needed_ ||
-              ptrace(PTRACE_SETOPTIONS, tid.value(), nullptr, kPtraceOptions | kSuspend) == 0;
-    }
-    ~SeccompSuspended() {
-        if (needed_ && ok_) {
-            ptrace(PTRACE_SETOPTIONS, tid_.value(), nullptr, kPtraceOptions);
-        }
-    }
-    SeccompSuspended(const SeccompSuspended&) = delete;
-    SeccompSuspended& operator=(const SeccompSuspended&) = delete;
-    [[nodiscard]] bool ok() const { return ok_; }
-
-  private:
-    Tid tid_;
-    bool needed_ = false;
-    bool ok_ = true;
-};
-
-/// Bytes of executable mappings that are looked at in search of a system call instruction; the vDSO
-/// comes first and has one, so that more than this is never needed.
-constexpr std::size_t kSearchBytes = 1 << 20;
-
 /// What came between while a thread executed something for us, and is told or sent again.
 class PutAside {
   public:
-    PutAside(Tid group, Tid tid) : group_(group), tid_(tid) {}
-    void signal(int number) { signals_.push_back(number); }
+    explicit PutAside(Tid tid) : tid_(tid) {}
+    /// The one that it is stopped for.
+    void signal() {
+        siginfo_t info{};
+        if (ptrace(PTRACE_GETSIGINFO, tid_.value(), nullptr, &info) == 0) {
+            signals_.push_back(info);
+        }
+    }
     void stop() { stopped_ = true; }
     void give_back(Target& target) const {
-        for (const int number : signals_) {
-            syscall(SYS_tgkill, group_.value(), tid_.value(), number);
+        for (const siginfo_t& info : signals_) {
+            target.send_again(tid_, info);
         }
         if (stopped_) {
             target.interrupt(tid_); // told again, as soon as the thread goes on
@@ -107,9 +74,8 @@ class PutAside {
     }
 
   private:
-    Tid group_;
     Tid tid_;
-    std::vector<int> signals_;
+    std::vector<siginfo_t> signals_;
     bool stopped_ = false;
 };
 
@@ -126,133 +92,19 @@ bool is_step_trap(Tid tid, int signal) {
             (info.si_code == SI_USER && info.si_pid == 0));
 }
 
-/// Linkers fill the space behind code with zeros, or with breakpoints (lld).
-bool is_padding(std::span<const std::byte> bytes) {
-    const auto is_filled_with = [bytes](const auto& pattern) {
-        for (std::size_t i = 0; i < bytes.size(); ++i) {
-            if (bytes[i] != std::byte{pattern[i % pattern.size()]}) {
-                return false;
-            }
-        }
-        return true;
-    };
-    return is_filled_with(std::array<std::uint8_t, 1>{0}) || is_filled_with(arch::kPaddingBytes);
-}
-
-/// The end of an executable mapping of a file that holds nothing, as the code ends before the page
-/// does: nobody ever gets there.
-std::optional<CodeAddr> find_padding(Tid pid, RemoteMemory& memory) {
-    constexpr std::size_t kEnough = 16;
-    const auto maps = read_maps(pid);
-    if (!maps) {
-        return std::nullopt;
-    }
-    for (const Mapping& mapping : *maps) {
-        if (!mapping.executable || !mapping.readable || mapping.writable || mapping.shared ||
-            mapping.path.empty() || mapping.path[0] != '/') {
-            continue;
-        }
-        const CodeAddr at(mapping.range.end - kEnough);
-        std::array<std::byte, kEnough> bytes{};
-        if (memory.try_read(at.as_data(), bytes) == bytes.size() && is_padding(bytes)) {
-            return at;
-        }
-    }
-    return std::nullopt;
-}
-
-/// A thread with other registers than its own, for one system call: they are kept where the
-/// guardian finds them, and the thread stands where nothing happens to it until they are back.
-class BorrowedThread {
-  public:
-    BorrowedThread(RecoveryRecord& record, RemoteMemory& memory, Tid tid,
-                   const arch::Registers& saved, int stop_signal)
-        : entry_(record.borrowed), memory_(memory), tid_(tid) {
-        entry_.registers = saved;
-        // The step ends in a stop of its own, so what this stop was about to deliver is put back.
-        entry_.stop_signal = stop_signal;
-        if (stop_signal != 0) {
-            ptrace(PTRACE_GETSIGINFO, tid_.value(), nullptr, &entry_.info);
-        }
-        entry_.parking_byte_count = 0;
-    }
-    /// Borrows a few bytes of code, too.
-    Result<void> park_in(CodeAddr padding) {
-        static_assert(arch::kParkingBytes.size() <= sizeof entry_.parking_bytes);
-        const auto bytes = std::as_writable_bytes(std::span(entry_.parking_bytes))
-                               .first(arch::kParkingBytes.size());
-        if (memory_.try_read(padding.as_data(), bytes) != bytes.size()) {
-            return Error("cannot read the code", EFAULT);
-        }
-        entry_.parking = padding.value();
-        entry_.parking_byte_count = static_cast<std::uint32_t>(bytes.size());
-        entry_.tid.store(tid_.value());
-        return memory_.write(padding.as_data(), arch::kParkingBytes);
-    }
-    void use(CodeAddr instruction) {
-        entry_.parking = instruction.value();
-        entry_.tid.store(tid_.value());
-    }
-    [[nodiscard]] CodeAddr instruction() const { return CodeAddr(entry_.parking); }
-    ~BorrowedThread() {
-        if (entry_.parking_byte_count != 0) {
-            (void)memory_.write(RemoteAddr(entry_.parking),
-                                std::span(entry_.parking_bytes).first(entry_.parking_byte_count));
-        }
-        entry_.tid.store(0);
-    }
-    BorrowedThread(const BorrowedThread&) = delete;
-    BorrowedThread& operator=(const BorrowedThread&) = delete;
-
-    /// With the registers comes back the call that the thread was interrupted in, which the kernel
-    /// restarts when it sees its number and -ERESTART* in them again.
-    bool give_back(Target& target) {
-        if (!target.set_registers(tid_, entry_.registers)) {
-            return false;
-        }
-        if (entry_.stop_signal != 0) {
-            ptrace(PTRACE_SETSIGINFO, tid_.value(), nullptr, &entry_.info);
-        }
-        return true;
-    }
-
-  private:
-    RecoveryRecord::BorrowedThread& entry_;
-    RemoteMemory& memory_;
-    Tid tid_;
-};
-
 } // namespace
-
-std::optional<std::uint64_t> Target::signal_mask(Tid tid) const {
-    std::uint64_t mask = 0;
-    if (ptrace(PTRACE_GETSIGMASK, tid.value(), sizeof mask, &mask) != 0) {
-        return std::nullopt;
-    }
-    return mask;
-}
-
-void Target::set_signal_mask(Tid tid, std::uint64_t mask) {
-    ptrace(PTRACE_SETSIGMASK, tid.value(), sizeof mask, &mask);
-}
-
-bool Target::has_temporary_mask(Tid tid) const {
-    const auto info = try_read_process_info(tid);
-    // PTRACE_GETSIGMASK gives the mask that the call will put back, /proc the one that is in force.
-    return !info || signal_mask(tid) != info->blocked_signals;
-}
-
-Tid Target::group_of(Tid tid) const {
-    const auto it = threads_.find(tid);
-    return it != threads_.end() && it->second.is_child_process ? tid : pid_;
-}
 
 std::optional<int> Target::await_stop_of(Tid tid) {
     int status = 0;
-    while (waitpid(tid.value(), &status, __WALL | __WNOTHREAD) < 0) {
-        if (errno != EINTR) {
+    for (int looks = 0;; ++looks) {
+        const pid_t got = waitpid(tid.value(), &status, __WALL | __WNOTHREAD | WNOHANG);
+        if (got > 0) {
+            break;
+        }
+        if (got < 0) {
             return std::nullopt;
         }
+        pause_between_looks(tid, looks);
     }
     if (!WIFSTOPPED(status)) {
         if (const auto event = decode(tid, status)) {
@@ -265,7 +117,7 @@ std::optional<int> Target::await_stop_of(Tid tid) {
 
 Result<void> Target::step(Tid tid) {
     const SignalsHeldBack hold(tid, *record_, Steps::yes);
-    PutAside aside(group_of(tid), tid);
+    PutAside aside(tid);
     for (;;) {
         if (ptrace(PTRACE_SINGLESTEP, tid.value(), nullptr, nullptr) != 0) {
             return ended(tid);
@@ -291,7 +143,7 @@ Result<void> Target::step(Tid tid) {
             }
             break;
         }
-        aside.signal(signal); // SIGSTOP cannot be held back, and SIGTRAP must not be
+        aside.signal(); // SIGSTOP cannot be held back, and SIGTRAP must not be
     }
     aside.give_back(*this);
     return {};
@@ -304,7 +156,7 @@ Result<void> Target::step(Tid tid) {
 // and a step is the way to one.
 Result<void> Target::run_system_call(Tid tid, CodeAddr instruction, bool to_signal_stop) {
     const SignalsHeldBack hold(tid, *record_, to_signal_stop ? Steps::yes : Steps::no);
-    PutAside aside(group_of(tid), tid);
+    PutAside aside(tid);
     constexpr int kSystemCallStop = SIGTRAP | 0x80;
     bool entered = false;
     for (bool done = false; !done;) {
@@ -331,7 +183,7 @@ Result<void> Target::run_system_call(Tid tid, CodeAddr instruction, bool to_sign
             // A SIGTRAP that was pending already has taken the place of the step's.
             done = to_signal_stop && entered && signal == SIGTRAP && has_left(tid, instruction);
             if (!is_step_trap(tid, signal)) {
-                aside.signal(signal);
+                aside.signal();
             }
         } else {
             // In a stopped process (SIGSTOP) each such stop is a group-stop.
@@ -354,7 +206,7 @@ bool Target::has_left(Tid tid, CodeAddr instruction) const {
 // result into the registers.
 Result<void> Target::settle(Tid tid) {
     const SignalsHeldBack hold(tid, *record_, Steps::no);
-    PutAside aside(group_of(tid), tid);
+    PutAside aside(tid);
     for (;;) {
         interrupt(tid);
         if (ptrace(PTRACE_CONT, tid.value(), nullptr, nullptr) != 0) {
@@ -371,147 +223,10 @@ Result<void> Target::settle(Tid tid) {
             }
             break;
         }
-        aside.signal(signal);
+        aside.signal();
     }
     aside.give_back(*this);
     return {};
-}
-
-Result<CodeAddr> Target::find_syscall_instruction(Tid pid, RemoteMemory& memory) {
-    auto maps = read_maps(pid);
-    if (!maps) {
-        return std::move(maps).error();
-    }
-    const auto search = [&memory](const Mapping& mapping) -> std::optional<CodeAddr> {
-        std::vector<std::byte> bytes(std::min<std::uint64_t>(mapping.range.size(), kSearchBytes));
-        bytes.resize(memory.try_read(RemoteAddr(mapping.range.begin), bytes));
-        for (std::size_t i = 0; i + arch::kSyscallBytes.size() <= bytes.size();
-             i += arch::kInstructionAlignment) {
-            if (std::equal(arch::kSyscallBytes.begin(), arch::kSyscallBytes.end(),
-                           bytes.begin() + i,
-                           [](std::uint8_t a, std::byte b) { return std::byte{a} == b; })) {
-                return CodeAddr(mapping.range.begin + i);
-            }
-        }
-        return std::nullopt;
-    };
-    std::stable_partition(maps->begin(), maps->end(),
-                          [](const Mapping& mapping) { return mapping.path == "[vdso]"; });
-    for (const Mapping& mapping : *maps) {
-        if (mapping.executable && mapping.readable) {
-            if (const auto found = search(mapping)) {
-                return *found;
-            }
-        }
-    }
-    return Error(fmt::format("process {} has no system call instruction to borrow", pid.value()));
-}
-
-Result<long> Target::system_call(Tid tid, long number,
-                                 std::initializer_list<std::uint64_t> arguments) {
-    auto ready = prepare_for_system_call(tid);
-    if (!ready) {
-        return std::move(ready).error();
-    }
-    arch::Registers saved{};
-    if (!get_registers(tid, &saved)) {
-        return ended(tid);
-    }
-    finish_interruption(tid, &saved);
-    BorrowedThread borrowed(*record_, memory_, tid, saved, stop_signal(tid));
-    if (parking_) {
-        borrowed.use(*parking_);
-    } else if (const auto padding = find_padding(pid_, memory_)) {
-        auto patched = borrowed.park_in(*padding);
-        if (!patched) {
-            return std::move(patched).error();
-        }
-    } else {
-        auto found = find_syscall_instruction(pid_, memory_);
-        if (!found) {
-            return std::move(found).error();
-        }
-        borrowed.use(*found);
-    }
-    record_->borrowed.number = number;
-    record_->borrowed.mapped_bytes = number == SYS_mmap ? arguments.begin()[1] : 0;
-    auto result = execute_system_call(tid, saved, borrowed.instruction(), number,
-                                      std::span(arguments.begin(), arguments.size()));
-    if (number == SYS_mmap && result && (*result >= 0 || *result < -4095)) {
-        record_->borrowed.mapped.store(static_cast<std::uint64_t>(*result));
-    }
-    if (!borrowed.give_back(*this)) {
-        return ended(tid);
-    }
-    return result;
-}
-
-Result<long> Target::system_call_in_copy(Tid tid, RemoteMemory& memory, long number,
-                                         std::initializer_list<std::uint64_t> arguments) {
-    auto ready = prepare_for_system_call(tid);
-    if (!ready) {
-        return std::move(ready).error();
-    }
-    auto instruction = find_syscall_instruction(tid, memory);
-    if (!instruction) {
-        return std::move(instruction).error();
-    }
-    arch::Registers saved{};
-    if (!get_registers(tid, &saved)) {
-        return ended(tid);
-    }
-    auto result = execute_system_call(tid, saved, *instruction, number,
-                                      std::span(arguments.begin(), arguments.size()));
-    if (!set_registers(tid, saved)) {
-        return ended(tid);
-    }
-    return result;
-}
-
-int Target::stop_signal(Tid tid) const {
-    const auto it = threads_.find(tid);
-    return it != threads_.end() ? it->second.stop_signal : 0;
-}
-
-Result<void> Target::prepare_for_system_call(Tid tid) {
-    const auto it = threads_.find(tid);
-    if (it == threads_.end() || !it->second.in_system_call) {
-        return {};
-    }
-    MEMLEAX_ASSERT(!it->second.in_vfork);
-    auto settled = settle(tid);
-    if (settled) {
-        threads_[tid].in_system_call = false;
-    }
-    return settled;
-}
-
-Result<long> Target::execute_system_call(Tid tid, const arch::Registers& saved,
-                                         CodeAddr instruction, long number,
-                                         std::span<const std::uint64_t> arguments) {
-    const SeccompSuspended unfiltered(tid);
-    if (!unfiltered.ok()) {
-        return Error(fmt::format("thread {} has a seccomp filter, which memleax may not suspend",
-                                 tid.value()),
-                     EPERM)
-            .with_advice("run memleax with CAP_SYS_ADMIN");
-    }
-    arch::Registers regs = saved;
-    arch::prepare_system_call(regs, instruction, number, arguments);
-    if (!set_registers(tid, regs)) {
-        return ended(tid);
-    }
-    auto executed = run_system_call(tid, instruction, stop_signal(tid) != 0);
-    if (!executed) {
-        return std::move(executed).error();
-    }
-    if (!get_registers(tid, &regs)) {
-        return ended(tid);
-    }
-    if (arch::pc(regs) == instruction) {
-        return Error(fmt::format("thread {} did not perform a system call", tid.value()), EAGAIN);
-    }
-    return arch::system_call_result(regs);
 }
 
 } // namespace memleax

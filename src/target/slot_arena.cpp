@@ -25,9 +25,6 @@ namespace {
 constexpr std::uint64_t kRegionBytes = 64ULL * 1024;
 /// vm.mmap_min_addr is at most this on the distributions that we know.
 constexpr std::uint64_t kLowestAddress = 64ULL * 1024;
-/// Operands of the moved instructions lie up to the size of a module away from them; keep that much
-/// of the reach in reserve.
-constexpr std::uint64_t kReach = arch::kSlotReach / 2;
 /// The stack keeps this much to grow, whatever it has taken: the usual RLIMIT_STACK. (Linux begins
 /// to map that much, and more, below the stack's top: mmap_base in mm/util.c.)
 constexpr std::uint64_t kStackGap = 8ULL * 1024 * 1024;
@@ -37,8 +34,8 @@ std::uint64_t distance(std::uint64_t a, std::uint64_t b) {
 }
 
 bool within_reach(AddrRange region, CodeAddr near) {
-    return distance(region.begin, near.value()) < kReach &&
-           distance(region.end, near.value()) < kReach;
+    return distance(region.begin, near.value()) < arch::kSlotReach &&
+           distance(region.end, near.value()) < arch::kSlotReach;
 }
 
 /// Places where a region can go, best first: below the code that it serves, in the gap's upper end.

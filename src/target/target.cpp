@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Seizing, and the calls about one thread.
+// The calls about one thread.
 #include "memleax/target.hpp"
 
 #include <algorithm>
@@ -17,8 +17,6 @@
 
 #include "memleax/log.hpp"
 #include "memleax/process_info.hpp"
-#include "memory_sharers.hpp"
-#include "ptrace_options.hpp"
 
 namespace memleax {
 
@@ -54,26 +52,6 @@ bool restarts_after_stop(const KernelState& kernel) {
     }
 }
 
-/// Seizes a thread, or finds out that there is no need to: true if it was seized.
-Result<bool> try_seize(Tid tid) {
-    // While another thread of its process executes a program the first thread is dead for a moment,
-    // and refuses, and then lives again as that other one.
-    constexpr int kTries = 3;
-    int errnum = 0;
-    for (int i = 0; i < kTries; ++i) {
-        if (ptrace(PTRACE_SEIZE, tid.value(), nullptr, kPtraceOptions) == 0) {
-            return true;
-        }
-        errnum = errno;
-        const auto info = try_read_process_info(tid);
-        // Gone or dead by now, or born of a seized thread and ours already.
-        if (!info || info->has_ended() || info->tracer.value() == gettid()) {
-            return false;
-        }
-    }
-    return Error("cannot seize", errnum);
-}
-
 } // namespace
 
 Target::Target(Tracer& tracer, Tid pid, RemoteMemory memory, std::shared_ptr<RecoveryRecord> record)
@@ -105,82 +83,9 @@ TracedThread& Target::add_thread(Tid tid) {
 
 void Target::remove_thread(Tid tid) {
     threads_.erase(tid);
+    sent_again_.erase(tid);
     tracer_.disown(tid);
     tracer_.forget_deferred(tid);
-}
-
-Result<std::unique_ptr<Target>> Target::seize(Tracer& tracer, Tid pid,
-                                              std::shared_ptr<RecoveryRecord> record) {
-    auto memory = RemoteMemory::open(pid);
-    if (!memory) {
-        return explain_seize_failure(pid, memory.error().errnum());
-    }
-    std::unique_ptr<Target> target(new Target(tracer, pid, *std::move(memory), std::move(record)));
-    auto seized = target->seize_threads();
-    if (!seized) {
-        return std::move(seized).error();
-    }
-    return target;
-}
-
-Result<std::unique_ptr<Target>> Target::take_over(Target& parent, Tid child) {
-    auto memory = RemoteMemory::open(child);
-    if (!memory) {
-        return std::move(memory).error();
-    }
-    const auto known = parent.threads_.find(child);
-    const bool in_system_call = known != parent.threads_.end() && known->second.in_system_call;
-    parent.remove_thread(child);
-    std::unique_ptr<Target> target(new Target(parent.tracer_, child, *std::move(memory)));
-    TracedThread& thread = target->add_thread(child);
-    thread.state = TracedThread::State::stopped;
-    thread.in_system_call = in_system_call;
-    target->defer(QuietStop{child});
-    return target;
-}
-
-Result<void> Target::seize_threads() {
-    // A thread that an unseized one clones during a pass is found by the next; one that a seized
-    // one clones is ours from its birth. So a pass that finds nobody new has found all.
-    const auto seize_all_of = [this](Tid process) -> Result<bool> {
-        bool any = false;
-        for (bool found = true; found;) {
-            found = false;
-            for (const Tid tid : list_threads(process)) {
-                if (threads_.contains(tid) || is_kernels_worker(tid)) {
-                    continue;
-                }
-                auto seized = try_seize(tid);
-                if (!seized) {
-                    return explain_seize_failure(process, seized.error().errnum());
-                }
-                if (*seized) {
-                    add_thread(tid).is_child_process = process != pid_;
-                    any = found = true;
-                }
-            }
-        }
-        return any;
-    };
-    auto seized = seize_all_of(pid_);
-    // Children that share the memory would run into our breakpoints with nobody to catch them.
-    for (bool found = true; seized && found;) {
-        found = false;
-        for (const Tid child : processes_sharing_memory(pid_)) {
-            seized = seize_all_of(child);
-            if (!seized) {
-                break;
-            }
-            found = found || *seized;
-        }
-    }
-    if (!seized) {
-        return std::move(seized).error();
-    }
-    if (threads_.empty()) {
-        return Error(fmt::format("no such process: {}", pid_.value()));
-    }
-    return {};
 }
 
 Result<void> Target::reopen_memory() {

@@ -2,9 +2,9 @@
 // What a status means (ptrace(2)).
 #include <algorithm>
 #include <csignal>
+#include <ctime>
 
 #include <linux/kcmp.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -50,22 +50,48 @@ std::optional<StopEvent> Target::wait_for(Tid tid, int flags) {
 }
 
 std::optional<StopEvent> Target::wait_for_stop(Tid tid) {
-    for (int polls = 0;; ++polls) {
+    for (int looks = 0;; ++looks) {
         if (auto event = wait_for(tid, WNOHANG)) {
             return event;
         }
-        if (polls < SpinPolicy::kPolls) {
-            sched_yield();
-            continue;
+        if (looks >= SpinPolicy::kPolls) {
+            const auto kernel = try_read_kernel_state(pid_, tid);
+            if (kernel && kernel->has_ended() && tid != pid_) {
+                return wait_for(tid, 0); // it is about to be told
+            }
+            if (!kernel || kernel->has_ended() || (kernel->state == 'D' && children_need_us())) {
+                return std::nullopt;
+            }
         }
-        const auto kernel = try_read_kernel_state(pid_, tid);
-        if (kernel && kernel->has_ended() && tid != pid_) {
-            return wait_for(tid, 0); // it is about to be told
+        pause_between_looks(tid, looks);
+    }
+}
+
+void Target::pause_between_looks(Tid tid, int looks) {
+    if (looks < SpinPolicy::kPolls) {
+        sched_yield();
+        return;
+    }
+    constexpr int kPausesBetweenReapings = 8;
+    if (looks % kPausesBetweenReapings == 0) {
+        reap_dead(group_of(tid));
+    }
+    constexpr timespec kPause{0, 100'000};
+    nanosleep(&kPause, nullptr);
+}
+
+void Target::reap_dead(Tid process) {
+    // One by one: a wait for any would find stops as well, which a tracer is always told of
+    // (kernel/exit.c, wait_task_stopped).
+    for (const Tid tid : list_threads(process)) {
+        siginfo_t info{};
+        if (waitid(P_PID, static_cast<id_t>(tid.value()), &info,
+                   WEXITED | WNOWAIT | WNOHANG | __WALL | __WNOTHREAD) == 0 &&
+            info.si_pid != 0 && info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) {
+            if (const auto end = tracer_.wait_for(tid, WNOHANG)) {
+                tracer_.deferred_.push_back(*end);
+            }
         }
-        if (!kernel || kernel->has_ended() || (kernel->state == 'D' && children_need_us())) {
-            return std::nullopt;
-        }
-        poll(nullptr, 0, 1);
     }
 }
 
@@ -108,6 +134,9 @@ StopEvent Target::decode_stop(Tid tid, TracedThread& thread, int status) {
     switch (event) {
     case 0:
         thread.stop_signal = signal;
+        if (!sent_again_.empty()) {
+            restore_payload(tid, signal);
+        }
         if (signal == SIGTRAP) {
             return TrapStop{tid};
         }
@@ -137,19 +166,6 @@ StopEvent Target::decode_stop(Tid tid, TracedThread& thread, int status) {
     }
     default:
         return QuietStop{tid};
-    }
-}
-
-/// The other threads went without a word, and their ids may be used anew.
-void Target::on_exec(Tid tid) {
-    std::vector<Tid> gone;
-    for (const auto& [other, thread] : threads_) {
-        if (other != tid && !thread.is_child_process) {
-            gone.push_back(other);
-        }
-    }
-    for (const Tid other : gone) {
-        remove_thread(other);
     }
 }
 

@@ -8,6 +8,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,9 +21,23 @@ namespace memleax {
 
 namespace {
 
+/// Looks again for a while: as long as another thread executes a program, the first one is a
+/// zombie, and then lives again as that other one.
+template <class Look> void until_it_lives(Look&& lives) {
+    constexpr int kLooks = 50;
+    for (int i = 0; !lives() && i < kLooks; ++i) {
+        poll(nullptr, 0, 1);
+    }
+}
+
 Result<void> check_architecture(Tid pid) {
-    const std::string path = fmt::format("/proc/{}/exe", living_thread(pid).value());
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    std::string path;
+    int fd = -1;
+    until_it_lives([&] {
+        path = fmt::format("/proc/{}/exe", living_thread(pid).value());
+        fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+        return fd >= 0 || errno != ENOENT;
+    });
     if (fd < 0) {
         const int errnum = errno;
         if (errnum == EACCES || errnum == EPERM) {
@@ -101,9 +116,12 @@ Result<ProcessInfo> check_watchable(Tid pid) {
                                  pid.value(), info->tgid.value()));
     }
     // Its first thread may have ended, and others not.
-    if (const auto living = try_read_process_info(living_thread(pid))) {
-        info = living;
-    }
+    until_it_lives([&] {
+        if (const auto living = try_read_process_info(living_thread(pid))) {
+            info = living;
+        }
+        return !info->has_ended();
+    });
     if (info->has_ended()) {
         return Error(
             fmt::format("cannot watch process {} ({}): it has ended already and is a zombie",

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// A process that executes another program while we have it in our hands.
+#include <algorithm>
+#include <csignal>
+#include <vector>
+
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include "memleax/target.hpp"
+
+namespace memleax {
+
+namespace {
+
+bool is_exec_of(const StopEvent& event, Tid pid) {
+    return std::holds_alternative<ExecStop>(event) && tid_of(event) == pid;
+}
+
+} // namespace
+
+bool Target::has_executed() {
+    // Whatever it was stopped for before is over by then.
+    if (const auto event = wait_for(pid_, WNOHANG)) {
+        if (std::holds_alternative<ExecStop>(*event)) {
+            tracer_.forget_deferred(pid_);
+        }
+        tracer_.put_off({this, *event});
+    }
+    return std::any_of(tracer_.deferred_.begin(), tracer_.deferred_.end(),
+                       [this](const Tracer::Stop& stop) {
+                           return stop.target == this && is_exec_of(stop.event, pid_);
+                       });
+}
+
+bool Target::executes_instead_of_ending() {
+    std::vector<StopEvent> events;
+    bool executes = false;
+    while (!executes && !threads_.empty()) {
+        const auto event = next_event(Wait::block);
+        if (!event) {
+            break; // a signal of ours: we are to stop
+        }
+        events.push_back(*event);
+        executes = is_exec_of(*event, pid_);
+    }
+    for (const StopEvent& event : events) {
+        defer(event);
+    }
+    return executes;
+}
+
+bool Target::stands_in_another_program(Tid tid) const {
+    siginfo_t info{};
+    const auto it = threads_.find(tid);
+    return it != threads_.end() && !it->second.in_system_call &&
+           ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0 &&
+           info.si_code == (SIGTRAP | (PTRACE_EVENT_EXEC << 8));
+}
+
+/// The other threads went without a word, and their ids may be used anew.
+void Target::on_exec(Tid tid) {
+    std::vector<Tid> gone;
+    for (const auto& [other, thread] : threads_) {
+        if (other != tid && !thread.is_child_process) {
+            gone.push_back(other);
+        }
+    }
+    for (const Tid other : gone) {
+        remove_thread(other);
+    }
+}
+
+} // namespace memleax

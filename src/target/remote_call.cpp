@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Making a stopped thread perform a system call of ours.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <vector>
+
+#include <fmt/format.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+
+#include "memleax/modules.hpp"
+#include "memleax/process_info.hpp"
+#include "memleax/recovery_record.hpp"
+#include "memleax/target.hpp"
+#include "ptrace_options.hpp"
+
+namespace memleax {
+
+namespace {
+
+Error ended(Tid tid) {
+    return Error(fmt::format("thread {} has ended", tid.value()), ESRCH);
+}
+
+/// Lifts a thread's seccomp filter for as long as it lives: the filter may forbid our calls, or
+/// kill the process for them (PTRACE_O_SUSPEND_SECCOMP, Linux 4.3; needs CAP_SYS_ADMIN).
+class SeccompSuspended {
+  public:
+    static constexpr long kSuspend = 1L
+                                     << 21; // <linux/ptrace.h>, which clashes with <sys/ptrace.h>
+
+    explicit SeccompSuspended(Tid tid) : tid_(tid) {
+        const auto info = try_read_process_info(tid);
+        needed_ = info && info->seccomp_mode != 0;
+        ok_ = !needed_ ||
+              ptrace(PTRACE_SETOPTIONS, tid.value(), nullptr, kPtraceOptions | kSuspend) == 0;
+    }
+    ~SeccompSuspended() {
+        if (needed_ && ok_) {
+            ptrace(PTRACE_SETOPTIONS, tid_.value(), nullptr, kPtraceOptions);
+        }
+    }
+    SeccompSuspended(const SeccompSuspended&) = delete;
+    SeccompSuspended& operator=(const SeccompSuspended&) = delete;
+    [[nodiscard]] bool ok() const { return ok_; }
+
+  private:
+    Tid tid_;
+    bool needed_ = false;
+    bool ok_ = true;
+};
+
+/// Bytes of executable mappings that are looked at in search of a system call instruction; the vDSO
+/// comes first and has one, so that more than this is never needed.
+constexpr std::size_t kSearchBytes = 1 << 20;
+
+/// Linkers fill the space behind code with zeros, or with breakpoints (lld).
+bool is_padding(std::span<const std::byte> bytes) {
+    const auto is_filled_with = [bytes](const auto& pattern) {
+        for (std::size_t i = 0; i < bytes.size(); ++i) {
+            if (bytes[i] != std::byte{pattern[i % pattern.size()]}) {
+                return false;
+            }
+        }
+        return true;
+    };
+    return is_filled_with(std::array<std::uint8_t, 1>{0}) || is_filled_with(arch::kPaddingBytes);
+}
+
+/// The end of an executable mapping of a file that holds nothing, as the code ends before the page
+/// does: nobody ever gets there.
+std::optional<CodeAddr> find_padding(Tid pid, RemoteMemory& memory) {
+    constexpr std::size_t kEnough = 16;
+    const auto maps = read_maps(pid);
+    if (!maps) {
+        return std::nullopt;
+    }
+    for (const Mapping& mapping : *maps) {
+        if (!mapping.executable || !mapping.readable || mapping.writable || mapping.shared ||
+            mapping.path.empty() || mapping.path[0] != '/') {
+            continue;
+        }
+        const CodeAddr at(mapping.range.end - kEnough);
+        std::array<std::byte, kEnough> bytes{};
+        if (memory.try_read(at.as_data(), bytes) == bytes.size() && is_padding(bytes)) {
+            return at;
+        }
+    }
+    return std::nullopt;
+}
+
+/// A thread with other registers than its own, for one system call: they are kept where the
+/// guardian finds them, and the thread stands where nothing happens to it until they are back.
+class BorrowedThread {
+  public:
+    BorrowedThread(RecoveryRecord& record, RemoteMemory& memory, Tid tid,
+                   const arch::Registers& saved, int stop_signal)
+        : entry_(record.borrowed), memory_(memory), tid_(tid) {
+        entry_.registers = saved;
+        // The step ends in a stop of its own, so what this stop was about to deliver is put back.
+        entry_.stop_signal = stop_signal;
+        if (stop_signal != 0) {
+            ptrace(PTRACE_GETSIGINFO, tid_.value(), nullptr, &entry_.info);
+        }
+        entry_.parking_byte_count = 0;
+    }
+    /// Borrows a few bytes of code, too.
+    Result<void> park_in(CodeAddr padding) {
+        static_assert(arch::kParkingBytes.size() <= sizeof entry_.parking_bytes);
+        const auto bytes = std::as_writable_bytes(std::span(entry_.parking_bytes))
+                               .first(arch::kParkingBytes.size());
+        if (memory_.try_read(padding.as_data(), bytes) != bytes.size()) {
+            return Error("cannot read the code", EFAULT);
+        }
+        entry_.parking = padding.value();
+        entry_.parking_byte_count = static_cast<std::uint32_t>(bytes.size());
+        entry_.tid.store(tid_.value());
+        return memory_.write(padding.as_data(), arch::kParkingBytes);
+    }
+    void use(CodeAddr instruction) {
+        entry_.parking = instruction.value();
+        entry_.tid.store(tid_.value());
+    }
+    [[nodiscard]] CodeAddr instruction() const { return CodeAddr(entry_.parking); }
+    ~BorrowedThread() {
+        if (entry_.parking_byte_count != 0) {
+            (void)memory_.write(RemoteAddr(entry_.parking),
+                                std::span(entry_.parking_bytes).first(entry_.parking_byte_count));
+        }
+        entry_.tid.store(0);
+    }
+    BorrowedThread(const BorrowedThread&) = delete;
+    BorrowedThread& operator=(const BorrowedThread&) = delete;
+
+    /// With the registers comes back the call that the thread was interrupted in, which the kernel
+    /// restarts when it sees its number and -ERESTART* in them again.
+    bool give_back(Target& target) {
+        if (!target.set_registers(tid_, entry_.registers)) {
+            return false;
+        }
+        if (entry_.stop_signal != 0) {
+            ptrace(PTRACE_SETSIGINFO, tid_.value(), nullptr, &entry_.info);
+        }
+        return true;
+    }
+
+  private:
+    RecoveryRecord::BorrowedThread& entry_;
+    RemoteMemory& memory_;
+    Tid tid_;
+};
+
+} // namespace
+
+Result<CodeAddr> Target::find_syscall_instruction(Tid pid, RemoteMemory& memory) {
+    auto maps = read_maps(pid);
+    if (!maps) {
+        return std::move(maps).error();
+    }
+    const auto search = [&memory](const Mapping& mapping) -> std::optional<CodeAddr> {
+        std::vector<std::byte> bytes(std::min<std::uint64_t>(mapping.range.size(), kSearchBytes));
+        bytes.resize(memory.try_read(RemoteAddr(mapping.range.begin), bytes));
+        for (std::size_t i = 0; i + arch::kSyscallBytes.size() <= bytes.size();
+             i += arch::kInstructionAlignment) {
+            if (std::equal(arch::kSyscallBytes.begin(), arch::kSyscallBytes.end(),
+                           bytes.begin() + i,
+                           [](std::uint8_t a, std::byte b) { return std::byte{a} == b; })) {
+                return CodeAddr(mapping.range.begin + i);
+            }
+        }
+        return std::nullopt;
+    };
+    std::stable_partition(maps->begin(), maps->end(),
+                          [](const Mapping& mapping) { return mapping.path == "[vdso]"; });
+    for (const Mapping& mapping : *maps) {
+        if (mapping.executable && mapping.readable) {
+            if (const auto found = search(mapping)) {
+                return *found;
+            }
+        }
+    }
+    return Error(fmt::format("process {} has no system call instruction to borrow", pid.value()));
+}
+
+Result<long> Target::system_call(Tid tid, long number,
+                                 std::initializer_list<std::uint64_t> arguments) {
+    auto ready = prepare_for_system_call(tid);
+    if (!ready) {
+        return std::move(ready).error();
+    }
+    arch::Registers saved{};
+    if (!get_registers(tid, &saved) || stands_in_another_program(tid)) {
+        return ended(tid);
+    }
+    finish_interruption(tid, &saved);
+    BorrowedThread borrowed(*record_, memory_, tid, saved, stop_signal(tid));
+    if (parking_) {
+        borrowed.use(*parking_);
+    } else if (const auto padding = find_padding(pid_, memory_)) {
+        auto patched = borrowed.park_in(*padding);
+        if (!patched) {
+            return std::move(patched).error();
+        }
+    } else {
+        auto found = find_syscall_instruction(pid_, memory_);
+        if (!found) {
+            return std::move(found).error();
+        }
+        borrowed.use(*found);
+    }
+    record_->borrowed.number = number;
+    record_->borrowed.mapped_bytes = number == SYS_mmap ? arguments.begin()[1] : 0;
+    auto result = execute_system_call(tid, saved, borrowed.instruction(), number,
+                                      std::span(arguments.begin(), arguments.size()));
+    if (number == SYS_mmap && result && (*result >= 0 || *result < -4095)) {
+        record_->borrowed.mapped.store(static_cast<std::uint64_t>(*result));
+    }
+    if (!borrowed.give_back(*this)) {
+        return ended(tid);
+    }
+    return result;
+}
+
+Result<long> Target::system_call_in_copy(Tid tid, RemoteMemory& memory, long number,
+                                         std::initializer_list<std::uint64_t> arguments) {
+    auto ready = prepare_for_system_call(tid);
+    if (!ready) {
+        return std::move(ready).error();
+    }
+    auto instruction = find_syscall_instruction(tid, memory);
+    if (!instruction) {
+        return std::move(instruction).error();
+    }
+    arch::Registers saved{};
+    if (!get_registers(tid, &saved)) {
+        return ended(tid);
+    }
+    auto result = execute_system_call(tid, saved, *instruction, number,
+                                      std::span(arguments.begin(), arguments.size()));
+    if (!set_registers(tid, saved)) {
+        return ended(tid);
+    }
+    return result;
+}
+
+int Target::stop_signal(Tid tid) const {
+    const auto it = threads_.find(tid);
+    return it != threads_.end() ? it->second.stop_signal : 0;
+}
+
+Result<void> Target::prepare_for_system_call(Tid tid) {
+    const auto it = threads_.find(tid);
+    if (it == threads_.end() || !it->second.in_system_call) {
+        return {};
+    }
+    MEMLEAX_ASSERT(!it->second.in_vfork);
+    auto settled = settle(tid);
+    if (settled) {
+        threads_[tid].in_system_call = false;
+    }
+    return settled;
+}
+
+Result<long> Target::execute_system_call(Tid tid, const arch::Registers& saved,
+                                         CodeAddr instruction, long number,
+                                         std::span<const std::uint64_t> arguments) {
+    const SeccompSuspended unfiltered(tid);
+    if (!unfiltered.ok()) {
+        return Error(fmt::format("thread {} has a seccomp filter, which memleax may not suspend",
+                                 tid.value()),
+                     EPERM)
+            .with_advice("run memleax with CAP_SYS_ADMIN");
+    }
+    arch::Registers regs = saved;
+    arch::prepare_system_call(regs, instruction, number, arguments);
+    if (!set_registers(tid, regs)) {
+        return ended(tid);
+    }
+    auto executed = run_system_call(tid, instruction, stop_signal(tid) != 0);
+    if (!executed) {
+        return std::move(executed).error();
+    }
+    if (!get_registers(tid, &regs)) {
+        return ended(tid);
+    }
+    if (arch::pc(regs) == instruction) {
+        return Error(fmt::format("thread {} did not perform a system call", tid.value()), EAGAIN);
+    }
+    return arch::system_call_result(regs);
+}
+
+} // namespace memleax

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Seizing all of a process, also one that executes a program at that moment.
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "memleax/process_info.hpp"
+#include "memleax/target.hpp"
+#include "memory_sharers.hpp"
+#include "ptrace_options.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// Seizes a thread, or finds out that there is no need to: true if it was seized.
+Result<bool> try_seize(Tid tid) {
+    // While another thread of its process executes a program the first thread is dead for a moment,
+    // and refuses, and then lives again as that other one.
+    constexpr int kTries = 3;
+    int errnum = 0;
+    for (int i = 0; i < kTries; ++i) {
+        if (ptrace(PTRACE_SEIZE, tid.value(), nullptr, kPtraceOptions) == 0) {
+            return true;
+        }
+        errnum = errno;
+        const auto info = try_read_process_info(tid);
+        // Gone or dead by now, or born of a seized thread and ours already.
+        if (!info || info->has_ended() || info->tracer.value() == gettid()) {
+            return false;
+        }
+    }
+    return Error("cannot seize", errnum);
+}
+
+/// PTRACE_SEIZE waits for an exec of the process to end (kernel/ptrace.c, cred_guard_mutex), which
+/// waits for the threads that it has killed to be reaped: by us, for those that are seized already.
+/// Another thread of ours may do that, unlike any other ptrace request.
+class WhileSeizing {
+  public:
+    explicit WhileSeizing(Tid pid) : pid_(pid), tracer_(gettid()), thread_([this] { run(); }) {}
+    ~WhileSeizing() { finish(); }
+    WhileSeizing(const WhileSeizing&) = delete;
+    WhileSeizing& operator=(const WhileSeizing&) = delete;
+
+    /// Those that have been reaped: nobody will be told of their end.
+    std::vector<Tid> finish() {
+        {
+            const std::lock_guard lock(mutex_);
+            done_ = true;
+        }
+        wake_.notify_one();
+        if (thread_.joinable()) {
+            thread_.join();
+        }
+        return std::move(reaped_);
+    }
+
+  private:
+    void run() {
+        constexpr std::chrono::milliseconds kPause(20); // seizing itself takes less
+        std::unique_lock lock(mutex_);
+        while (!wake_.wait_for(lock, kPause, [this] { return done_; })) {
+            reap();
+        }
+    }
+    void reap() {
+        for (const Tid tid : list_threads(pid_)) {
+            const auto info = tid != pid_ ? try_read_process_info(tid) : std::nullopt;
+            if (info && info->has_ended() && info->tracer == tracer_ &&
+                waitpid(tid.value(), nullptr, __WALL | WNOHANG) > 0) {
+                reaped_.push_back(tid);
+            }
+        }
+    }
+
+    Tid pid_;
+    Tid tracer_;
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    bool done_ = false;
+    std::vector<Tid> reaped_;
+    std::thread thread_; // last: it uses the others
+};
+
+} // namespace
+
+Result<std::unique_ptr<Target>> Target::seize(Tracer& tracer, Tid pid,
+                                              std::shared_ptr<RecoveryRecord> record) {
+    auto memory = RemoteMemory::open(pid);
+    if (!memory) {
+        return explain_seize_failure(pid, memory.error().errnum());
+    }
+    std::unique_ptr<Target> target(new Target(tracer, pid, *std::move(memory), std::move(record)));
+    auto seized = target->seize_threads();
+    if (!seized) {
+        return std::move(seized).error();
+    }
+    return target;
+}
+
+Result<std::unique_ptr<Target>> Target::take_over(Target& parent, Tid child) {
+    auto memory = RemoteMemory::open(child);
+    if (!memory) {
+        return std::move(memory).error();
+    }
+    const auto known = parent.threads_.find(child);
+    const bool in_system_call = known != parent.threads_.end() && known->second.in_system_call;
+    parent.remove_thread(child);
+    std::unique_ptr<Target> target(new Target(parent.tracer_, child, *std::move(memory)));
+    TracedThread& thread = target->add_thread(child);
+    thread.state = TracedThread::State::stopped;
+    thread.in_system_call = in_system_call;
+    target->defer(QuietStop{child});
+    return target;
+}
+
+Result<void> Target::seize_threads() {
+    // A thread that an unseized one clones during a pass is found by the next; one that a seized
+    // one clones is ours from its birth. So a pass that finds nobody new has found all.
+    const auto seize_all_of = [this](Tid process) -> Result<bool> {
+        bool any = false;
+        for (bool found = true; found;) {
+            found = false;
+            for (const Tid tid : list_threads(process)) {
+                if ((threads_.contains(tid) && !has_been_replaced(tid)) || is_kernels_worker(tid)) {
+                    continue;
+                }
+                auto seized = try_seize(tid);
+                if (!seized) {
+                    return explain_seize_failure(process, seized.error().errnum());
+                }
+                if (*seized) {
+                    add_thread(tid).is_child_process = process != pid_;
+                    any = found = true;
+                }
+            }
+        }
+        return any;
+    };
+    WhileSeizing reaper(pid_);
+    auto seized = seize_all_of(pid_);
+    // Children that share the memory would run into our breakpoints with nobody to catch them.
+    for (bool found = true; seized && found;) {
+        found = false;
+        for (const Tid child : processes_sharing_memory(pid_)) {
+            seized = seize_all_of(child);
+            if (!seized) {
+                break;
+            }
+            found = found || *seized;
+        }
+    }
+    for (const Tid tid : reaper.finish()) {
+        remove_thread(tid);
+    }
+    if (!seized) {
+        return std::move(seized).error();
+    }
+    if (threads_.empty()) {
+        return Error(fmt::format("no such process: {}", pid_.value()));
+    }
+    return {};
+}
+
+bool Target::has_been_replaced(Tid tid) const {
+    if (tid != pid_) {
+        return false;
+    }
+    const auto info = try_read_process_info(tid);
+    return info && !info->has_ended() && info->tracer.value() != gettid();
+}
+
+} // namespace memleax

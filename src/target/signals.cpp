@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// A stopped thread's signals: what it blocks, and what is sent to it once more.
+#include <algorithm>
+#include <csignal>
+
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "memleax/process_info.hpp"
+#include "memleax/target.hpp"
+
+namespace memleax {
+
+std::optional<std::uint64_t> Target::signal_mask(Tid tid) const {
+    std::uint64_t mask = 0;
+    if (ptrace(PTRACE_GETSIGMASK, tid.value(), sizeof mask, &mask) != 0) {
+        return std::nullopt;
+    }
+    return mask;
+}
+
+void Target::set_signal_mask(Tid tid, std::uint64_t mask) {
+    ptrace(PTRACE_SETSIGMASK, tid.value(), sizeof mask, &mask);
+}
+
+bool Target::has_temporary_mask(Tid tid) const {
+    const auto info = try_read_process_info(tid);
+    // PTRACE_GETSIGMASK gives the mask that the call will put back, /proc the one that is in force.
+    return !info || signal_mask(tid) != info->blocked_signals;
+}
+
+Tid Target::group_of(Tid tid) const {
+    const auto it = threads_.find(tid);
+    if (it == threads_.end() || !it->second.is_child_process) {
+        return pid_;
+    }
+    const auto info = try_read_process_info(tid);
+    return info ? info->tgid : tid;
+}
+
+void Target::send_again(Tid tid, const siginfo_t& info) {
+    const pid_t group = group_of(tid).value();
+    if (syscall(SYS_rt_tgsigqueueinfo, group, tid.value(), info.si_signo, &info) == 0) {
+        return;
+    }
+    // The kernel lets nobody queue what looks like its own, or like kill()'s
+    // (rt_tgsigqueueinfo(2)), but in the signal's stop we may say what we like.
+    if (syscall(SYS_tgkill, group, tid.value(), info.si_signo) == 0) {
+        sent_again_[tid] = info;
+    }
+}
+
+void Target::restore_payload(Tid tid, int signal) {
+    const auto it = sent_again_.find(tid);
+    siginfo_t now{};
+    if (it != sent_again_.end() && it->second.si_signo == signal &&
+        ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &now) == 0 && now.si_code == SI_TKILL &&
+        now.si_pid == getpid()) {
+        ptrace(PTRACE_SETSIGINFO, tid.value(), nullptr, &it->second);
+        sent_again_.erase(it);
+    }
+}
+
+void Target::advance_to_signal(Tid tid) {
+    const bool quiet = std::all_of(
+        tracer_.deferred_.begin(), tracer_.deferred_.end(), [tid](const Tracer::Stop& stop) {
+            return tid_of(stop.event) != tid || std::holds_alternative<QuietStop>(stop.event);
+        });
+    const auto info = try_read_process_info(tid);
+    if (quiet && is_stopped(tid) && info && (info->pending_signals & ~info->blocked_signals) != 0) {
+        tracer_.forget_deferred(tid);
+        resume(tid);
+        if (const auto event = wait_for_stop(tid)) {
+            defer(*event);
+        }
+    }
+}
+
+} // namespace memleax

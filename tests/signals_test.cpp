@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// All the signals of a watched process arrive, and none is added (fixtures/signal_kinds.c counts).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "leaks_support.hpp"
+#include "snapshot_support.hpp"
+#include "stress_support.hpp"
+
+namespace memleax::testing {
+namespace {
+
+using ::testing::IsEmpty;
+
+class SignalKinds : public ::testing::TestWithParam<bool> {
+  protected:
+    static std::vector<std::string> arguments(int queued) {
+        std::vector<std::string> result{std::to_string(queued)};
+        if (GetParam()) {
+            result.emplace_back("blocked");
+        }
+        return result;
+    }
+};
+
+TEST_P(SignalKinds, ArriveWhileWatched) {
+    Fixture fixture("signal_kinds", arguments(10'000));
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    const FixtureAnswer answer = fixture.go();
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    expect_truth(result.json(), answer);
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST_P(SignalKinds, ArriveWhileWeComeAndGo) {
+    Fixture fixture("signal_kinds", arguments(1000));
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    fixture.process().send("spin");
+    ASSERT_EQ(fixture.process().read_line(), "spinning");
+    Stress stress(15);
+    while (stress.next()) {
+        Memleax memleax({"-F", "json", "-t", std::to_string(0.001 * stress.number_to(60)),
+                         std::to_string(fixture.pid())});
+        const auto result = memleax.finish();
+        EXPECT_EQ(result.status, 0) << result.errors;
+    }
+    EXPECT_THAT(fixture.ask("stop").failures, IsEmpty());
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Traps, SignalKinds, ::testing::Values(false),
+                         [](const auto& instance) { return instance.param ? "blocked" : "own"; });
+
+// 100,000 of them.
+TEST(QueuedSignals, KeepTheirNumberOrderAndPayloads) {
+    Fixture fixture("signal_kinds", {"100000"});
+    Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    EXPECT_THAT(fixture.go().failures, IsEmpty());
+    EXPECT_EQ(memleax.interrupt_and_finish().status, 0);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+} // namespace
+} // namespace memleax::testing
