@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "share_support.hpp"
+
 namespace memleax::testing {
 
 namespace {
@@ -20,7 +22,7 @@ int environment_number(const char* name, int otherwise) {
 
 Stress::Stress(int count)
     : seed_(static_cast<unsigned>(environment_number("MEMLEAX_STRESS_SEED", 1))),
-      factor_(environment_number("MEMLEAX_STRESS_COUNT", 1)), left_(count * factor_),
+      factor_(environment_number("MEMLEAX_STRESS_COUNT", 1)), left_(share_of(count * factor_)),
       random_(seed_) {}
 
 Stress::~Stress() {
