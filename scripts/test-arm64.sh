@@ -9,7 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-cpus=(cortex-a72 max,pauth-impdef=on)
+cpus=(cortex-a72 "max,pauth-impdef=on")
 while getopts c: option; do
     case $option in
         c) cpus=("$OPTARG") ;;
@@ -31,7 +31,7 @@ elsewhere+='|html_report|intervals|json_report|large_report|live_blocks|many_blo
 elsewhere+='|printable|report|report_modules|stack_table|tracker_random|tracker|usage_error|verdict'
 # On the CPU with pointer authentication: unwinding, what stands in slots, and what we leave behind.
 again='exact_counts|left_as_found|own_death|sleeper|signals|unwind_.*|arm64_.*|.*_daemons|daemons'
-mapfile -t all < <(cd tests && ls ./*_test.cpp aarch64/*_test.cpp | sed 's,.*/,,; s/\.cpp$//' |
+mapfile -t all < <(find tests tests/aarch64 -maxdepth 1 -name "*_test.cpp" | sort | sed 's,.*/,,; s/\.cpp$//' |
     grep -vxE "($elsewhere)_test")
 jobs=()
 for cpu in "${cpus[@]}"; do

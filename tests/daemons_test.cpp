@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "process_support.hpp"
+#include "share_support.hpp"
 
 namespace memleax::testing {
 namespace {
@@ -80,8 +81,8 @@ TEST(Daemons, Redis) {
             break;
         }
     }
-    watch_twice(server.pid(),
-                "redis-benchmark -s " + socket + " -n 2000 -c 10 -q -t set,get,lpush");
+    watch_twice(server.pid(), "redis-benchmark -s " + socket + " -n " +
+                                  std::to_string(share_of(2000)) + " -c 10 -q -t set,get,lpush");
     EXPECT_THAT(run("redis-cli -s " + socket + " ping").second, HasSubstr("PONG"));
     server.signal(SIGTERM);
     EXPECT_EQ(server.wait_for_end(), 0);

@@ -19,6 +19,7 @@ for name; do
         [ $status -eq 124 ] && echo "$name: not done within $seconds s"
     fi
     # As gtest counts: "[  PASSED  ] 12 tests." and "[  SKIPPED ] 2 tests, listed below:".
-    echo "== $name: status $status, $took s;" $(sed -n 's/^\[  \(PASSED\|FAILED\|SKIPPED\) *\] \([0-9]* test[s]*\).*/\1 \2/p' "/run/$name.log" | sort -u)
+    counts=$(sed -n 's/^\[  \([A-Z]*\) *\] \([0-9]* test\).*/\1 \2/p' "/run/$name.log" | sort -u | tr '\n' ' ')
+    echo "== $name: status $status, $took s; $counts"
 done
 exit $failed
