@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "memleax/process_end.hpp"
+
 namespace memleax::testing {
 
 namespace {
@@ -130,6 +132,9 @@ void ChildProcess::send(const std::string& line) {
     const int error = errno;
     std::signal(SIGPIPE, before);
     if (written != static_cast<ssize_t>(text.size())) {
+        if (error == EPIPE) {
+            wait_for_exit(); // to say how it ended
+        }
         throw std::runtime_error(
             fmt::format("cannot send '{}': {}\n{}", line, std::strerror(error), state()));
     }
@@ -233,8 +238,9 @@ bool ChildProcess::wait_for_exit() {
 }
 
 std::string ChildProcess::state() const {
-    return fmt::format("{} (pid {})\n--- its stdout:\n{}\n--- its stderr:\n{}", name_, pid_,
-                       streams_[0].text, streams_[1].text);
+    return fmt::format("{} (pid {}{})\n--- its stdout:\n{}\n--- its stderr:\n{}", name_, pid_,
+                       reaped_ ? ", " + end_text(status_) : "", streams_[0].text,
+                       streams_[1].text);
 }
 
 } // namespace memleax::testing

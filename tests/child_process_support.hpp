@@ -70,6 +70,8 @@ class ChildProcess {
     /// Reaps, while the outputs may stay open in a child of its own; true if it exited with 0.
     bool wait_for_exit();
 
+    /// For the message of a failure: who it is, how it ended, what it wrote.
+    std::string state() const;
     const std::string& output() const { return streams_[0].text; } ///< all that has been read
     const std::string& errors() const { return streams_[1].text; }
 
@@ -82,7 +84,6 @@ class ChildProcess {
     };
     /// Reads what comes next from either; false when both have ended.
     bool pump(std::chrono::steady_clock::time_point deadline);
-    std::string state() const;
 
     std::string name_;
     pid_t pid_ = -1;

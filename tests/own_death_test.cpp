@@ -45,12 +45,12 @@ TEST_P(OwnDeath, LeavesTheTargetAsItWas) {
         kill_at_random_moment(memleax, stress);
         // Until the guardian, who has the same standard error, has ended.
         const auto result = memleax.finish();
-        EXPECT_EQ(result.status, SIGKILL) << result.errors;
+        SCOPED_TRACE(result.errors);
+        EXPECT_EQ(result.status, SIGKILL);
         ASSERT_EQ(kill(fixture.pid(), 0), 0);
         const FixtureAnswer answer = fixture.ask("stop");
         EXPECT_THAT(answer.failures, IsEmpty());
-        EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty())
-            << result.errors;
+        EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
     }
     EXPECT_EQ(fixture.quit(), 0);
 }

@@ -52,8 +52,8 @@ FixtureAnswer read_answer(ChildProcess& process) {
             answer.other.push_back(*line);
         }
     }
-    throw std::runtime_error("the fixture ended before it was done\n" + process.output() +
-                             process.errors());
+    process.wait_for_exit();
+    throw std::runtime_error("the fixture ended before it was done\n" + process.state());
 }
 
 CommandLine unprivileged(CommandLine command) {

@@ -53,7 +53,7 @@ TEST_P(SignalKinds, ArriveWhileWeComeAndGo) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Traps, SignalKinds, ::testing::Values(false),
+INSTANTIATE_TEST_SUITE_P(Traps, SignalKinds, ::testing::Bool(),
                          [](const auto& instance) { return instance.param ? "blocked" : "own"; });
 
 // 100,000 of them.

@@ -9,9 +9,11 @@
 #include <sys/syscall.h>
 
 #define SI_CODE 8
+#define SI_PID 16
 #define UC_RIP 168
 #define UC_SIGMASK 296
 #define CODE_KERNEL 0x80 /* si_code of an int3 */
+#define CODE_TRACE 2     /* of a step; 1: TRAP_BRKPT */
 #define SLOT_BYTES 64
 #define SLOT_KEY 56
 #define SIGNAL_TRAP 5
@@ -57,7 +59,20 @@ memleax_trap_handler:
 .Ldone:
         ret
 
+        // The step of a remote call (Target::run_system_call), whose tracer has died. After a system
+        // call some kernels make it up as if by a user who has no pid (user_single_step_report).
 .Lnot_ours:
+        mov     UC_RIP(%rdx), %rax
+        lea     memleax_trap_handler(%rip), %rcx
+        sub     %rcx, %rax
+        cmp     $(memleax_trap_handler_data - memleax_trap_handler), %rax
+        jae     .Lforeign
+        mov     SI_CODE(%rsi), %eax
+        test    %eax, %eax
+        cmovz   SI_PID(%rsi), %eax              // 0 is as good as a step's code then
+        cmp     $CODE_TRACE, %eax
+        jbe     .Ldone
+.Lforeign:
         mov     memleax_trap_handler_data(%rip), %rax
         cmp     $1, %rax
         ja      .Lchain

@@ -21,6 +21,10 @@ class Target;
 /// Whether to poll for a short while before sleeping in waitpid. Where a sleeping CPU is slow to
 /// wake (virtual machines) the next stop of a busy thread comes sooner than we would be awake
 /// again.
+///
+/// Without sched_yield(), although the target may need this very CPU: thousands of yields a second
+/// make Linux 6.18 lose count of who is to run next (kernel commit 1319ea57529e, "Fix zero_vruntime
+/// tracking fix"), and the whole machine stood still for up to two minutes.
 class SpinPolicy {
   public:
     static constexpr int kPolls = 100; ///< 30 to 60 microseconds

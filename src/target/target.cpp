@@ -331,7 +331,7 @@ Result<Tid> Target::borrow_thread() {
             continue; // it has just ended, or begun to wait for a child
         }
         const int signal = threads_[tid].stop_signal;
-        if (signal == 0 || signal == SIGTRAP) {
+        if (signal == 0 || (signal == SIGTRAP && is_breakpoint_trap(tid))) {
             return tid;
         }
         if (!about_to_get_a_signal && !has_temporary_mask(tid)) {

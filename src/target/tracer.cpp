@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <csignal>
 
-#include <sched.h>
 #include <sys/wait.h>
 
 #include "memleax/process_info.hpp"
@@ -64,7 +63,6 @@ std::optional<Tracer::Stop> Tracer::next_stop(Wait wait) {
                 spin_.succeeded();
                 return stop;
             }
-            sched_yield(); // the target may need this very CPU
         }
         spin_.failed();
     }

@@ -5,7 +5,6 @@
 #include <ctime>
 
 #include <linux/kcmp.h>
-#include <sched.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -69,7 +68,6 @@ std::optional<StopEvent> Target::wait_for_stop(Tid tid) {
 
 void Target::pause_between_looks(Tid tid, int looks) {
     if (looks < SpinPolicy::kPolls) {
-        sched_yield();
         return;
     }
     constexpr int kPausesBetweenReapings = 8;
