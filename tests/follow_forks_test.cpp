@@ -166,16 +166,6 @@ TEST(FollowForksReport, AKilledChildsCountsStay) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
-std::set<std::string> code_of(const TargetSnapshot& snapshot) {
-    std::set<std::string> code;
-    for (const auto& [address, mapping] : snapshot.mappings) {
-        if (mapping.executable) {
-            code.insert(mapping.line + mapping.bytes);
-        }
-    }
-    return code;
-}
-
 // Those that outlive us have the code that their parent had before we came, and go on.
 TEST(FollowForksLeave, ChildrenAreLeftAsTheyWereBorn) {
     for (int i = 0; i < repeats() && !HasFailure(); ++i) {

@@ -5,6 +5,7 @@
 // 500 times: MEMLEAX_STRESS_COUNT=20 own_death_test
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <thread>
 
 #include <fmt/format.h>
@@ -22,12 +23,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// Kills memleax so long after its start that it is anywhere between that and a steady watch. This
-/// is where it is hit, not a wait for anything.
+/// Kills memleax so long after its start, say, that it is anywhere between that and a steady watch.
+/// This is where it is hit, not a wait for anything.
 void kill_at_random_moment(Memleax& memleax, Stress& stress) {
-    if (stress.number_to(4) == 1) {
-        memleax.wait_until_watching();
-    }
     std::this_thread::sleep_for(std::chrono::microseconds(stress.number_to(60'000)));
     memleax.process().signal(SIGKILL);
 }
@@ -42,6 +40,9 @@ TEST_P(OwnDeath, LeavesTheTargetAsItWas) {
         fixture.process().send("spin");
         ASSERT_EQ(fixture.process().read_line(), "spinning");
         Memleax memleax({"-q", "-e", "1000", std::to_string(fixture.pid())});
+        if (stress.number_to(4) == 1) {
+            memleax.wait_until_watching();
+        }
         kill_at_random_moment(memleax, stress);
         // Until the guardian, who has the same standard error, has ended.
         const auto result = memleax.finish();
@@ -50,7 +51,8 @@ TEST_P(OwnDeath, LeavesTheTargetAsItWas) {
         ASSERT_EQ(kill(fixture.pid(), 0), 0);
         const FixtureAnswer answer = fixture.ask("stop");
         EXPECT_THAT(answer.failures, IsEmpty());
-        EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
+        EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked),
+                    IsEmpty());
     }
     EXPECT_EQ(fixture.quit(), 0);
 }
@@ -78,6 +80,51 @@ TEST(OwnDeathOf, AWatchIsToldByTheGuardian) {
     EXPECT_EQ(result.status, 0) << result.errors;
     EXPECT_THAT(live_leaks(result.json()), IsEmpty());
     EXPECT_EQ(fixture.quit(), 0);
+}
+
+// With --follow-forks all that are watched: a parent and three children, which are born and
+// allocate meanwhile.
+TEST(OwnDeathOf, AFamilyIsLeftAsItWas) {
+    Stress stress(8);
+    while (stress.next()) {
+        Fixture fixture("family");
+        const auto code = code_of(take_snapshot(fixture.pid()));
+        Memleax memleax({"-q", "-f", std::to_string(fixture.pid())});
+        memleax.wait_until_watching();
+        fixture.process().send("outlive");
+        std::vector<pid_t> family{fixture.pid()};
+        const auto early = static_cast<std::size_t>(stress.number_to(4)); // children then
+        bool killed = false;
+        while (family.size() < 4) {
+            if (!killed && family.size() == early) {
+                kill_at_random_moment(memleax, stress);
+                killed = true;
+            }
+            const auto line = fixture.process().read_line();
+            ASSERT_TRUE(line);
+            if (line->starts_with("process ")) {
+                family.push_back(std::atoi(line->c_str() + std::strlen("process ")));
+            }
+        }
+        if (!killed) {
+            kill_at_random_moment(memleax, stress);
+        }
+        const auto result = memleax.finish();
+        SCOPED_TRACE(result.errors);
+        for (const pid_t pid : family) {
+            const TargetSnapshot after = take_snapshot(pid);
+            EXPECT_TRUE(code_of(after) == code) << "process " << pid;
+            for (const auto& [tid, thread] : after.threads) {
+                EXPECT_EQ(thread.tracer, 0);
+            }
+        }
+        fixture.process().send("open");
+        std::optional<std::string> line;
+        while ((line = fixture.process().read_line()) && !line->starts_with("count unwell")) {
+        }
+        EXPECT_EQ(line, "count unwell 0");
+        EXPECT_EQ(fixture.quit(), 0);
+    }
 }
 
 } // namespace

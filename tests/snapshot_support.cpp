@@ -115,6 +115,16 @@ TargetSnapshot take_snapshot(pid_t pid) {
     return result;
 }
 
+std::set<std::string> code_of(const TargetSnapshot& snapshot) {
+    std::set<std::string> code;
+    for (const auto& [address, mapping] : snapshot.mappings) {
+        if (mapping.executable) {
+            code.insert(mapping.line + mapping.bytes);
+        }
+    }
+    return code;
+}
+
 std::vector<std::string> differences(const TargetSnapshot& before, const TargetSnapshot& after,
                                      Meanwhile meanwhile) {
     const bool idle = meanwhile == Meanwhile::idle;

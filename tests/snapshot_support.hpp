@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,9 @@ enum class Meanwhile {
     idle,  ///< it did nothing: everything must be as it was
     worked ///< it allocated, made threads, loaded modules: these differences are its own
 };
+
+/// All executable mappings, with their bytes: a forked child has its parent's.
+std::set<std::string> code_of(const TargetSnapshot& snapshot);
 
 /// What memleax is to be blamed for, a line each; nothing if it left the target as it was.
 std::vector<std::string> differences(const TargetSnapshot& before, const TargetSnapshot& after,

@@ -17,4 +17,8 @@ Result<void> restore_code(const RecoveryRecord& record);
 /// another one by now, or may not be traced.
 Result<void> restore_process(const std::shared_ptr<RecoveryRecord>& record);
 
+/// Children that nobody got to: forked in the moment of the tracer's death, or after it. `before`
+/// is what their parent's record told before it was restored. By a thread that ends afterwards.
+void restore_children(const RecoveryRecord& before);
+
 } // namespace memleax

@@ -87,6 +87,9 @@ struct RecoveryRecord {
                                                 std::span<const std::uint8_t> bytes,
                                                 std::optional<CodeAddr> slot);
     [[nodiscard]] bool add_region(AddrRange region);
+    /// What a child has that was forked at this moment: all that is in the memory.
+    [[nodiscard]] std::shared_ptr<RecoveryRecord> copy_for(std::int32_t child,
+                                                           std::uint64_t childs_start_time) const;
     /// The address space, or all that was in it, is gone.
     void forget_memory();
     void set_blocking(Tid tid, std::uint64_t mask, bool unblocked);

@@ -186,6 +186,11 @@ class Target {
     [[nodiscard]] bool has_been_replaced(Tid tid) const;
     std::optional<Tid> find_vfork_child();
     static Result<CodeAddr> find_syscall_instruction(Tid pid, RemoteMemory& memory);
+    /// A system call of ours in a thread of `process`, whose memory that is; `parking` as in
+    /// set_parking().
+    Result<long> perform(Tid tid, Tid process, RemoteMemory& memory,
+                         std::optional<CodeAddr> parking, long number,
+                         std::span<const std::uint64_t> arguments);
     Result<void> prepare_for_system_call(Tid tid);
     Result<long> execute_system_call(Tid tid, const arch::Registers& saved, CodeAddr instruction,
                                      long number, std::span<const std::uint64_t> arguments);
@@ -234,6 +239,7 @@ class Target {
     std::set<Tid> early_children_; ///< reported themselves before their parent's BirthStop
     std::shared_ptr<RecoveryRecord> record_;
     std::optional<CodeAddr> parking_;
+    std::optional<CodeAddr> padding_; ///< where the last call without parking was made
     /// Payloads of signals that carry ours instead, until their stops.
     absl::flat_hash_map<Tid, siginfo_t> sent_again_;
 };

@@ -22,7 +22,7 @@ class TrapHandler {
     Result<void> map(Tid worker);
     /// Takes over what a RecoveryRecord tells of.
     void adopt();
-    /// Slots that the handler is to find; MADV_DONTFORK, as the page itself.
+    /// Slots that the handler is to find.
     Result<void> add_region(AddrRange region);
     /// What is not ours goes to this action of the target's.
     Result<void> chain_to(const RecoveryRecord::SignalAction& action);

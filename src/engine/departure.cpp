@@ -99,7 +99,7 @@ void Departure::collect(const StopEvent& event, std::set<Tid>* awaited) {
         if (child->shares_memory) {
             target_.adopt_child(tid); // stopped, and let go of with the others
         } else {
-            clean_copy(breakpoints_, trap_signal_, tid);
+            clean_copy(target_, breakpoints_, trap_signal_, tid, doubtful_);
             target_.detach(tid);
         }
         return;

@@ -300,7 +300,7 @@ void Int3Engine::on_stop(const ChildStop& stop) {
         target_.resume(stop.tid);
         return;
     }
-    clean_copy(breakpoints_, trap_signal_, stop.tid);
+    clean_copy(target_, breakpoints_, trap_signal_, stop.tid, doubtful_);
     if (!observer_.take_child(stop.tid, ChildOrigin::forked)) {
         target_.detach(stop.tid);
     }

@@ -122,13 +122,20 @@ void unmap_unknown(Target& target) {
     }
 }
 
-/// A child that was forked after the tracer's death has copies of what nobody took out.
-void restore_children(Tid pid, BreakpointTable& breakpoints) {
-    for (const Tid thread : list_threads(pid)) {
-        for (const Tid child : list_children(pid, thread)) {
-            (void)breakpoints.restore_in_copy(child);
-        }
+/// Has this process, a child, our handler where its parent had it, or is it in the midst of losing
+/// it?
+bool carries_copy(Tid child, const RecoveryRecord& parents) {
+    if (parents.borrowed.tid.load() == child.value() ||
+        parents.borrowed.tid_of_mask.load() == child.value()) {
+        return true;
     }
+    const std::span<const std::uint8_t> code = arch::trap_handler_code().code;
+    auto memory = RemoteMemory::open(child);
+    std::vector<std::uint8_t> there(code.size());
+    return memory &&
+           memory->try_read_unmasked(RemoteAddr(parents.handler.begin),
+                                     std::as_writable_bytes(std::span(there))) == there.size() &&
+           std::equal(code.begin(), code.end(), there.begin());
 }
 
 /// Nobody counts any more.
@@ -180,7 +187,6 @@ Result<void> restore_process(const std::shared_ptr<RecoveryRecord>& record) {
     BreakpointTable breakpoints(**target);
     breakpoints.adopt();
     breakpoints.restore_all();
-    restore_children(pid, breakpoints);
     return_borrowed_thread(**target, breakpoints);
     unmap_unknown(**target);
     TrapSignal trap_signal(**target, breakpoints.handler());
@@ -189,6 +195,27 @@ Result<void> restore_process(const std::shared_ptr<RecoveryRecord>& record) {
     Departure departure(**target, breakpoints, trap_signal, nobody, true);
     departure.complete();
     return {};
+}
+
+void restore_children(const RecoveryRecord& before) {
+    const Tid pid = pid_of(before);
+    if (before.handler.begin == 0) {
+        return;
+    }
+    for (const Tid thread : list_threads(pid)) {
+        for (const Tid child : list_children(pid, thread)) {
+            const auto info = try_read_process_info(child);
+            if (!info || !carries_copy(child, before)) {
+                continue;
+            }
+            const auto record = before.copy_for(child.value(), info->start_time);
+            (void)restore_code(*record);
+            if (const auto restored = restore_process(record); !restored) {
+                log_debug("child {}: {}", child.value(), restored.error().message());
+            }
+            restore_children(*before.copy_for(child.value(), info->start_time));
+        }
+    }
 }
 
 } // namespace memleax

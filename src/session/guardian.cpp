@@ -93,8 +93,10 @@ int recover(RecoveryFile& file) {
     make_session_urgent();
     const Urgently urgently; // the thread below inherits it
     const auto records = file.in_use();
+    std::vector<std::shared_ptr<RecoveryRecord>> before; // what their children were copied from
     for (const auto& record : records) {
         (void)restore_code(*record); // nobody waits longer than need be for this
+        before.push_back(record->copy_for(record->pid.load(), record->start_time));
     }
     int status = 0;
     for (const auto& record : records) {
@@ -108,6 +110,10 @@ int recover(RecoveryFile& file) {
             log_warning("memleax was killed: {}", done.error().message());
             status = 1;
         }
+    }
+    // Those that were watched themselves have been restored by now.
+    for (const auto& record : before) {
+        std::thread([&] { restore_children(*record); }).join();
     }
     return status;
 }

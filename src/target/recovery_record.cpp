@@ -50,6 +50,32 @@ bool RecoveryRecord::add_region(AddrRange region) {
     return true;
 }
 
+std::shared_ptr<RecoveryRecord> RecoveryRecord::copy_for(std::int32_t child,
+                                                         std::uint64_t childs_start_time) const {
+    auto copy = RecoveryFile::private_record();
+    copy->pid.store(child);
+    copy->start_time = childs_start_time;
+    // Perhaps the child's own.
+    copy->borrowed.mask = borrowed.mask;
+    copy->borrowed.tid_of_mask.store(borrowed.tid_of_mask.load());
+    copy->borrowed.stop_signal = borrowed.stop_signal;
+    copy->borrowed.registers = borrowed.registers;
+    copy->borrowed.info = borrowed.info;
+    copy->borrowed.parking = borrowed.parking;
+    copy->borrowed.parking_bytes = borrowed.parking_bytes;
+    copy->borrowed.parking_byte_count = borrowed.parking_byte_count;
+    copy->borrowed.number = borrowed.number;
+    copy->borrowed.tid.store(borrowed.tid.load());
+    copy->handler = handler;
+    copy->handler_before = handler_before;
+    copy->handler_in_force.store(handler_in_force.load());
+    std::copy_n(regions.begin(), region_count.load(), copy->regions.begin());
+    copy->region_count.store(region_count.load());
+    std::copy_n(breakpoints.begin(), breakpoint_count.load(), copy->breakpoints.begin());
+    copy->breakpoint_count.store(breakpoint_count.load());
+    return copy;
+}
+
 void RecoveryRecord::forget_memory() {
     breakpoint_count.store(0);
     region_count.store(0);

@@ -70,8 +70,14 @@ bool is_padding(std::span<const std::byte> bytes) {
 
 /// The end of an executable mapping of a file that holds nothing, as the code ends before the page
 /// does: nobody ever gets there.
+constexpr std::size_t kEnough = 16;
+
+bool is_padding(RemoteMemory& memory, CodeAddr at) {
+    std::array<std::byte, kEnough> bytes{};
+    return memory.try_read(at.as_data(), bytes) == bytes.size() && is_padding(bytes);
+}
+
 std::optional<CodeAddr> find_padding(Tid pid, RemoteMemory& memory) {
-    constexpr std::size_t kEnough = 16;
     const auto maps = read_maps(pid);
     if (!maps) {
         return std::nullopt;
@@ -82,8 +88,7 @@ std::optional<CodeAddr> find_padding(Tid pid, RemoteMemory& memory) {
             continue;
         }
         const CodeAddr at(mapping.range.end - kEnough);
-        std::array<std::byte, kEnough> bytes{};
-        if (memory.try_read(at.as_data(), bytes) == bytes.size() && is_padding(bytes)) {
+        if (is_padding(memory, at)) {
             return at;
         }
     }
@@ -185,6 +190,28 @@ Result<CodeAddr> Target::find_syscall_instruction(Tid pid, RemoteMemory& memory)
 
 Result<long> Target::system_call(Tid tid, long number,
                                  std::initializer_list<std::uint64_t> arguments) {
+    return perform(tid, pid_, memory_, parking_, number,
+                   std::span(arguments.begin(), arguments.size()));
+}
+
+Result<long> Target::system_call_in_copy(Tid tid, RemoteMemory& memory, long number,
+                                         std::initializer_list<std::uint64_t> arguments) {
+    const std::span<const std::uint64_t> as_span(arguments.begin(), arguments.size());
+    // Our page is in a forked child, too, unless it is the one that is to go.
+    std::array<std::uint8_t, arch::kParkingBytes.size()> there{};
+    const bool goes = parking_ && number == SYS_munmap &&
+                      AddrRange{as_span[0], as_span[0] + as_span[1]}.contains(parking_->value());
+    const bool is_there =
+        parking_ && !goes &&
+        memory.try_read(parking_->as_data(), std::as_writable_bytes(std::span(there))) ==
+            there.size() &&
+        there == arch::kParkingBytes;
+    return perform(tid, tid, memory, is_there ? parking_ : std::nullopt, number, as_span);
+}
+
+Result<long> Target::perform(Tid tid, Tid process, RemoteMemory& memory,
+                             std::optional<CodeAddr> parking, long number,
+                             std::span<const std::uint64_t> arguments) {
     auto ready = prepare_for_system_call(tid);
     if (!ready) {
         return std::move(ready).error();
@@ -194,51 +221,31 @@ Result<long> Target::system_call(Tid tid, long number,
         return ended(tid);
     }
     finish_interruption(tid, &saved);
-    BorrowedThread borrowed(*record_, memory_, tid, saved, stop_signal(tid));
-    if (parking_) {
-        borrowed.use(*parking_);
-    } else if (const auto padding = find_padding(pid_, memory_)) {
-        auto patched = borrowed.park_in(*padding);
+    BorrowedThread borrowed(*record_, memory, tid, saved, stop_signal(tid));
+    if (!parking && !(padding_ && is_padding(memory, *padding_))) {
+        padding_ = find_padding(process, memory);
+    }
+    if (parking) {
+        borrowed.use(*parking);
+    } else if (padding_) {
+        auto patched = borrowed.park_in(*padding_);
         if (!patched) {
             return std::move(patched).error();
         }
     } else {
-        auto found = find_syscall_instruction(pid_, memory_);
+        auto found = find_syscall_instruction(process, memory);
         if (!found) {
             return std::move(found).error();
         }
         borrowed.use(*found);
     }
     record_->borrowed.number = number;
-    record_->borrowed.mapped_bytes = number == SYS_mmap ? arguments.begin()[1] : 0;
-    auto result = execute_system_call(tid, saved, borrowed.instruction(), number,
-                                      std::span(arguments.begin(), arguments.size()));
+    record_->borrowed.mapped_bytes = number == SYS_mmap ? arguments[1] : 0;
+    auto result = execute_system_call(tid, saved, borrowed.instruction(), number, arguments);
     if (number == SYS_mmap && result && (*result >= 0 || *result < -4095)) {
         record_->borrowed.mapped.store(static_cast<std::uint64_t>(*result));
     }
     if (!borrowed.give_back(*this)) {
-        return ended(tid);
-    }
-    return result;
-}
-
-Result<long> Target::system_call_in_copy(Tid tid, RemoteMemory& memory, long number,
-                                         std::initializer_list<std::uint64_t> arguments) {
-    auto ready = prepare_for_system_call(tid);
-    if (!ready) {
-        return std::move(ready).error();
-    }
-    auto instruction = find_syscall_instruction(tid, memory);
-    if (!instruction) {
-        return std::move(instruction).error();
-    }
-    arch::Registers saved{};
-    if (!get_registers(tid, &saved)) {
-        return ended(tid);
-    }
-    auto result = execute_system_call(tid, saved, *instruction, number,
-                                      std::span(arguments.begin(), arguments.size()));
-    if (!set_registers(tid, saved)) {
         return ended(tid);
     }
     return result;

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "memleax/breakpoint.hpp"
-#include "memleax/log.hpp"
 #include "memleax/modules.hpp"
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -147,12 +146,6 @@ Result<SlotArena::Region*> SlotArena::map_region(CodeAddr near, Tid worker) {
         if (!known) {
             (void)target_.system_call(worker, SYS_munmap, {begin, kRegionBytes});
             return std::move(known).error();
-        }
-        // A forked child must not inherit pages that it did not have. Failure costs only that.
-        auto advised =
-            target_.system_call(worker, SYS_madvise, {begin, kRegionBytes, MADV_DONTFORK});
-        if (!advised || *advised != 0) {
-            log_debug("madvise(MADV_DONTFORK) failed in the target");
         }
         Region region{{begin, begin + kRegionBytes}, {}};
         for (std::uint64_t at = region.range.end; at > begin; at -= arch::kSlotBytes) {

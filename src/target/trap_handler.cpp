@@ -8,7 +8,6 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "memleax/log.hpp"
 #include "memleax/target.hpp"
 
 namespace memleax {
@@ -52,11 +51,6 @@ Result<void> TrapHandler::map(Tid worker) {
         return written;
     }
     target_.set_parking(CodeAddr(begin + code.parking));
-    // A forked child must not inherit pages that it did not have. Failure costs only that.
-    auto advised = target_.system_call(worker, SYS_madvise, {begin, kPageBytes, MADV_DONTFORK});
-    if (!advised || *advised != 0) {
-        log_debug("madvise(MADV_DONTFORK) failed in the target");
-    }
     return {};
 }
 
