@@ -239,8 +239,7 @@ bool ChildProcess::wait_for_exit() {
 
 std::string ChildProcess::state() const {
     return fmt::format("{} (pid {}{})\n--- its stdout:\n{}\n--- its stderr:\n{}", name_, pid_,
-                       reaped_ ? ", " + end_text(status_) : "", streams_[0].text,
-                       streams_[1].text);
+                       reaped_ ? ", " + end_text(status_) : "", streams_[0].text, streams_[1].text);
 }
 
 } // namespace memleax::testing

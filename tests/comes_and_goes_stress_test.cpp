@@ -15,7 +15,6 @@
 #include <sys/wait.h>
 
 #include "leaks_support.hpp"
-#include "memleax/process_info.hpp"
 #include "snapshot_support.hpp"
 #include "stress_support.hpp"
 
@@ -68,17 +67,7 @@ class ComesAndGoes : public ::testing::Test {
     ComesAndGoes()
         : fixture_("storm"), before_(snapshot()), descriptors_(open_descriptors(fixture_.pid())) {}
 
-    /// Without the masks of those threads that change theirs all the time.
-    TargetSnapshot snapshot() {
-        TargetSnapshot now = take_snapshot(fixture_.pid());
-        for (auto& [tid, thread] : now.threads) {
-            const auto info = try_read_process_info(Tid(tid));
-            if (info && (info->comm == "forker" || info->comm == "receiver")) {
-                thread.signals.clear();
-            }
-        }
-        return now;
-    }
+    TargetSnapshot snapshot() { return take_snapshot(fixture_.pid(), {"forker", "receiver"}); }
 
     void pause() {
         const int most = stress_.number_to(2) == 1 ? 10 : 120;

@@ -12,6 +12,10 @@ namespace {
 
 using ::testing::IsEmpty;
 
+TargetSnapshot snapshot_of(const Fixture& fixture) {
+    return take_snapshot(fixture.pid(), {"receiver", "waiter"});
+}
+
 class SignalKinds : public ::testing::TestWithParam<bool> {
   protected:
     static std::vector<std::string> arguments(int queued) {
@@ -25,20 +29,20 @@ class SignalKinds : public ::testing::TestWithParam<bool> {
 
 TEST_P(SignalKinds, ArriveWhileWatched) {
     Fixture fixture("signal_kinds", arguments(10'000));
-    const TargetSnapshot before = take_snapshot(fixture.pid());
+    const TargetSnapshot before = snapshot_of(fixture);
     Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
     memleax.wait_until_watching();
     const FixtureAnswer answer = fixture.go();
     const auto result = memleax.interrupt_and_finish();
     EXPECT_EQ(result.status, 0) << result.errors;
     expect_truth(result.json(), answer);
-    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
+    EXPECT_THAT(differences(before, snapshot_of(fixture), Meanwhile::worked), IsEmpty());
     EXPECT_EQ(fixture.quit(), 0);
 }
 
 TEST_P(SignalKinds, ArriveWhileWeComeAndGo) {
     Fixture fixture("signal_kinds", arguments(1000));
-    const TargetSnapshot before = take_snapshot(fixture.pid());
+    const TargetSnapshot before = snapshot_of(fixture);
     fixture.process().send("spin");
     ASSERT_EQ(fixture.process().read_line(), "spinning");
     Stress stress(15);
@@ -49,7 +53,7 @@ TEST_P(SignalKinds, ArriveWhileWeComeAndGo) {
         EXPECT_EQ(result.status, 0) << result.errors;
     }
     EXPECT_THAT(fixture.ask("stop").failures, IsEmpty());
-    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
+    EXPECT_THAT(differences(before, snapshot_of(fixture), Meanwhile::worked), IsEmpty());
     EXPECT_EQ(fixture.quit(), 0);
 }
 

@@ -14,6 +14,7 @@
 
 #include "child_process_support.hpp"
 #include "memleax/living_thread.hpp"
+#include "memleax/process_info.hpp"
 
 namespace memleax::testing {
 
@@ -113,6 +114,17 @@ TargetSnapshot take_snapshot(pid_t pid) {
         }
     }
     return result;
+}
+
+TargetSnapshot take_snapshot(pid_t pid, const std::set<std::string>& changing_masks) {
+    TargetSnapshot now = take_snapshot(pid);
+    for (auto& [tid, thread] : now.threads) {
+        const auto info = try_read_process_info(Tid(tid));
+        if (info && changing_masks.contains(info->comm)) {
+            thread.signals.clear();
+        }
+    }
+    return now;
 }
 
 std::set<std::string> code_of(const TargetSnapshot& snapshot) {

@@ -43,6 +43,10 @@ enum class Meanwhile {
     worked ///< it allocated, made threads, loaded modules: these differences are its own
 };
 
+/// Without the masks of the threads with these names, which change them all the time: a snapshot
+/// finds them in sigwait or sigsuspend, or not yet.
+TargetSnapshot take_snapshot(pid_t pid, const std::set<std::string>& changing_masks);
+
 /// All executable mappings, with their bytes: a forked child has its parent's.
 std::set<std::string> code_of(const TargetSnapshot& snapshot);
 

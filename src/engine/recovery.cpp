@@ -122,13 +122,8 @@ void unmap_unknown(Target& target) {
     }
 }
 
-/// Has this process, a child, our handler where its parent had it, or is it in the midst of losing
-/// it?
-bool carries_copy(Tid child, const RecoveryRecord& parents) {
-    if (parents.borrowed.tid.load() == child.value() ||
-        parents.borrowed.tid_of_mask.load() == child.value()) {
-        return true;
-    }
+/// Has this process, a child, our handler where its parent had it?
+bool has_handler(Tid child, const RecoveryRecord& parents) {
     const std::span<const std::uint8_t> code = arch::trap_handler_code().code;
     auto memory = RemoteMemory::open(child);
     std::vector<std::uint8_t> there(code.size());
@@ -136,6 +131,27 @@ bool carries_copy(Tid child, const RecoveryRecord& parents) {
            memory->try_read_unmasked(RemoteAddr(parents.handler.begin),
                                      std::as_writable_bytes(std::span(there))) == there.size() &&
            std::equal(code.begin(), code.end(), there.begin());
+}
+
+/// Was it executing something for the dead one?
+bool is_borrowed(Tid child, const RecoveryRecord& parents) {
+    return parents.borrowed.tid.load() == child.value() ||
+           parents.borrowed.tid_of_mask.load() == child.value();
+}
+
+/// What is to be put back in a child that has a copy of what its parent had; null if it has none.
+std::shared_ptr<RecoveryRecord> record_of_child(Tid child, const RecoveryRecord& parents) {
+    const auto info = try_read_process_info(child);
+    const bool handler_is_there = has_handler(child, parents);
+    if (!info || !(handler_is_there || is_borrowed(child, parents))) {
+        return nullptr;
+    }
+    auto record = parents.copy_for(child.value(), info->start_time);
+    if (!handler_is_there) { // it was the last that was to be taken out
+        record->handler = {};
+        record->handler_in_force.store(0);
+    }
+    return record;
 }
 
 /// Nobody counts any more.
@@ -204,16 +220,16 @@ void restore_children(const RecoveryRecord& before) {
     }
     for (const Tid thread : list_threads(pid)) {
         for (const Tid child : list_children(pid, thread)) {
-            const auto info = try_read_process_info(child);
-            if (!info || !carries_copy(child, before)) {
+            const auto record = record_of_child(child, before);
+            if (record == nullptr) {
                 continue;
             }
-            const auto record = before.copy_for(child.value(), info->start_time);
             (void)restore_code(*record);
+            const auto childs = record->copy_for(child.value(), record->start_time);
             if (const auto restored = restore_process(record); !restored) {
                 log_debug("child {}: {}", child.value(), restored.error().message());
             }
-            restore_children(*before.copy_for(child.value(), info->start_time));
+            restore_children(*childs);
         }
     }
 }

@@ -83,6 +83,13 @@ Error ended(Tid tid) {
     return Error(fmt::format("thread {} has ended", tid.value()), ESRCH);
 }
 
+/// Raised by the instruction itself, which would raise it again?
+bool is_fault(Tid tid, int signal) {
+    siginfo_t info{};
+    return (signal == SIGSEGV || signal == SIGBUS || signal == SIGILL) &&
+           ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0 && info.si_code > 0;
+}
+
 /// Is it the stop at the end of a single step? After a system call some kernels make it up as if by
 /// a user who has no pid (user_single_step_report).
 bool is_step_trap(Tid tid, int signal) {
@@ -182,6 +189,10 @@ Result<void> Target::run_system_call(Tid tid, CodeAddr instruction, bool to_sign
         } else if ((*status >> 16) == 0) {
             // A SIGTRAP that was pending already has taken the place of the step's.
             done = to_signal_stop && entered && signal == SIGTRAP && has_left(tid, instruction);
+            if (is_fault(tid, signal)) {
+                return Error(fmt::format("thread {} cannot execute our system call", tid.value()),
+                             EFAULT);
+            }
             if (!is_step_trap(tid, signal)) {
                 aside.signal();
             }
