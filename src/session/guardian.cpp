@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -21,7 +20,6 @@
 
 #include "memleax/log.hpp"
 #include "memleax/recovery.hpp"
-#include "memleax/urgently.hpp"
 
 namespace memleax {
 
@@ -77,21 +75,8 @@ class SpawnPlan {
     posix_spawnattr_t attributes_{};
 };
 
-/// Before the target's threads, if we may: also where the kernel weighs sessions against each other
-/// (sched(7), "The autogroup feature"); ours has nobody else in it.
-void make_session_urgent() {
-    const int file = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
-    if (file >= 0) {
-        constexpr std::string_view kHighest = "-20";
-        (void)!write(file, kHighest.data(), kHighest.size());
-        close(file);
-    }
-}
-
 /// The tracer has died: all that its records tell of goes back.
 int recover(RecoveryFile& file) {
-    make_session_urgent();
-    const Urgently urgently; // the thread below inherits it
     const auto records = file.in_use();
     std::vector<std::shared_ptr<RecoveryRecord>> before; // what their children were copied from
     for (const auto& record : records) {

@@ -157,6 +157,13 @@ Result<void> Target::seize_threads() {
                 break;
             }
             found = found || *seized;
+            const std::vector<Tid> sharers = processes_sharing_memory(pid_);
+            if (*seized && std::find(sharers.begin(), sharers.end(), child) == sharers.end() &&
+                stop_and_defer(child)) { // it has executed a program since we looked
+                const int signal = threads_.at(child).stop_signal;
+                tracer_.forget_deferred(child);
+                detach(child, signal);
+            }
         }
     }
     for (const Tid tid : reaper.finish()) {

@@ -300,7 +300,9 @@ Result<Tid> Target::borrow_thread() {
     for (const auto& [tid, thread] : threads_) {
         if (thread.state == TracedThread::State::stopped) {
             if (!thread.in_vfork) {
-                candidates.emplace_back((thread.is_child_process ? 3 : -1) + filtered(tid), tid);
+                // A child shares the memory, and not what signals do.
+                candidates.emplace_back((thread.is_child_process ? kLast + 1 : -1) + filtered(tid),
+                                        tid);
             }
             continue;
         }

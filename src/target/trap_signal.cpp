@@ -82,7 +82,9 @@ void TrapSignal::unblock_threads() {
     }
     for (const Tid tid : willing) {
         const auto it = blocking_.find(tid);
-        if (target_.stop_and_defer(tid) && !target_.has_temporary_mask(tid)) {
+        // It may have changed its mask since: one in pthread_create or fork has by now.
+        if (target_.stop_and_defer(tid) && !target_.has_temporary_mask(tid) &&
+            target_.signal_mask(tid) == it->second.mask) {
             set_unblocked(tid, &it->second, true);
             target_.set_signal_mask(tid, it->second.mask & ~kTrapBit);
         }
