@@ -111,6 +111,7 @@ TEST(OwnDeathOf, AFamilyIsLeftAsItWas) {
         }
         const auto result = memleax.finish();
         SCOPED_TRACE(result.errors);
+        EXPECT_EQ(result.status, SIGKILL);
         for (const pid_t pid : family) {
             const TargetSnapshot after = take_snapshot(pid);
             EXPECT_TRUE(code_of(after) == code) << "process " << pid;

@@ -22,12 +22,12 @@ class Target;
 /// wake (virtual machines) the next stop of a busy thread comes sooner than we would be awake
 /// again.
 ///
-/// Without sched_yield(), although the target may need this very CPU: thousands of yields a second
-/// make Linux 6.18 lose count of who is to run next (kernel commit 1319ea57529e, "Fix zero_vruntime
-/// tracking fix"), and the whole machine stood still for up to two minutes.
+/// Without sched_yield(), although the target may need this very CPU: many yields can make the
+/// scheduler lose count of who is to run next (Linux commit 1319ea57529e, "Fix zero_vruntime
+/// tracking fix"; DESIGN.md, section 10, says what we saw on 6.18).
 class SpinPolicy {
   public:
-    static constexpr int kPolls = 100; ///< 30 to 60 microseconds
+    static constexpr int kPolls = 100; ///< 40 to 60 microseconds; 150 with 64 threads
 
     [[nodiscard]] bool worthwhile() {
         if (pause_ == 0) {

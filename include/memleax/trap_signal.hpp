@@ -71,6 +71,7 @@ class TrapSignal {
 
     void unblock_threads();
     void reinstall(Tid tid);
+    [[nodiscard]] bool shares_dispositions(Tid worker) const;
     [[nodiscard]] static bool is_caught(Tid tid);
     void look_after(Tid tid);
     void set_unblocked(Tid tid, Blocking* entry, bool unblocked);

@@ -182,12 +182,6 @@ void Departure::give_pages_back() {
     if (!worker || target_gone_ || !target_.is_stopped(*worker)) {
         return; // the process has ended
     }
-    if (target_.threads().at(*worker).is_child_process) {
-        log_warning("process {} waits for a child that shares its memory: SIGTRAP's handler and "
-                    "pages of ours stay, and do no harm",
-                    target_.pid().value());
-        return;
-    }
     if (const auto restored = trap_signal_.restore(*worker); !restored) {
         log_warning("{}: pages of ours stay mapped, and do no harm", restored.error().message());
         return;

@@ -9,12 +9,31 @@
 #include <unistd.h>
 
 #include "memleax/living_thread.hpp"
+#include "memleax/log.hpp"
 #include "memleax/process_info.hpp"
 
 namespace memleax {
 
+namespace {
+
+long compare_memory(Tid living, Tid other) {
+    return syscall(SYS_kcmp, living.value(), other.value(), KCMP_VM, 0, 0);
+}
+
+} // namespace
+
+bool shares_memory(Tid pid, Tid child) {
+    const long order = compare_memory(living_thread(pid), child);
+    if (order < 0) {
+        log_warning(
+            "cannot tell whether child {} shares the target's memory (kcmp is not available)",
+            child.value());
+    }
+    return order == 0;
+}
+
 std::vector<Tid> processes_sharing_memory(Tid pid) {
-    const int living = living_thread(pid).value();
+    const Tid living = living_thread(pid);
     std::vector<Tid> result;
     // All of them: a child may have another parent by now. It is a microsecond for each.
     std::error_code error;
@@ -24,7 +43,7 @@ std::vector<Tid> processes_sharing_memory(Tid pid) {
         int other = 0;
         const auto parsed = std::from_chars(name.data(), name.data() + name.size(), other);
         if (parsed.ptr == name.data() + name.size() && other != pid.value() &&
-            syscall(SYS_kcmp, living, other, KCMP_VM, 0, 0) == 0 &&
+            compare_memory(living, Tid(other)) == 0 &&
             !program_identity(Tid(other)).empty()) { // else both have none: it ends, or executes
             result.emplace_back(other);
         }

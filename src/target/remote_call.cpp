@@ -14,14 +14,11 @@
 #include "memleax/recovery_record.hpp"
 #include "memleax/target.hpp"
 #include "ptrace_options.hpp"
+#include "thread_ended.hpp"
 
 namespace memleax {
 
 namespace {
-
-Error ended(Tid tid) {
-    return Error(fmt::format("thread {} has ended", tid.value()), ESRCH);
-}
 
 /// Lifts a thread's seccomp filter for as long as it lives: the filter may forbid our calls, or
 /// kill the process for them (PTRACE_O_SUSPEND_SECCOMP, Linux 4.3; needs CAP_SYS_ADMIN).
@@ -218,7 +215,7 @@ Result<long> Target::perform(Tid tid, Tid process, RemoteMemory& memory,
     }
     arch::Registers saved{};
     if (!get_registers(tid, &saved) || stands_in_another_program(tid)) {
-        return ended(tid);
+        return thread_ended(tid);
     }
     finish_interruption(tid, &saved);
     BorrowedThread borrowed(*record_, memory, tid, saved, stop_signal(tid));
@@ -246,7 +243,7 @@ Result<long> Target::perform(Tid tid, Tid process, RemoteMemory& memory,
         record_->borrowed.mapped.store(static_cast<std::uint64_t>(*result));
     }
     if (!borrowed.give_back(*this)) {
-        return ended(tid);
+        return thread_ended(tid);
     }
     return result;
 }
@@ -282,14 +279,14 @@ Result<long> Target::execute_system_call(Tid tid, const arch::Registers& saved,
     arch::Registers regs = saved;
     arch::prepare_system_call(regs, instruction, number, arguments);
     if (!set_registers(tid, regs)) {
-        return ended(tid);
+        return thread_ended(tid);
     }
     auto executed = run_system_call(tid, instruction, stop_signal(tid) != 0);
     if (!executed) {
         return std::move(executed).error();
     }
     if (!get_registers(tid, &regs)) {
-        return ended(tid);
+        return thread_ended(tid);
     }
     if (arch::pc(regs) == instruction) {
         return Error(fmt::format("thread {} did not perform a system call", tid.value()), EAGAIN);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Making a stopped thread execute one instruction.
+// Making a stopped thread go on under our eyes: by one instruction, through one system call, or to
+// its next stop.
 #include <cerrno>
 #include <csignal>
 #include <vector>
@@ -10,6 +11,7 @@
 
 #include "memleax/recovery_record.hpp"
 #include "memleax/target.hpp"
+#include "thread_ended.hpp"
 
 namespace memleax {
 
@@ -79,10 +81,6 @@ class PutAside {
     bool stopped_ = false;
 };
 
-Error ended(Tid tid) {
-    return Error(fmt::format("thread {} has ended", tid.value()), ESRCH);
-}
-
 /// Raised by the instruction itself, which would raise it again?
 bool is_fault(Tid tid, int signal) {
     siginfo_t info{};
@@ -127,11 +125,11 @@ Result<void> Target::step(Tid tid) {
     PutAside aside(tid);
     for (;;) {
         if (ptrace(PTRACE_SINGLESTEP, tid.value(), nullptr, nullptr) != 0) {
-            return ended(tid);
+            return thread_ended(tid);
         }
         const auto status = await_stop_of(tid);
         if (!status) {
-            return ended(tid);
+            return thread_ended(tid);
         }
         if ((*status >> 16) != 0) {
             aside.stop(); // an interrupt or a group-stop came first
@@ -177,11 +175,11 @@ Result<void> Target::run_system_call(Tid tid, CodeAddr instruction, bool to_sign
                              : to_signal_stop ? PTRACE_SINGLESTEP
                                               : PTRACE_CONT;
         if (ptrace(request, tid.value(), nullptr, nullptr) != 0) {
-            return ended(tid);
+            return thread_ended(tid);
         }
         const auto status = await_stop_of(tid);
         if (!status) {
-            return ended(tid);
+            return thread_ended(tid);
         }
         const int signal = WSTOPSIG(*status);
         if (signal == kSystemCallStop) {
@@ -190,6 +188,7 @@ Result<void> Target::run_system_call(Tid tid, CodeAddr instruction, bool to_sign
             // A SIGTRAP that was pending already has taken the place of the step's.
             done = to_signal_stop && entered && signal == SIGTRAP && has_left(tid, instruction);
             if (is_fault(tid, signal)) {
+                aside.give_back(*this);
                 return Error(fmt::format("thread {} cannot execute our system call", tid.value()),
                              EFAULT);
             }
@@ -221,11 +220,11 @@ Result<void> Target::settle(Tid tid) {
     for (;;) {
         interrupt(tid);
         if (ptrace(PTRACE_CONT, tid.value(), nullptr, nullptr) != 0) {
-            return ended(tid);
+            return thread_ended(tid);
         }
         const auto status = await_stop_of(tid);
         if (!status) {
-            return ended(tid);
+            return thread_ended(tid);
         }
         const int signal = WSTOPSIG(*status);
         if ((*status >> 16) != 0) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Seizing all of a process, also one that executes a program at that moment.
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -157,8 +156,7 @@ Result<void> Target::seize_threads() {
                 break;
             }
             found = found || *seized;
-            const std::vector<Tid> sharers = processes_sharing_memory(pid_);
-            if (*seized && std::find(sharers.begin(), sharers.end(), child) == sharers.end() &&
+            if (*seized && !shares_memory(pid_, child) &&
                 stop_and_defer(child)) { // it has executed a program since we looked
                 const int signal = threads_.at(child).stop_signal;
                 tracer_.forget_deferred(child);

@@ -9,6 +9,7 @@
 
 #include "memleax/log.hpp"
 #include "memleax/process_info.hpp"
+#include "thread_ended.hpp"
 
 namespace memleax {
 
@@ -36,6 +37,10 @@ Result<void> TrapSignal::install(Tid worker) {
     auto done = handler_.map(worker);
     if (!done) {
         return done;
+    }
+    if (!shares_dispositions(worker)) {
+        log_debug("SIGTRAP's handler: only a child that shares the memory can be stopped");
+        return {};
     }
     done = exchange(worker, target_.memory(), nullptr, &before_);
     if (!done) {
@@ -94,6 +99,12 @@ void TrapSignal::unblock_threads() {
 bool TrapSignal::is_caught(Tid tid) {
     const auto info = try_read_process_info(tid);
     return !info || (info->caught_signals & kTrapBit) != 0;
+}
+
+// A child by vfork shares the memory, and not what signals do.
+bool TrapSignal::shares_dispositions(Tid worker) const {
+    const auto it = target_.threads().find(worker);
+    return it != target_.threads().end() && !it->second.is_child_process;
 }
 
 void TrapSignal::reinstall(Tid tid) {
@@ -190,6 +201,9 @@ Result<void> TrapSignal::restore(Tid worker) {
     if (!installed_) {
         return {};
     }
+    if (!shares_dispositions(worker)) {
+        return Error("SIGTRAP's handler stays: all wait for a child that shares the memory");
+    }
     Action now{};
     auto put = exchange(worker, target_.memory(), &before_, &now);
     if (put && now.handler != kDefault && now.handler != handler_.action(before_).handler) {
@@ -229,7 +243,7 @@ Result<void> TrapSignal::exchange(Tid worker, RemoteMemory& memory, const Action
                                   Action* get) {
     arch::Registers regs{};
     if (!target_.get_registers(worker, &regs)) {
-        return Error(fmt::format("thread {} has ended", worker.value()), ESRCH);
+        return thread_ended(worker);
     }
     // Borrows a few bytes under the thread's stack, and gives them back as they were.
     const RemoteAddr buffer((arch::sp(regs) - kRedZone - 64).value() & ~15ULL);

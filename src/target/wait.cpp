@@ -4,32 +4,16 @@
 #include <csignal>
 #include <ctime>
 
-#include <linux/kcmp.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "memleax/living_thread.hpp"
-#include "memleax/log.hpp"
 #include "memleax/process_info.hpp"
 #include "memleax/target.hpp"
+#include "memory_sharers.hpp"
 
 namespace memleax {
 
 namespace {
-
-bool same_memory(Tid a, Tid b) {
-    const long order = syscall(SYS_kcmp, living_thread(a).value(), b.value(), KCMP_VM, 0, 0);
-    if (order < 0) {
-        // Without CONFIG_KCMP: taken for a copy. Then breakpoints are taken out of a memory that is
-        // shared: allocations are missed, nothing breaks.
-        log_warning(
-            "cannot tell whether child {} shares the target's memory (kcmp is not available)",
-            b.value());
-    }
-    return order == 0;
-}
 
 Tid event_message(Tid tid) {
     unsigned long message = 0;
@@ -105,7 +89,7 @@ bool Target::children_need_us() const {
 }
 
 StopEvent Target::child_stop(Tid child) const {
-    return ChildStop{child, same_memory(pid_, child)};
+    return ChildStop{child, shares_memory(pid_, child)};
 }
 
 std::optional<StopEvent> Target::decode(Tid tid, int status) {
