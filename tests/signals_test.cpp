@@ -70,5 +70,32 @@ TEST(QueuedSignals, KeepTheirNumberOrderAndPayloads) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+class PendingSignals : public ::testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(PendingSignals, StayPending) {
+    Fixture fixture("pending_signals", GetParam());
+    EXPECT_THAT(fixture.go().failures, IsEmpty()); // its threads' arenas are there now
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    Stress stress(5);
+    while (stress.next()) {
+        Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+        memleax.wait_until_watching();
+        const FixtureAnswer answer = stress.number_to(3) > 1 ? fixture.go() : FixtureAnswer();
+        const auto result = memleax.interrupt_and_finish();
+        EXPECT_EQ(result.status, 0) << result.errors;
+        EXPECT_THAT(answer.failures, IsEmpty());
+        EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::idle), IsEmpty());
+    }
+    EXPECT_THAT(fixture.ask("take").failures, IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, PendingSignals,
+                         ::testing::Values(std::vector<std::string>{},
+                                           std::vector<std::string>{"trap"}),
+                         [](const auto& instance) {
+                             return instance.param.empty() ? "AllKinds" : "SigtrapToo";
+                         });
+
 } // namespace
 } // namespace memleax::testing

@@ -76,6 +76,8 @@ TargetSnapshot::Thread read_thread(std::istream& status) {
         if (line.starts_with("SigBlk:") || line.starts_with("SigIgn:") ||
             line.starts_with("SigCgt:")) {
             thread.signals += line + " ";
+        } else if (line.starts_with("SigPnd:") || line.starts_with("ShdPnd:")) {
+            thread.pending += line + " ";
         } else if (line.starts_with("TracerPid:")) {
             thread.tracer = std::stoi(line.substr(std::strlen("TracerPid:")));
         } else if (line.starts_with("State:")) {
@@ -172,6 +174,10 @@ std::vector<std::string> differences(const TargetSnapshot& before, const TargetS
         if (then != before.threads.end() && then->second.signals != thread.signals) {
             result.push_back(
                 fmt::format("thread {}: {} became {}", tid, then->second.signals, thread.signals));
+        }
+        if (then != before.threads.end() && idle && then->second.pending != thread.pending) {
+            result.push_back(
+                fmt::format("thread {}: {} became {}", tid, then->second.pending, thread.pending));
         }
         if (then == before.threads.end() && idle) {
             result.push_back(fmt::format("thread {} is new", tid));

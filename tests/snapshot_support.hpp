@@ -2,7 +2,8 @@
 /// What must be the same in a target before memleax came and after it went.
 ///
 /// Read from outside, by /proc, while the target waits for its test: the list of mappings, the
-/// bytes of those that can be executed, the tracer, and each thread's signal masks.
+/// bytes of those that can be executed, the tracer, and each thread's signal masks and pending
+/// signals.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,7 @@ struct TargetSnapshot {
     };
     struct Thread {
         std::string signals; ///< SigBlk, SigIgn, SigCgt
+        std::string pending; ///< SigPnd, ShdPnd
         int tracer = 0;
         bool stopped = false; ///< in state t or T
         bool operator==(const Thread&) const = default;
