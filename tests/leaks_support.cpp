@@ -11,8 +11,9 @@ namespace memleax::testing {
 namespace {
 
 bool is_library(const std::string& module) {
-    static constexpr std::array kLibraries{"libc.so", "libc-", "libstdc++.so", "libgcc_s.so",
-                                           "ld-linux"};
+    static constexpr std::array kLibraries{"libc.so",      "libc-",       "libstdc++.so",
+                                           "libgcc_s.so",  "ld-linux",    "ld-musl",
+                                           "libjemalloc.", "libtcmalloc", "libmimalloc."};
     const std::string name = module.substr(module.rfind('/') + 1);
     for (const char* library : kLibraries) {
         if (name.starts_with(library)) {
@@ -26,12 +27,17 @@ bool is_allocator(const std::string& function) {
     static constexpr std::array kAllocators{"malloc", "calloc",   "realloc",        "reallocarray",
                                             "free",   "memalign", "posix_memalign", "aligned_alloc",
                                             "valloc", "pvalloc"};
-    for (const char* name : kAllocators) {
-        if (function == name) {
-            return true;
+    // In a static program an alias may be the one that is found.
+    static constexpr std::array kPrefixes{"", "__libc_", "__", "tc_", "je_", "odd_"};
+    for (const char* prefix : kPrefixes) {
+        for (const char* name : kAllocators) {
+            if (function == std::string(prefix) + name) {
+                return true;
+            }
         }
     }
-    return false;
+    return function.starts_with("operator new") || function.starts_with("tc_new") ||
+           function.starts_with("fixture_pool_");
 }
 
 bool is_standard_template(const std::string& function) {

@@ -388,6 +388,17 @@ TEST_F(TrackerRealloc, ToSizeZeroFrees) {
     EXPECT_EQ(tracker.blocks().size(), 0U);
 }
 
+TEST_F(TrackerTest, WhatIsNoBlockIsNotFreedTwice) {
+    alloc(0x10, 1, a, 1);
+    free(0x10, 2);
+    send(EventKind::hidden_alloc, 1, 0x10, 0, 0, kNoStack, 3);
+    EXPECT_EQ(tracker.blocks().size(), 0U);
+    EXPECT_FALSE(tracker.wants_free_stack(RemoteAddr(0x10)));
+    free(0x10, 4);
+    EXPECT_EQ(tracker.events().double_free, 0U);
+    EXPECT_EQ(tracker.events().unknown_free, 1U);
+}
+
 TEST_F(TrackerRealloc, OfAnUnknownBlock) {
     realloc_begin(1, 0x10, 2);
     realloc_end(1, 0x10, 0x20, 5, a, 3);

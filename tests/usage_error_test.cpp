@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <set>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "child_process_support.hpp"
+#include "elf_support.hpp"
 #include "memleax/report_writer.hpp"
 
 namespace memleax {
@@ -82,6 +84,57 @@ TEST(UsageErrorTest, MissingAndUnwantedValues) {
     EXPECT_EQ(refused({"1", "-e"}), "--expire needs a value");
     EXPECT_EQ(refused({"1", "--quiet=false"}), "--quiet takes no value");
     EXPECT_EQ(refused({"1", "--version=1"}), "--version takes no value");
+}
+
+TEST(UsageErrorTest, WrongAllocators) {
+    const std::string alloc = "NAME:size=ARG[,count=ARG][,out=ARG]";
+    const std::string resource = "ACQUIRE,RELEASE[:int][,out=ARG][,handle=ARG]";
+    EXPECT_EQ(refused({"--alloc", "get", "1"}), "--alloc get: its arguments are missing: " + alloc);
+    EXPECT_EQ(refused({"--alloc", ":size=1", "1"}),
+              "--alloc :size=1: '' is not the name of a function: " + alloc);
+    EXPECT_EQ(refused({"--alloc", "get:count=1", "1"}),
+              "--alloc get:count=1: size= is missing: " + alloc);
+    EXPECT_EQ(refused({"--alloc", "get:size=1,size=2", "1"}),
+              "--alloc get:size=1,size=2: size is there twice");
+    EXPECT_EQ(refused({"--alloc", "get:size=1,ptr=2", "1"}),
+              "--alloc get:size=1,ptr=2: 'ptr=2' is not understood: " + alloc);
+    EXPECT_EQ(refused({"--alloc", "get:size", "1"}),
+              "--alloc get:size: 'size' is not understood: " + alloc);
+    for (const char* number : {"0", "7", "-1", "x", ""}) {
+        const std::string text = fmt::format("get:size={}", number);
+        EXPECT_EQ(refused({"--alloc", text.c_str(), "1"}),
+                  fmt::format("--alloc {}: size: '{}' is not the number of an argument, 1 (the "
+                              "first) to 6",
+                              text, number));
+    }
+    EXPECT_EQ(refused({"--free", "put:size=1", "1"}),
+              "--free put:size=1: 'size=1' is not understood: NAME:ptr=ARG[,next=ARG]");
+    EXPECT_EQ(refused({"--realloc", "grow:ptr=1", "1"}),
+              "--realloc grow:ptr=1: size= is missing: NAME:ptr=ARG,size=ARG[,count=ARG]");
+    for (const char* text : {"fopen", "a,b,c", "same,same", ""}) {
+        EXPECT_EQ(refused({"--resource", text, "1"}),
+                  fmt::format("--resource {}: two functions are wanted: {}", text, resource));
+    }
+    EXPECT_EQ(refused({"--resource", "open,close:fd", "1"}),
+              "--resource open,close:fd: 'fd' is not understood: " + resource);
+    EXPECT_EQ(refused({"--prefix", "", "1"}),
+              "--prefix: '' is not the name of a function: the prefix of PREFIXmalloc");
+}
+
+TEST(UsageErrorTest, WrongAllocatorFiles) {
+    EXPECT_EQ(refused({"--allocators", "nonesuch", "1"}),
+              "--allocators: there is no 'nonesuch' among apr, glib, openssl, sqlite (a file of "
+              "your own has a '/' in its name: ./nonesuch)");
+    EXPECT_EQ(refused({"--allocators", "/no/such", "1"}), "--allocators: /no/such cannot be read");
+    EXPECT_EQ(refused({"--allocators", "/tmp/", "1"}), "--allocators: /tmp/ cannot be read");
+    const test::TemporaryFolder folder;
+    const std::string path = folder.file("mine");
+    std::ofstream(path) << "free put:ptr=1\n\n alloc get # size?\n";
+    EXPECT_EQ(refused({"--allocators", path.c_str(), "1"}),
+              path + ":3 get: its arguments are missing: NAME:size=ARG[,count=ARG][,out=ARG]");
+    std::ofstream(path) << "malloc get:size=1\n";
+    EXPECT_EQ(refused({"--allocators", path.c_str(), "1"}),
+              path + ":1: 'malloc' is none of alloc, free, prefix, realloc, resource");
 }
 
 TEST(UsageErrorTest, WrongSeconds) {

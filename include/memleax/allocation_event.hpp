@@ -14,15 +14,17 @@ namespace memleax {
 /// thread by the allocator *before* realloc returns to its caller, so the tracker must stop taking
 /// it for live when the call begins, and can only know at the return whether it succeeded.
 enum class EventKind : std::uint8_t {
-    alloc,         ///< a block began: address, size, stack
-    free,          ///< a block ends: address; sent at the call's entry, before anybody can get the
-                   ///< address anew. `stack` only if EventSink::wants_free_stack said so
-    failed_alloc,  ///< an allocation returned null: size, stack
-    realloc_begin, ///< `tid` called realloc on old_address (never null)
-    realloc_end,   ///< `tid`'s realloc succeeded: the block at old_address ended, the one at
-                   ///< address (size, stack) began; the two addresses may be equal
-    realloc_free,  ///< `tid`'s realloc(old_address, 0) ended the block and returned null
-    realloc_failed ///< `tid`'s realloc failed or was abandoned: old_address is live as before
+    alloc,          ///< a block began: address, size, stack
+    free,           ///< a block ends: address; sent at the call's entry, before anybody can get the
+                    ///< address anew. `stack` only if EventSink::wants_free_stack said so
+    failed_alloc,   ///< an allocation returned null: size, stack
+    realloc_begin,  ///< `tid` called realloc on old_address (never null)
+    realloc_end,    ///< `tid`'s realloc succeeded: the block at old_address ended, the one at
+                    ///< address (size, stack) began; the two addresses may be equal
+    realloc_free,   ///< `tid`'s realloc(old_address, 0) ended the block and returned null
+    realloc_failed, ///< `tid`'s realloc failed or was abandoned: old_address is live as before
+    hidden_alloc    ///< address is taken by something that is no block of the program's: if it is
+                    ///< freed, that is no second end of the block that was there before
 };
 
 /// One event, with its own time, so that an engine may deliver late (but in order for each

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// The allocation functions that we watch, and what their arguments mean (malloc(3),
-/// posix_memalign(3), reallocarray(3)).
+/// The functions that we watch, and what their arguments mean: malloc(3) and its kin, under the
+/// prefixes that allocators use, C++'s operators, and what the user has named.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <deque>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
+
+#include <absl/container/flat_hash_map.h>
 
 #include "arch.hpp"
 #include "memleax/modules.hpp"
@@ -19,28 +22,84 @@ namespace memleax {
 /// that end blocks first, so that no block is taken for live whose end could not have been seen.
 enum class AllocatorCall : std::uint8_t { free, realloc, allocate };
 
-struct AllocatorFunction {
-    std::string_view name;
-    AllocatorCall call;
-    int pointer_argument; ///< the block that ends; -1 if none
-    int size_argument;    ///< -1 if none
-    int count_argument;   ///< multiplies the size; -1 if none
-    int out_argument;     ///< where the new block's address is stored; -1: it is the result
-};
+/// What calls and blocks belong together. Calls of one family within each other count as the
+/// outermost; the handles of different ones are different, whatever their values.
+using AllocatorFamily = unsigned;
+/// Memory: all that is no resource of the user's.
+inline constexpr AllocatorFamily kMemory = 0;
 
-/// All that we know.
-extern const std::array<AllocatorFunction, 11> kAllocatorFunctions;
+struct AllocatorFunction {
+    std::string name = {}; ///< as in the symbol table
+    AllocatorCall call = AllocatorCall::allocate;
+    // Arguments, from 0; -1 if there is no such.
+    int pointer_argument = -1; ///< the block that ends
+    int size_argument = -1;
+    int count_argument = -1; ///< multiplies the size
+    int out_argument = -1;   ///< where the new block's address is stored; -1: it is the result
+    int next_argument = -1;  ///< offset in a block of the next one that ends
+    AllocatorFamily family = kMemory;
+    bool throws = false;        ///< operator new: it does not return null
+    bool is_descriptor = false; ///< an int of which 0 is valid, and the negative are failures
+    std::string origin = {};    ///< "--alloc ..."; empty for what we know by ourselves
+    std::size_t group = 0;      ///< of AllocatorApi: names with the same prefix
+};
 
 /// An entry point in the target.
 struct AllocatorEntry {
-    const AllocatorFunction* function = nullptr;
+    const AllocatorFunction* function = nullptr; ///< the AllocatorApi's
     CodeAddr address;
-    std::uint64_t size = 0; ///< bytes of the function's code, 0 if the symbol does not say
+    std::uint64_t size = 0;    ///< bytes of the function's code, 0 if the symbol does not say
+    bool in_c_library = false; ///< in the library that defines __libc_start_main
 };
 
-/// The entry points that a module defines: from its dynamic symbols, and for a statically linked
-/// program from its full symbol table. One for each address, however many names it has.
-std::vector<AllocatorEntry> find_allocator_entries(const Module& module, bool is_main);
+/// All functions that are looked for. Complete before the first look, and not changed after it;
+/// entries and pending calls point into it, so whoever keeps those keeps a share of it.
+class AllocatorApi {
+  public:
+    /// Those that we know by ourselves.
+    AllocatorApi();
+    AllocatorApi(const AllocatorApi&) = delete;
+    AllocatorApi& operator=(const AllocatorApi&) = delete;
+
+    /// malloc and its kin are also known by these names: `prefix` + "malloc", ...
+    void add_prefix(const std::string& prefix);
+    /// A function of the user's, whose `origin` is not empty. It takes the place of one that has
+    /// its name.
+    void add(AllocatorFunction function);
+    /// A family for the handles of this acquire and this release function: that of either, if it
+    /// has been given one, else a new one.
+    AllocatorFamily resource_family(const std::string& acquire, const std::string& release);
+
+    [[nodiscard]] const AllocatorFunction* find(std::string_view name) const;
+    [[nodiscard]] AllocatorFamily families() const { return families_; }
+    /// Those that the user has named.
+    [[nodiscard]] std::vector<const AllocatorFunction*> of_user() const;
+
+    /// The entry points that a module defines. One for each address, however many names it has.
+    /// Exported symbols count as they are. Others (.symtab) count if there is one that begins
+    /// blocks and one that ends them, as a lone "free" may be anything, or if the user named them.
+    [[nodiscard]] std::vector<AllocatorEntry> find_entries(const Module& module,
+                                                           bool is_main) const;
+
+  private:
+    void add_known(const AllocatorFunction& function, const std::string& prefix, std::size_t group);
+
+    std::deque<AllocatorFunction> functions_; ///< they stay where they are
+    absl::flat_hash_map<std::string_view, const AllocatorFunction*> by_name_;
+    std::size_t groups_ = 0;
+    AllocatorFamily families_ = kMemory + 1;
+};
+
+/// The tables of known_allocators.cpp. Without prefix:
+std::vector<AllocatorFunction> malloc_functions();
+/// The global operators new and delete, by their mangled names (64-bit size_t).
+std::vector<AllocatorFunction> cxx_operators();
+/// An allocator that goes by a prefix, and what it has besides malloc's kin.
+struct PrefixedAllocator {
+    std::string prefix;
+    std::vector<AllocatorFunction> more;
+};
+std::vector<PrefixedAllocator> prefixed_allocators();
 
 /// The address of the function that the dynamic linker calls when it has mapped or unmapped
 /// something (struct r_debug's r_brk; glibc elf/dl-debug.c, musl ldso/dynlink.c), if it is this
@@ -52,7 +111,17 @@ std::optional<CodeAddr> find_module_event(const Module& module);
 /// programs.
 bool frees_cached_blocks(const Module& module, ElfAddr address);
 
+/// Is this code of the C++ runtime's that makes room for an exception, as for the one that an
+/// operator new is about to throw? (Itanium C++ ABI, section 2.4.2)
+bool makes_exception(const Module& module, ElfAddr address);
+
 /// Bytes asked for by a call, from its arguments; all ones if count * size overflows.
 std::uint64_t requested_size(const AllocatorFunction& function, const arch::Registers& regs);
+
+/// What a function of this family gives or takes, as the address of a block. That of a resource
+/// has its family in the top byte.
+RemoteAddr handle_address(const AllocatorFunction& function, std::uint64_t value);
+/// Is this value of a handle nothing: null, or a negative descriptor?
+bool is_no_handle(const AllocatorFunction& function, std::uint64_t value);
 
 } // namespace memleax

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "memleax/allocation_event.hpp"
+#include "memleax/allocator_api.hpp"
 #include "memleax/engine.hpp"
 #include "memleax/modules.hpp"
 #include "memleax/target.hpp"
@@ -13,7 +14,8 @@
 namespace memleax {
 
 struct Int3Options {
-    unsigned backtrace_limit = 50; ///< frames of a stack, 1 to 256
+    unsigned backtrace_limit = 50;                  ///< frames of a stack, 1 to 256
+    std::shared_ptr<const AllocatorApi> allocators; ///< what is watched; never null
 };
 
 /// All references must outlive the engine, and everything happens in the tracer thread. The target

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "memleax/allocator_api.hpp"
 #include "memleax/log.hpp"
 #include "memleax/report_writer.hpp"
 
@@ -41,6 +43,8 @@ struct Options {
     std::uint64_t top = 10;           ///< and that many of them
     int error_exitcode = 0;
     LogLevel log_level = LogLevel::info;
+    /// What is watched: known allocators, and those that the user has named.
+    std::shared_ptr<const AllocatorApi> allocators = std::make_shared<const AllocatorApi>();
 };
 
 /// Nothing to watch: --help, --version, or a wrong command line.

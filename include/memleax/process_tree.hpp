@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "memleax/allocation_event.hpp"
+#include "memleax/allocator_api.hpp"
 #include "memleax/error.hpp"
 #include "memleax/inherited.hpp"
 #include "memleax/modules.hpp"
@@ -52,7 +53,8 @@ class ProcessTree {
   public:
     struct Options {
         unsigned backtrace_limit = 50;
-        bool follow = false; ///< watch child processes, too
+        bool follow = false;                            ///< watch child processes, too
+        std::shared_ptr<const AllocatorApi> allocators; ///< what is watched; never null
     };
     class Host {
       public:

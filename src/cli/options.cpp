@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "allocator_options.hpp"
 #include "option_values.hpp"
 
 namespace memleax {
@@ -90,6 +91,7 @@ class Parser {
     [[nodiscard]] bool version() const { return version_; }
 
   private:
+    void add_allocators(Options& options);
     /// `take(name, text)` stores the value, or throws UsageError.
     template <class Take>
     void add(const std::string& names, const char* value_name, const std::string& help, Take take) {
@@ -182,6 +184,7 @@ Parser::Parser(Options& options) {
     add("--color", "WHEN", "auto (default), always or never", name_into(options.color, kColors));
     add("--progress", "WHEN", "a line of progress on a terminal: auto (default)\nor never",
         name_into(options.progress, kProgress));
+    add_allocators(options);
     app_.add_flag_callback(
             "-i,--interactive", [&options] { options.interactive = Options::Interactive::always; },
             "prompt for commands, even if there is no terminal")
@@ -195,6 +198,42 @@ Parser::Parser(Options& options) {
         ->disable_flag_override();
     app_.add_flag("-q,--quiet", options.quiet, "final report only")->disable_flag_override();
     app_.add_flag("-v,--version", version_, "print the version")->disable_flag_override();
+}
+
+/// Each may be given several times.
+void Parser::add_allocators(Options& options) {
+    struct Row {
+        const char* name;
+        const char* value;
+        void (*take)(AllocatorApi&, const std::string& option, const std::string& text);
+        const char* help;
+    };
+    static constexpr Row rows[] = {
+        {"--alloc", "FUNCTION", add_alloc,
+         "watch an allocator of your own, as in\npool_get:size=2 (arguments count from 1)"},
+        {"--free", "FUNCTION", add_free, "what ends its blocks, as in pool_put:ptr=2"},
+        {"--realloc", "FUNCTION", add_realloc, "what replaces them: NAME:ptr=ARG,size=ARG"},
+        {"--resource", "PAIR", add_resource,
+         "watch what a function acquires and another one\nreleases: fopen,fclose open,close:int"},
+        {"--allocators", "FILE", add_allocator_file,
+         "a file of such lines; or glib, apr, sqlite,\nopenssl"},
+        {"--prefix", "PREFIX", add_allocator_prefix,
+         "malloc and its kin are called PREFIXmalloc, ..."},
+    };
+    auto api = std::make_shared<AllocatorApi>();
+    options.allocators = api;
+    for (const Row& row : rows) {
+        app_.add_option_function<std::vector<std::string>>(
+                row.name,
+                [api, row](const std::vector<std::string>& texts) {
+                    for (const std::string& text : texts) {
+                        row.take(*api, row.name, text);
+                    }
+                },
+                row.help)
+            ->type_name(row.value)
+            ->allow_extra_args(false);
+    }
 }
 
 void Parser::parse(std::vector<std::string> last_first) {

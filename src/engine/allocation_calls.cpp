@@ -8,22 +8,21 @@
 
 namespace memleax {
 
-namespace {
-
-/// Deep enough to find the call that made another one, when only a walk can tell.
-constexpr unsigned kNestingWalkLimit = 256;
-
-} // namespace
-
 AllocationCalls::AllocationCalls(Target& target, ModuleMap& modules, BreakpointTable& breakpoints,
-                                 EventSink& sink, unsigned backtrace_limit)
+                                 EventSink& sink, const Int3Options& options)
     : target_(target), modules_(modules), breakpoints_(breakpoints), sink_(sink),
-      unwinder_(modules, target.memory()), backtrace_limit_(backtrace_limit) {}
+      unwinder_(modules, target.memory()), backtrace_limit_(options.backtrace_limit),
+      api_(options.allocators) {}
 
 int AllocationCalls::add_entry(const AllocatorEntry& entry) {
     entries_.push_back(entry);
     free_entries_ += entry.function->call == AllocatorCall::free ? 1 : 0;
     return static_cast<int>(entries_.size() - 1);
+}
+
+bool AllocationCalls::watches(const AllocatorFunction& function) const {
+    return std::any_of(entries_.begin(), entries_.end(),
+                       [&](const auto& entry) { return entry.function == &function; });
 }
 
 void AllocationCalls::forget_entries(AddrRange range) {
@@ -38,8 +37,10 @@ void AllocationCalls::forget_entries(AddrRange range) {
 void AllocationCalls::on_signal(Tid tid) {
     const auto it = threads_.find(tid);
     if (it != threads_.end()) {
-        it->second.pending.signal_delivered();
-        it->second.last_free.valid = false;
+        for (FamilyCalls& calls : it->second) {
+            calls.pending.signal_delivered();
+            calls.last_free.valid = false;
+        }
     }
 }
 
@@ -48,8 +49,10 @@ void AllocationCalls::on_thread_gone(Tid tid) {
     if (it == threads_.end()) {
         return;
     }
-    while (!it->second.pending.empty()) {
-        abandon(tid, it->second.pending.pop());
+    for (FamilyCalls& calls : it->second) {
+        while (!calls.pending.empty()) {
+            abandon(tid, calls.pending.pop());
+        }
     }
     threads_.erase(it);
 }
@@ -59,6 +62,7 @@ void AllocationCalls::reset() {
     entries_.clear();
     unwatched_returns_.clear();
     own_callers_.clear();
+    exception_makers_.clear();
     free_entries_ = 0;
     unwinder_.modules_changed();
 }
@@ -74,31 +78,106 @@ void AllocationCalls::on_hit(Tid tid, const arch::Registers& regs, const Breakpo
     }
 }
 
+AllocationCalls::FamilyCalls& AllocationCalls::calls_of(Tid tid, AllocatorFamily family) {
+    ThreadCalls& calls = threads_[tid];
+    if (calls.empty()) {
+        calls.resize(api_->families());
+    }
+    return calls[family];
+}
+
 void AllocationCalls::on_entry(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint,
                                bool can_watch_return) {
     // A copy: following the call may add entries.
     const AllocatorEntry entry = entries_[static_cast<std::size_t>(breakpoint.entry)];
-    ThreadCalls& calls = threads_[tid];
+    if (entry.in_c_library && entry.function->family != kMemory &&
+        modules_.find(caller_of(regs)) == modules_.find(entry.address)) {
+        return; // fopen's open; the close of fclose is another function
+    }
+    FamilyCalls& calls = calls_of(tid, entry.function->family);
     const bool nested = is_nested(tid, calls, regs, entry.address);
     flush_abandoned(tid);
-    if (nested) {
+    // What ends a live block is more than a call's own affair, whoever made it.
+    const Role role =
+        nested && !ends_live_block(entry, regs) ? role_within(tid, calls, regs, entry) : Role::own;
+    if (role == Role::part || replaces_unknown(entry, regs)) {
         return;
     }
     if (entry.function->call == AllocatorCall::free) {
         on_free(tid, calls, regs, entry, can_watch_return);
     } else if (can_watch_return) {
         calls.last_free.valid = false;
-        begin_call(tid, calls, regs, entry);
+        begin_call(tid, calls, regs, entry, role);
     }
 }
 
-bool AllocationCalls::is_nested(Tid tid, ThreadCalls& calls, const arch::Registers& regs,
+bool AllocationCalls::ends_live_block(const AllocatorEntry& entry, const arch::Registers& regs) {
+    const int argument = entry.function->pointer_argument;
+    return argument >= 0 &&
+           sink_.is_live(handle_address(*entry.function,
+                                        arch::argument(regs, static_cast<unsigned>(argument))));
+}
+
+bool AllocationCalls::replaces_unknown(const AllocatorEntry& entry, const arch::Registers& regs) {
+    const AllocatorFunction& function = *entry.function;
+    return function.call == AllocatorCall::realloc && !function.origin.empty() &&
+           !is_no_handle(function,
+                         arch::argument(regs, static_cast<unsigned>(function.pointer_argument))) &&
+           !ends_live_block(entry, regs);
+}
+
+AllocationCalls::Role AllocationCalls::role_within(Tid tid, FamilyCalls& calls,
+                                                   const arch::Registers& regs,
+                                                   const AllocatorEntry& entry) {
+    if (entry.function->call == AllocatorCall::free) {
+        return Role::part;
+    }
+    const PendingCall& outer = calls.pending.innermost();
+    if (outer.function->throws && is_for_exception(caller_of(regs))) {
+        sink_.on_event({.kind = EventKind::failed_alloc,
+                        .tid = tid,
+                        .address = {},
+                        .size = outer.size,
+                        .old_address = {},
+                        .stack = outer.stack,
+                        .time = monotonic_now()});
+        calls.pending.pop(); // it will not return
+        return Role::own;
+    }
+    // A pool takes memory that it gives back at another time: that is no block, but its end is not
+    // a second one of the block that was there before.
+    const bool is_pools = !outer.function->origin.empty() && outer.function->family == kMemory;
+    return is_pools ? Role::hidden : Role::part;
+}
+
+CodeAddr AllocationCalls::caller_of(const arch::Registers& regs) {
+    unwinder_.unwind_at_entry(regs, 2, &backtrace_);
+    return backtrace_.frames.size() > 1 ? backtrace_.frames[1].lookup_pc() : CodeAddr();
+}
+
+bool AllocationCalls::is_for_exception(CodeAddr caller) {
+    const auto [known, is_new] = exception_makers_.try_emplace(caller, false);
+    if (is_new) {
+        const Module* module = modules_.find(caller);
+        known->second = module != nullptr && makes_exception(*module, module->to_elf(caller));
+    }
+    return known->second;
+}
+
+bool AllocationCalls::is_nested(Tid tid, FamilyCalls& calls, const arch::Registers& regs,
                                 CodeAddr entry) {
     const RemoteAddr sp = arch::sp_after_return(regs);
     for (;;) {
         const Nesting nesting = calls.pending.begin(entry, sp, &abandoned_);
-        if (nesting != Nesting::unclear) {
-            return nesting == Nesting::nested;
+        if (nesting == Nesting::outermost) {
+            return false;
+        }
+        if (nesting == Nesting::nested) {
+            if (!was_left(calls.pending.innermost(), regs)) {
+                return true;
+            }
+            abandon(tid, calls.pending.pop());
+            continue;
         }
         unwinder_.unwind_at_entry(regs, kNestingWalkLimit, &backtrace_);
         if (backtrace_.crossed_signal_frame) {
@@ -116,82 +195,30 @@ bool AllocationCalls::is_nested(Tid tid, ThreadCalls& calls, const arch::Registe
     }
 }
 
-void AllocationCalls::on_free(Tid tid, ThreadCalls& calls, const arch::Registers& regs,
-                              const AllocatorEntry& entry, bool allocations_are_seen) {
-    const RemoteAddr address = arch::data_address(
-        arch::argument(regs, static_cast<unsigned>(entry.function->pointer_argument)));
-    if (free_entries_ > 1 && is_free_within_free(calls, regs, entry)) {
-        return;
+bool AllocationCalls::was_left(const PendingCall& call, const arch::Registers& regs) {
+    if (!call.function->throws && call.function->origin.empty()) {
+        return false; // C: siglongjmp, at most, which is looked at elsewhere
     }
-    calls.last_free = {entry.address, arch::sp_after_return(regs), true};
-    if (address.value() == 0) {
-        return;
-    }
-    AllocationEvent event{.kind = EventKind::free,
-                          .tid = tid,
-                          .address = address,
-                          .old_address = {},
-                          .time = monotonic_now()};
-    const bool live = sink_.is_live(address);
-    if (!live && !allocations_are_seen) {
-        return; // made in the moment before this, perhaps, where another had been freed
-    }
-    if (!live) {
-        const bool suspect = sink_.wants_free_stack(address);
-        unwinder_.unwind_at_entry(regs, suspect ? std::max(backtrace_limit_, 2U) : 2U, &backtrace_);
-        if (backtrace_.frames.size() > 1 &&
-            is_allocators_own(backtrace_.frames[1].lookup_pc(), entry)) {
-            return;
-        }
-        if (suspect) {
-            event.stack = sink_.intern(backtrace_.frames, backtrace_.end);
-        }
-    }
-    sink_.on_event(event);
-}
-
-bool AllocationCalls::is_allocators_own(CodeAddr caller, const AllocatorEntry& entry) {
-    const auto [known, is_new] = own_callers_.try_emplace(caller, false);
-    if (!is_new) {
-        return known->second;
-    }
-    const Module* module = modules_.find(caller);
-    if (module == nullptr || module != modules_.find(entry.address)) {
-        return false;
-    }
-    // In a program of one piece only the names tell its code and the allocator's apart.
-    known->second =
-        module != modules_.main() || frees_cached_blocks(*module, module->to_elf(caller));
-    return known->second;
-}
-
-bool AllocationCalls::is_free_within_free(const ThreadCalls& calls, const arch::Registers& regs,
-                                          const AllocatorEntry& entry) {
-    const LastFree& last = calls.last_free;
-    const RemoteAddr sp = arch::sp_after_return(regs);
-    if (!last.valid || last.entry == entry.address || sp > last.sp_after_return) {
-        return false;
-    }
-    if (sp == last.sp_after_return) {
-        return true; // a tail call
-    }
-    const auto outer = std::find_if(entries_.begin(), entries_.end(),
-                                    [&](const auto& e) { return e.address == last.entry; });
-    if (outer == entries_.end()) {
-        return false;
-    }
-    const AddrRange code{outer->address.value(),
-                         outer->address.value() + std::max<std::uint64_t>(outer->size, 1)};
     unwinder_.unwind_at_entry(regs, kNestingWalkLimit, &backtrace_);
-    return std::any_of(backtrace_.frames.begin(), backtrace_.frames.end(), [&](FrameAddress frame) {
-        return code.contains(frame.lookup_pc().value());
+    const auto& frames = backtrace_.frames;
+    if (frames.size() < 2) {
+        return false;
+    }
+    if (arch::sp_after_return(regs) == call.sp_after_return) { // it has jumped to here, or not
+        return frames[1].pc() != call.return_address;
+    }
+    // Not frames[1]: another call of the same function from the same place, further down.
+    const bool is_there = std::any_of(frames.begin() + 2, frames.end(), [&](FrameAddress frame) {
+        return frame.pc() == call.return_address;
     });
+    return !is_there && backtrace_.end == StackEnd::outermost;
 }
 
-void AllocationCalls::begin_call(Tid tid, ThreadCalls& calls, const arch::Registers& regs,
-                                 const AllocatorEntry& entry) {
+void AllocationCalls::begin_call(Tid tid, FamilyCalls& calls, const arch::Registers& regs,
+                                 const AllocatorEntry& entry, Role role) {
     // Two at least: the return address is the second.
-    unwinder_.unwind_at_entry(regs, std::max(backtrace_limit_, 2U), &backtrace_);
+    unwinder_.unwind_at_entry(regs, role == Role::hidden ? 2U : std::max(backtrace_limit_, 2U),
+                              &backtrace_);
     if (backtrace_.frames.size() < 2) {
         return; // an unreadable stack: the thread is about to die of it
     }
@@ -203,14 +230,20 @@ void AllocationCalls::begin_call(Tid tid, ThreadCalls& calls, const arch::Regist
     if (!watch_return(tid, call.return_address)) {
         return;
     }
-    call.size = requested_size(*entry.function, regs);
-    if (entry.function->pointer_argument >= 0) {
-        call.old_block = arch::data_address(
-            arch::argument(regs, static_cast<unsigned>(entry.function->pointer_argument)));
-    }
     if (entry.function->out_argument >= 0) {
         call.out = arch::data_address(
             arch::argument(regs, static_cast<unsigned>(entry.function->out_argument)));
+    }
+    call.hidden = role == Role::hidden;
+    if (call.hidden) {
+        calls.pending.push(call);
+        return;
+    }
+    call.size = requested_size(*entry.function, regs);
+    if (entry.function->pointer_argument >= 0) {
+        call.old_block = handle_address(
+            *entry.function,
+            arch::argument(regs, static_cast<unsigned>(entry.function->pointer_argument)));
     }
     const bool cut = backtrace_.frames.size() > backtrace_limit_;
     call.stack = sink_.intern(
@@ -259,19 +292,49 @@ void AllocationCalls::on_return(Tid tid, const arch::Registers& regs,
     if (it == threads_.end()) {
         return;
     }
-    const auto call = it->second.pending.end(breakpoint.address, arch::sp(regs), &abandoned_);
-    flush_abandoned(tid);
-    if (call) {
-        finish_call(tid, *call, arch::return_value(regs));
+    for (FamilyCalls& calls : it->second) {
+        // More than one returns at once if the outer one ended by jumping to the inner.
+        while (const auto call =
+                   calls.pending.end(breakpoint.address, arch::sp(regs), &abandoned_)) {
+            flush_abandoned(tid);
+            finish_call(tid, *call, arch::return_value(regs));
+        }
+        flush_abandoned(tid);
     }
 }
 
+RemoteAddr AllocationCalls::result_of(const PendingCall& call, std::uint64_t result) {
+    const AllocatorFunction& function = *call.function;
+    std::uint64_t value = result;
+    if (function.out_argument >= 0) {
+        // posix_memalign returns an int, an error number.
+        const bool is_stored = static_cast<std::uint32_t>(result) == 0;
+        std::uint64_t stored = 0;
+        if (function.is_descriptor) {
+            const auto read = target_.memory().try_read_object<std::int32_t>(call.out);
+            stored = static_cast<std::uint64_t>(read ? *read : -1);
+        } else {
+            stored = target_.memory().try_read_object<std::uint64_t>(call.out).value_or(0);
+        }
+        if (!is_stored) {
+            return RemoteAddr();
+        }
+        value = stored;
+    }
+    return is_no_handle(function, value) ? RemoteAddr() : handle_address(function, value);
+}
+
 void AllocationCalls::finish_call(Tid tid, const PendingCall& call, std::uint64_t result) {
-    RemoteAddr block = arch::data_address(result);
-    if (call.function->out_argument >= 0) {
-        // posix_memalign returns an error number.
-        const auto stored = target_.memory().try_read_object<std::uint64_t>(call.out);
-        block = arch::data_address(result == 0 && stored ? *stored : 0);
+    const RemoteAddr block = result_of(call, result);
+    if (call.hidden) {
+        if (block.value() != 0) {
+            sink_.on_event({.kind = EventKind::hidden_alloc,
+                            .tid = tid,
+                            .address = block,
+                            .old_address = {},
+                            .time = monotonic_now()});
+        }
+        return;
     }
     AllocationEvent event{.kind = EventKind::alloc,
                           .tid = tid,
@@ -290,7 +353,8 @@ void AllocationCalls::finish_call(Tid tid, const PendingCall& call, std::uint64_
             sink_.on_event(event);
             event.kind = EventKind::failed_alloc;
         }
-    } else if (call.size == 0 && (call.function->out_argument < 0 || result == 0)) {
+    } else if (call.function->family == kMemory && call.size == 0 &&
+               (call.function->out_argument < 0 || result == 0)) {
         return; // malloc(0) may give null
     } else {
         event.kind = EventKind::failed_alloc;

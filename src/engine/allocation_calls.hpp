@@ -2,6 +2,7 @@
 /// From hits of breakpoints to allocation events.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -16,12 +17,15 @@
 
 namespace memleax {
 
+/// Deep enough to find the call that made another one, when only a walk can tell.
+inline constexpr unsigned kNestingWalkLimit = 256;
+
 /// Follows every thread's allocator calls. Knows about calls, not about stops: it neither resumes
 /// threads nor takes breakpoints out.
 class AllocationCalls {
   public:
     AllocationCalls(Target& target, ModuleMap& modules, BreakpointTable& breakpoints,
-                    EventSink& sink, unsigned backtrace_limit);
+                    EventSink& sink, const Int3Options& options);
 
     /// Makes this entry point known; its index goes into Breakpoint::entry.
     int add_entry(const AllocatorEntry& entry);
@@ -30,8 +34,11 @@ class AllocationCalls {
     void modules_changed() {
         unwinder_.modules_changed();
         own_callers_.clear();
+        exception_makers_.clear();
     }
     void set_signature_mask(std::uint64_t mask) { unwinder_.set_signature_mask(mask); }
+    /// Is there an entry point of this function?
+    [[nodiscard]] bool watches(const AllocatorFunction& function) const;
     [[nodiscard]] const AllocatorEntry& entry(int index) const {
         return entries_[static_cast<std::size_t>(index)];
     }
@@ -52,29 +59,52 @@ class AllocationCalls {
     struct LastFree {
         CodeAddr entry;
         RemoteAddr sp_after_return;
+        RemoteAddr block;
         bool valid = false;
     };
-    struct ThreadCalls {
+    /// What a thread does with blocks of one family.
+    struct FamilyCalls {
         PendingCalls pending;
         LastFree last_free;
+    };
+    using ThreadCalls = std::vector<FamilyCalls>; ///< by family; empty at first
+    /// What a call is that was made within another one.
+    enum class Role {
+        own,    ///< an event of its own
+        part,   ///< nothing beside the outer one
+        hidden, ///< nothing either, but its block must be known for none that was freed
     };
 
     void on_entry(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint,
                   bool can_watch_return);
     void on_return(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint);
-    [[nodiscard]] bool is_nested(Tid tid, ThreadCalls& calls, const arch::Registers& regs,
+    [[nodiscard]] FamilyCalls& calls_of(Tid tid, AllocatorFamily family);
+    [[nodiscard]] bool ends_live_block(const AllocatorEntry& entry, const arch::Registers& regs);
+    /// A block that a function of the user's replaces may have been made by one that is not named.
+    [[nodiscard]] bool replaces_unknown(const AllocatorEntry& entry, const arch::Registers& regs);
+    [[nodiscard]] Role role_within(Tid tid, FamilyCalls& calls, const arch::Registers& regs,
+                                   const AllocatorEntry& entry);
+    [[nodiscard]] CodeAddr caller_of(const arch::Registers& regs);
+    [[nodiscard]] bool is_for_exception(CodeAddr caller);
+    [[nodiscard]] bool is_nested(Tid tid, FamilyCalls& calls, const arch::Registers& regs,
                                  CodeAddr entry);
-    [[nodiscard]] bool is_free_within_free(const ThreadCalls& calls, const arch::Registers& regs,
-                                           const AllocatorEntry& entry);
+    /// Has an exception, which nobody tells us of, gone through this pending call?
+    [[nodiscard]] bool was_left(const PendingCall& call, const arch::Registers& regs);
+    [[nodiscard]] bool is_free_within_free(const FamilyCalls& calls, const arch::Registers& regs,
+                                           const AllocatorEntry& entry, RemoteAddr block);
     /// glibc's malloc frees, when a thread ends, what the program has freed already and the
     /// thread's cache holds (tcache_thread_shutdown), through its own free: that is no free of the
     /// program's. So a free of a block that is not live does not count when its caller is the
     /// allocator's module.
     [[nodiscard]] bool is_allocators_own(CodeAddr caller, const AllocatorEntry& entry);
-    void on_free(Tid tid, ThreadCalls& calls, const arch::Registers& regs,
+    void on_free(Tid tid, FamilyCalls& calls, const arch::Registers& regs,
                  const AllocatorEntry& entry, bool allocations_are_seen);
-    void begin_call(Tid tid, ThreadCalls& calls, const arch::Registers& regs,
-                    const AllocatorEntry& entry);
+    /// Each block has the address of the next one, at this offset.
+    void free_chain(Tid tid, RemoteAddr block, std::uint64_t next_offset);
+    void begin_call(Tid tid, FamilyCalls& calls, const arch::Registers& regs,
+                    const AllocatorEntry& entry, Role role);
+    /// The block that a call has given; null if none.
+    [[nodiscard]] RemoteAddr result_of(const PendingCall& call, std::uint64_t result);
     void finish_call(Tid tid, const PendingCall& call, std::uint64_t result);
     void abandon(Tid tid, const PendingCall& call);
     void flush_abandoned(Tid tid);
@@ -86,12 +116,14 @@ class AllocationCalls {
     EventSink& sink_;
     Unwinder unwinder_;
     unsigned backtrace_limit_;
-    std::vector<AllocatorEntry> entries_; ///< address 0: gone
-    unsigned free_entries_ = 0;           ///< how many of them end blocks
+    std::shared_ptr<const AllocatorApi> api_; ///< entries and pending calls point into it
+    std::vector<AllocatorEntry> entries_;     ///< address 0: gone
+    unsigned free_entries_ = 0;               ///< how many of them end blocks
     absl::flat_hash_map<Tid, ThreadCalls> threads_;
     Backtrace backtrace_; ///< reused, so that no walk allocates
     std::vector<PendingCall> abandoned_;
-    absl::flat_hash_map<CodeAddr, bool> own_callers_; ///< is_allocators_own(), by caller
+    absl::flat_hash_map<CodeAddr, bool> own_callers_;      ///< is_allocators_own(), by caller
+    absl::flat_hash_map<CodeAddr, bool> exception_makers_; ///< is_for_exception(), by caller
     absl::flat_hash_map<CodeAddr, std::uint64_t>
         unwatched_returns_; ///< and how often they were seen
 };

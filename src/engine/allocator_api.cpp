@@ -4,81 +4,75 @@
 #include <algorithm>
 #include <limits>
 
-#include "memleax/log.hpp"
-
 namespace memleax {
 
-// Columns after the call: pointer, size, count, out.
-const std::array<AllocatorFunction, 11> kAllocatorFunctions{{
-    {"free", AllocatorCall::free, 0, -1, -1, -1},
-    {"cfree", AllocatorCall::free, 0, -1, -1, -1},
-    {"realloc", AllocatorCall::realloc, 0, 1, -1, -1},
-    {"reallocarray", AllocatorCall::realloc, 0, 2, 1, -1},
-    {"calloc", AllocatorCall::allocate, -1, 1, 0, -1},
-    {"malloc", AllocatorCall::allocate, -1, 0, -1, -1},
-    {"memalign", AllocatorCall::allocate, -1, 1, -1, -1},
-    {"aligned_alloc", AllocatorCall::allocate, -1, 1, -1, -1},
-    {"posix_memalign", AllocatorCall::allocate, -1, 2, -1, 0},
-    {"valloc", AllocatorCall::allocate, -1, 0, -1, -1},
-    {"pvalloc", AllocatorCall::allocate, -1, 0, -1, -1},
-}};
+namespace {
 
-std::vector<AllocatorEntry> find_allocator_entries(const Module& module, bool is_main) {
-    std::vector<AllocatorEntry> entries;
-    if (!module.image) {
-        return entries;
+/// Where a resource's address has its family.
+constexpr unsigned kFamilyShift = 56;
+
+} // namespace
+
+AllocatorApi::AllocatorApi() {
+    add_prefix("");
+    const std::size_t operators = groups_++;
+    for (const AllocatorFunction& function : cxx_operators()) {
+        add_known(function, "", operators);
     }
-    const auto collect = [&](const ElfSymbol& symbol) {
-        const auto function =
-            std::find_if(kAllocatorFunctions.begin(), kAllocatorFunctions.end(),
-                         [&](const AllocatorFunction& f) { return f.name == symbol.name; });
-        if (function == kAllocatorFunctions.end()) {
-            return;
+    for (const PrefixedAllocator& allocator : prefixed_allocators()) {
+        add_prefix(allocator.prefix);
+        for (const AllocatorFunction& function : allocator.more) {
+            add_known(function, allocator.prefix, groups_ - 1);
         }
-        const CodeAddr address = module.to_runtime(symbol.address);
-        if (symbol.indirect) {
-            log_warning("{} in {} is chosen at run time (IFUNC) and is not watched", symbol.name,
-                        module.name);
-            return;
-        }
-        const bool known = std::any_of(entries.begin(), entries.end(),
-                                       [&](const auto& e) { return e.address == address; });
-        if (!known) {
-            entries.push_back({&*function, address, symbol.size});
-        }
-    };
-    module.image->for_each_function(SymbolTable::dynamic, collect);
-    if (entries.empty() && is_main && module.image->interpreter().empty()) {
-        module.image->for_each_function(SymbolTable::full, collect);
     }
-    return entries;
 }
 
-std::optional<CodeAddr> find_module_event(const Module& module) {
-    std::optional<CodeAddr> address;
-    if (module.image) {
-        module.image->for_each_function(SymbolTable::dynamic, [&](const ElfSymbol& symbol) {
-            if (symbol.name == "_dl_debug_state") {
-                address = module.to_runtime(symbol.address);
-            }
-        });
+void AllocatorApi::add_prefix(const std::string& prefix) {
+    const std::size_t group = groups_++;
+    for (const AllocatorFunction& function : malloc_functions()) {
+        add_known(function, prefix, group);
     }
-    return address;
 }
 
-bool frees_cached_blocks(const Module& module, ElfAddr address) {
-    static constexpr std::string_view names[] = {"__malloc_arena_thread_freeres",
-                                                 "tcache_thread_shutdown", "__libc_thread_freeres"};
-    bool found = false;
-    if (module.image) {
-        module.image->for_each_function(SymbolTable::full, [&](const ElfSymbol& symbol) {
-            found = found ||
-                    (address >= symbol.address &&
-                     address.value() - symbol.address.value() < symbol.size &&
-                     std::find(std::begin(names), std::end(names), symbol.name) != std::end(names));
-        });
+void AllocatorApi::add_known(const AllocatorFunction& function, const std::string& prefix,
+                             std::size_t group) {
+    AllocatorFunction& added = functions_.emplace_back(function);
+    added.name = prefix + function.name;
+    added.group = group;
+    by_name_.try_emplace(added.name, &added);
+}
+
+void AllocatorApi::add(AllocatorFunction function) {
+    const AllocatorFunction& added = functions_.emplace_back(std::move(function));
+    // Not assigned: the key must not be a name that goes by another function.
+    by_name_.erase(added.name);
+    by_name_.emplace(added.name, &added);
+}
+
+AllocatorFamily AllocatorApi::resource_family(const std::string& acquire,
+                                              const std::string& release) {
+    for (const std::string& name : {acquire, release}) {
+        const AllocatorFunction* function = find(name);
+        if (function != nullptr && function->family != kMemory) {
+            return function->family;
+        }
     }
-    return found;
+    return families_++;
+}
+
+const AllocatorFunction* AllocatorApi::find(std::string_view name) const {
+    const auto it = by_name_.find(name);
+    return it != by_name_.end() ? it->second : nullptr;
+}
+
+std::vector<const AllocatorFunction*> AllocatorApi::of_user() const {
+    std::vector<const AllocatorFunction*> result;
+    for (const AllocatorFunction& function : functions_) {
+        if (!function.origin.empty() && find(function.name) == &function) {
+            result.push_back(&function);
+        }
+    }
+    return result;
 }
 
 std::uint64_t requested_size(const AllocatorFunction& function, const arch::Registers& regs) {
@@ -94,6 +88,20 @@ std::uint64_t requested_size(const AllocatorFunction& function, const arch::Regi
     std::uint64_t product = 0;
     return __builtin_mul_overflow(size, count, &product) ? std::numeric_limits<std::uint64_t>::max()
                                                          : product;
+}
+
+RemoteAddr handle_address(const AllocatorFunction& function, std::uint64_t value) {
+    if (function.is_descriptor) {
+        value = static_cast<std::uint32_t>(value); // an int: the other half is anything
+    } else {
+        value = arch::data_address(value).value();
+    }
+    return RemoteAddr(value | std::uint64_t{function.family} << kFamilyShift);
+}
+
+bool is_no_handle(const AllocatorFunction& function, std::uint64_t value) {
+    return function.is_descriptor ? static_cast<std::int32_t>(value) < 0
+                                  : arch::data_address(value).value() == 0;
 }
 
 } // namespace memleax

@@ -2,6 +2,7 @@
 // Putting breakpoints in, and what each stop means while watching.
 #include <algorithm>
 #include <csignal>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -21,7 +22,7 @@ std::unique_ptr<Engine> make_int3_engine(Target& target, ModuleMap& modules, Eve
 Int3Engine::Int3Engine(Target& target, ModuleMap& modules, EventSink& sink,
                        EngineObserver& observer, const Int3Options& options)
     : target_(target), modules_(modules), sink_(sink), observer_(observer), breakpoints_(target),
-      calls_(target, modules, breakpoints_, sink, options.backtrace_limit),
+      allocators_(options.allocators), calls_(target, modules, breakpoints_, sink, options),
       trap_signal_(target, breakpoints_.handler()) {}
 
 Int3Engine::~Int3Engine() {
@@ -84,7 +85,22 @@ Result<void> Int3Engine::patch_first(const Places& places, bool* executes) {
 void Int3Engine::announce_if_ready() {
     if (!announced_ && entry_points_ > 0) {
         announced_ = true;
+        warn_of_missing();
         observer_.on_watching(target_.threads().size());
+    }
+}
+
+void Int3Engine::warn_of_missing() {
+    std::map<std::string, bool> origins; // and whether something of each is there
+    for (const AllocatorFunction* function : allocators_->of_user()) {
+        bool& found = origins[function->origin];
+        found = found || calls_.watches(*function);
+    }
+    for (const auto& [origin, found] : origins) {
+        if (!found) {
+            log_warning("{}: no module of process {} defines that so far", origin,
+                        target_.pid().value());
+        }
     }
 }
 
@@ -122,7 +138,7 @@ Int3Engine::find_places(const std::vector<std::shared_ptr<const Module>>& module
         if (!module->image) {
             log_debug("{}: {}", module->name, module->problem);
         }
-        const auto found = find_allocator_entries(*module, module.get() == modules_.main());
+        const auto found = allocators_->find_entries(*module, module.get() == modules_.main());
         places.entries.insert(places.entries.end(), found.begin(), found.end());
         if (const auto event = find_module_event(*module)) {
             places.module_events.push_back(*event);

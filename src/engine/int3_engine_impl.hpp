@@ -70,6 +70,8 @@ class Int3Engine final : public Engine, DepartureObserver {
     Result<void> patch(const Places& places, Tid worker);
     Result<void> refresh_modules(Tid worker);
     void announce_if_ready();
+    /// Of the user's functions.
+    void warn_of_missing();
     /// Before a signal whose default is a core dump: the core is to hold the original code.
     void restore_code_for_core(Tid tid, int signal);
 
@@ -83,6 +85,7 @@ class Int3Engine final : public Engine, DepartureObserver {
     EventSink& sink_;
     EngineObserver& observer_;
     BreakpointTable breakpoints_;
+    std::shared_ptr<const AllocatorApi> allocators_;
     AllocationCalls calls_;
     TrapSignal trap_signal_;
     absl::flat_hash_map<Tid, Rehit> rehits_;

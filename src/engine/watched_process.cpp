@@ -88,7 +88,8 @@ Result<void> WatchedProcess::read_modules() {
 bool WatchedProcess::has_allocator() const {
     return std::any_of(modules_->all().begin(), modules_->all().end(), [&](const auto& module) {
         return !module->unloaded &&
-               !find_allocator_entries(*module, module.get() == modules_->main()).empty();
+               !tree_.options_.allocators->find_entries(*module, module.get() == modules_->main())
+                    .empty();
     });
 }
 
@@ -120,7 +121,8 @@ Result<void> WatchedProcess::watch(std::unique_ptr<Target> target, bool gap) {
         keeper().sink().on_gap(monotonic_now());
     }
     engine_ = make_int3_engine(*target_, *modules_, keeper().sink(), *this,
-                               {.backtrace_limit = tree_.options_.backtrace_limit});
+                               {.backtrace_limit = tree_.options_.backtrace_limit,
+                                .allocators = tree_.options_.allocators});
     tell_program();
     auto armed = engine_->arm();
     if (!armed) {

@@ -45,7 +45,9 @@ WatchRequest request_of(const Options& options, const Inherited& inherited) {
     request.pid = Tid(options.pid.value_or(0));
     request.command = options.command;
     request.inherited = inherited;
-    request.options = {.backtrace_limit = options.backtrace_limit, .follow = options.follow_forks};
+    request.options = {.backtrace_limit = options.backtrace_limit,
+                       .follow = options.follow_forks,
+                       .allocators = options.allocators};
     return request;
 }
 

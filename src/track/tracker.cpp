@@ -70,6 +70,9 @@ void Tracker::on_event(const AllocationEvent& event) {
     case EventKind::realloc_failed:
         restore_realloc(event.tid, event.time);
         break;
+    case EventKind::hidden_alloc:
+        freed_.forget(event.address);
+        break;
     }
 }
 

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// AllocationCalls: calls that end blocks.
+#include <algorithm>
+
+#include "allocation_calls.hpp"
+#include "memleax/clock.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// Blocks of a chain that one call ends. More are a loop of blocks that we do not know.
+constexpr unsigned kMaxChain = 1U << 24U;
+
+} // namespace
+
+void AllocationCalls::on_free(Tid tid, FamilyCalls& calls, const arch::Registers& regs,
+                              const AllocatorEntry& entry, bool allocations_are_seen) {
+    const AllocatorFunction& function = *entry.function;
+    const std::uint64_t value =
+        arch::argument(regs, static_cast<unsigned>(function.pointer_argument));
+    const RemoteAddr address = handle_address(function, value);
+    const bool is_nothing = is_no_handle(function, value);
+    const bool live = !is_nothing && sink_.is_live(address);
+    // What is live has not been counted yet, whoever ends it.
+    if (!live && free_entries_ > 1 && is_free_within_free(calls, regs, entry, address)) {
+        return;
+    }
+    // The user may have named some of the functions only that make these.
+    if (live || function.origin.empty()) {
+        calls.last_free = {entry.address, arch::sp_after_return(regs), address, true};
+    }
+    if (function.next_argument >= 0) {
+        free_chain(tid, arch::data_address(value),
+                   arch::argument(regs, static_cast<unsigned>(function.next_argument)));
+        return;
+    }
+    if (is_nothing || (!live && !function.origin.empty())) {
+        return;
+    }
+    AllocationEvent event{.kind = EventKind::free,
+                          .tid = tid,
+                          .address = address,
+                          .old_address = {},
+                          .time = monotonic_now()};
+    if (!live && !allocations_are_seen) {
+        return; // made in the moment before this, perhaps, where another had been freed
+    }
+    if (!live) {
+        const bool suspect = sink_.wants_free_stack(address);
+        unwinder_.unwind_at_entry(regs, suspect ? std::max(backtrace_limit_, 2U) : 2U, &backtrace_);
+        if (backtrace_.frames.size() > 1 &&
+            is_allocators_own(backtrace_.frames[1].lookup_pc(), entry)) {
+            return;
+        }
+        if (suspect) {
+            event.stack = sink_.intern(backtrace_.frames, backtrace_.end);
+        }
+    }
+    sink_.on_event(event);
+}
+
+void AllocationCalls::free_chain(Tid tid, RemoteAddr block, std::uint64_t next_offset) {
+    for (unsigned i = 0; i < kMaxChain && block.value() != 0; ++i) {
+        const auto next = target_.memory().try_read_object<std::uint64_t>(
+            RemoteAddr(block.value() + next_offset));
+        if (sink_.is_live(block)) {
+            sink_.on_event({.kind = EventKind::free,
+                            .tid = tid,
+                            .address = block,
+                            .old_address = {},
+                            .time = monotonic_now()});
+        }
+        block = arch::data_address(next.value_or(0));
+    }
+}
+
+bool AllocationCalls::is_allocators_own(CodeAddr caller, const AllocatorEntry& entry) {
+    const auto [known, is_new] = own_callers_.try_emplace(caller, false);
+    if (!is_new) {
+        return known->second;
+    }
+    const Module* module = modules_.find(caller);
+    if (module == nullptr || module != modules_.find(entry.address)) {
+        return false;
+    }
+    // In a program of one piece only the names tell its code and the allocator's apart.
+    known->second =
+        module != modules_.main() || frees_cached_blocks(*module, module->to_elf(caller));
+    return known->second;
+}
+
+bool AllocationCalls::is_free_within_free(const FamilyCalls& calls, const arch::Registers& regs,
+                                          const AllocatorEntry& entry, RemoteAddr block) {
+    const LastFree& last = calls.last_free;
+    const RemoteAddr sp = arch::sp_after_return(regs);
+    if (!last.valid || last.entry == entry.address || sp > last.sp_after_return) {
+        return false;
+    }
+    if (sp == last.sp_after_return) {
+        // A tail call, of what the allocator knows of the block; or another call of the same
+        // function's, which matters only if it is a second free.
+        return block == last.block || !sink_.wants_free_stack(block);
+    }
+    const auto outer = std::find_if(entries_.begin(), entries_.end(),
+                                    [&](const auto& e) { return e.address == last.entry; });
+    if (outer == entries_.end()) {
+        return false;
+    }
+    const AddrRange code{outer->address.value(),
+                         outer->address.value() + std::max<std::uint64_t>(outer->size, 1)};
+    unwinder_.unwind_at_entry(regs, kNestingWalkLimit, &backtrace_);
+    return std::any_of(backtrace_.frames.begin(), backtrace_.frames.end(), [&](FrameAddress frame) {
+        return code.contains(frame.lookup_pc().value());
+    });
+}
+
+} // namespace memleax
