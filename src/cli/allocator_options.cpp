@@ -73,7 +73,8 @@ void parse_fields(const std::string& where, const std::string& form, const std::
         if (field == fields.end() || name.size() == part.size()) {
             throw UsageError(fmt::format("{}: '{}' is not understood: {}", where, part, form));
         }
-        *field->argument = parse_argument(where + ": " + name, part.substr(name.size() + 1));
+        *field->argument =
+            parse_argument(fmt::format("{}: {}", where, name), part.substr(name.size() + 1));
     }
     for (const Field& field : fields) {
         if (field.required && !seen.contains(field.name)) {
