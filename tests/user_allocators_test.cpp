@@ -146,5 +146,31 @@ INSTANTIATE_TEST_SUITE_P(Libraries, ReadyAllocators,
                                            Ready{"openssl", "libcrypto.so.3"}),
                          [](const auto& instance) { return std::string(instance.param.file); });
 
+/// Does the dynamic linker find it?
+bool is_installed(const std::string& library) {
+    ChildProcess child({"/bin/sh", "-c", "LD_PRELOAD=" + library + " true 2>&1"});
+    child.wait_for_end();
+    return child.output().empty();
+}
+
+class PreloadedAllocators : public ::testing::TestWithParam<Ready> {};
+
+// The names that they have besides malloc's.
+TEST_P(PreloadedAllocators, AreWatchedByAllTheirNames) {
+    // Not opened in here: an allocator wants to be there from the start.
+    if (!is_installed(GetParam().library)) {
+        GTEST_SKIP() << GetParam().library << " is not installed";
+    }
+    Fixture fixture("ready_allocators", {GetParam().file}, {{"LD_PRELOAD", GetParam().library}});
+    FixtureAnswer answer;
+    expect_calls(watch_two_rounds(fixture, {}, &answer), answer);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Libraries, PreloadedAllocators,
+                         ::testing::Values(Ready{"jemalloc", "libjemalloc.so.2"},
+                                           Ready{"mimalloc", "libmimalloc.so.2"}),
+                         [](const auto& instance) { return std::string(instance.param.file); });
+
 } // namespace
 } // namespace memleax::testing
