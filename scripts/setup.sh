@@ -14,6 +14,7 @@ packages=(
     # to test and to measure
     libgtest-dev libgmock-dev libbenchmark-dev musl-tools procps
     protobuf-compiler libprotobuf-dev valgrind binutils
+    debuginfod dwz lld llvm-14 xz-utils
     redis-server redis-tools memcached nginx-light wrk python3 chromium
     # to check the source, and to fuzz
     clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14
