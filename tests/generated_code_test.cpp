@@ -159,7 +159,8 @@ TEST(Node, FunctionsOfJavaScriptAreNamed) {
     const auto result = memleax.interrupt_and_finish();
     EXPECT_EQ(result.status, 0) << result.errors;
     std::int64_t blocks = 0;
-    for (const auto& stack : result.json().at("callstacks")) {
+    const auto report = result.json();
+    for (const auto& stack : report.at("callstacks")) {
         for (const auto& frame : stack.at("frames")) {
             if (frame.value("function", "").find("leakyJavaScript") != std::string::npos) {
                 blocks += stack.at("alloc_blocks").get<std::int64_t>();
