@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -239,7 +239,7 @@ void wait_until_asleep(pid_t pid) {
     const auto tids = list_threads(Tid(pid));
     while (!std::all_of(tids.begin(), tids.end(), is_asleep)) {
         ASSERT_LT(std::chrono::steady_clock::now(), deadline);
-        sched_yield();
+        ::poll(nullptr, 0, 1);
     }
 }
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // A process whose only thread sleeps in a system call: it is the one that is borrowed when memleax
 // comes and when it goes, and the call must not end because of that.
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "arch.hpp"
 #include "leaks_support.hpp"
 #include "snapshot_support.hpp"
 
@@ -14,6 +17,21 @@ using ::testing::IsEmpty;
 
 /// The fixture skips a call that the kernel refuses (io_uring_disabled, for example).
 class Sleeper : public ::testing::TestWithParam<const char*> {};
+
+/// Does a signal that the target ignores end this call, because a traced thread wakes up for it?
+/// The kernel does not begin it again (signal(7)), and we can only where the registers still have
+/// its first argument (man page, WHAT THE TARGET MAY NOTICE).
+bool ends_by_ignored_signals(const std::string& call) {
+    static const std::set<std::string> kEndWithEintr{"read_socket",        "recv",
+                                                     "accept_limit",       "epoll_wait",
+                                                     "epoll_wait_long",    "epoll_pwait",
+                                                     "epoll_wait_handler", "semop",
+                                                     "semtimedop",         "sigwaitinfo",
+                                                     "sigtimedwait",       "io_getevents",
+                                                     "io_uring",           "io_uring_sqpoll",
+                                                     "io_uring_worker"};
+    return arch::kResultReplacesArgument && kEndWithEintr.contains(call);
+}
 
 TEST_P(Sleeper, SleepsOnWhileSomebodyComesAndGoes) {
     ChildProcess fixture({fixture_path("sleeper"), GetParam()});
@@ -30,7 +48,9 @@ TEST_P(Sleeper, SleepsOnWhileSomebodyComesAndGoes) {
     for (int visit = 1; visit <= 4; ++visit) {
         Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
         memleax.wait_until_watching();
-        EXPECT_THAT(ask("annoy").failures, IsEmpty());
+        if (!ends_by_ignored_signals(GetParam())) {
+            EXPECT_THAT(ask("annoy").failures, IsEmpty());
+        }
         FixtureAnswer answer;
         if (visit % 2 == 0) { // else it sleeps from before we come until after we have gone
             answer = ask("go");

@@ -31,10 +31,12 @@ void Tracer::collect_backlog() {
         if (!can_be_taken(*stop)) {
             deferred_.push_back(
                 *stop); // the wait would find it again: the others come another time
-            return;
+            break;
         }
         put_off(*stop);
     }
+    stops_until_backlog_ =
+        std::max(kStopsBetweenBacklogs, kStopsForEachPutOff * static_cast<int>(deferred_.size()));
 }
 
 /// Is nothing lost if it is taken, and we die before its turn has come? The target's own signals
@@ -49,7 +51,6 @@ bool Tracer::can_be_taken(const Stop& stop) {
 
 std::optional<Tracer::Stop> Tracer::next_stop(Wait wait) {
     if (deferred_.empty() && owners_.size() > 1 && --stops_until_backlog_ <= 0) {
-        stops_until_backlog_ = kStopsBetweenBacklogs;
         collect_backlog();
     }
     if (!deferred_.empty()) {

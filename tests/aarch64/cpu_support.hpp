@@ -11,6 +11,9 @@ namespace memleax::test {
 /// At a function's first instruction: CFA - sp, and whether the return address is in a register.
 inline constexpr std::int64_t kEntryCfaOffset = 0;
 
+/// How many functions of the vDSO have unwind tables, at least (the kernel builds it without them).
+inline constexpr unsigned kVdsoFunctionsWithTables = 0;
+
 inline void set_frame_pointer(arch::Registers& regs, std::uint64_t fp) {
     regs.x[29] = fp;
 }

@@ -11,6 +11,9 @@ namespace memleax::test {
 /// At a function's first instruction: CFA - sp, and whether the return address is in a register.
 inline constexpr std::int64_t kEntryCfaOffset = 8;
 
+/// How many functions of the vDSO have unwind tables, at least.
+inline constexpr unsigned kVdsoFunctionsWithTables = 3;
+
 inline void set_frame_pointer(arch::Registers& regs, std::uint64_t fp) {
     regs.rbp = fp;
 }
