@@ -41,12 +41,22 @@ TEST(OptionsTest, Defaults) {
     EXPECT_EQ(options.memory_block_max, 1000U);
     EXPECT_EQ(options.call_stack_max, 1000U);
     EXPECT_EQ(options.debug_info, "");
+    EXPECT_TRUE(options.debug_folders.empty());
+    EXPECT_EQ(options.ns_pid, std::nullopt);
     EXPECT_EQ(options.output, "");
     EXPECT_EQ(options.format->name, "text");
     EXPECT_FALSE(options.quiet);
     EXPECT_FALSE(options.follow_forks);
     EXPECT_EQ(options.error_exitcode, 0);
     EXPECT_EQ(options.log_level, LogLevel::info);
+}
+
+TEST(OptionsTest, NamesAndContainers) {
+    const Options options =
+        accepted({"--debug-dir", "a", "--debug-dir", "/b", "--ns-pid", "17", "4711"});
+    EXPECT_THAT(options.debug_folders, ElementsAre("a", "/b"));
+    EXPECT_EQ(options.ns_pid, 17);
+    EXPECT_EQ(options.pid, 4711);
 }
 
 TEST(OptionsTest, ShortNames) {

@@ -11,7 +11,13 @@ namespace memleax {
 inline SourceFrame frame(std::uint64_t pc, std::string module = "", std::string function = "",
                          std::optional<std::uint64_t> offset = {}, std::string file = "",
                          unsigned line = 0, bool inlined = false) {
-    return {CodeAddr(pc), std::move(module), std::move(function), offset, std::move(file), line,
+    return {CodeAddr(pc),
+            std::move(module),
+            std::move(function),
+            offset,
+            std::nullopt,
+            std::move(file),
+            line,
             inlined};
 }
 

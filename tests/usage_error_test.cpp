@@ -52,6 +52,16 @@ std::string refused(const Words& words) {
     return exit->text.substr(kStart.size(), exit->text.size() - kStart.size() - kEnd.size());
 }
 
+TEST(UsageErrorTest, NsPid) {
+    EXPECT_EQ(refused({"--ns-pid", "x", "1"}),
+              "--ns-pid: 'x' is not a whole number from 1 to 2147483647");
+    EXPECT_EQ(refused({"--ns-pid", "0", "1"}),
+              "--ns-pid: '0' is not a whole number from 1 to 2147483647");
+    EXPECT_EQ(refused({"--ns-pid", "1"}), "no PID and no COMMAND is given");
+    EXPECT_EQ(refused({"--ns-pid", "1", "--", "ls"}), "--ns-pid and a COMMAND: give one of them");
+    EXPECT_EQ(refused({"--debug-dir", "", "1"}), "--debug-dir: the file's name is empty");
+}
+
 TEST(UsageErrorTest, WrongTarget) {
     EXPECT_EQ(refused({}), "no PID and no COMMAND is given");
     EXPECT_EQ(refused({"-q"}), "no PID and no COMMAND is given");

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "memleax/generated_code.hpp"
 #include "memleax/modules.hpp"
 
 namespace memleax {
@@ -18,9 +19,10 @@ class ModuleMailbox {
     struct Modules {
         std::vector<std::shared_ptr<const Module>> all;
         std::shared_ptr<const Module> main;
+        GeneratedCode generated;
     };
     /// Always by the same thread.
-    void put(const ModuleMap& modules);
+    void put(const ModuleMap& modules, GeneratedCode generated = {});
     /// Nothing if there was no change since the last call.
     [[nodiscard]] std::optional<Modules> take();
 

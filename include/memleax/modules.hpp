@@ -11,6 +11,7 @@
 #include "memleax/elf_image.hpp"
 #include "memleax/error.hpp"
 #include "memleax/memory.hpp"
+#include "memleax/target_root.hpp"
 #include "memleax/types.hpp"
 
 namespace memleax {
@@ -49,10 +50,11 @@ struct Module {
     std::uint64_t load_bias = 0;       ///< runtime address - ElfAddr
     std::uint64_t device = 0;
     std::uint64_t inode = 0;
-    std::shared_ptr<ElfImage> image;    ///< null if the file could not be had
-    std::string problem;                ///< why image is null, for the user
-    Generation loaded = 0;              ///< first generation in which it was seen
-    std::optional<Generation> unloaded; ///< first generation in which it was gone
+    std::shared_ptr<ElfImage> image;        ///< null if the file could not be had
+    std::string problem;                    ///< why image is null, for the user
+    std::shared_ptr<const TargetRoot> root; ///< what `path` is a path in; null: our own root
+    Generation loaded = 0;                  ///< first generation in which it was seen
+    std::optional<Generation> unloaded;     ///< first generation in which it was gone
 
     [[nodiscard]] ElfAddr to_elf(CodeAddr pc) const { return ElfAddr(pc.value() - load_bias); }
     [[nodiscard]] CodeAddr to_runtime(ElfAddr a) const { return CodeAddr(a.value() + load_bias); }
@@ -102,7 +104,7 @@ class ModuleMap {
         const Module* module = nullptr; ///< null: anonymous
     };
     struct Found;
-    [[nodiscard]] Found find_modules(const std::vector<Mapping>& mappings) const;
+    [[nodiscard]] Found find_modules(const std::vector<Mapping>& mappings);
     ModuleChanges publish(Found& found, const std::vector<Mapping>& mappings);
     [[nodiscard]] const CodeRange* code_range(CodeAddr pc) const;
 
@@ -113,6 +115,7 @@ class ModuleMap {
     std::vector<std::shared_ptr<Module>> all_;
     std::vector<std::shared_ptr<Module>> current_;
     std::shared_ptr<Module> main_;
+    std::shared_ptr<const TargetRoot> root_;
     std::vector<CodeRange> code_; ///< ascending, for find()
     Generation generation_ = 0;
 };

@@ -29,7 +29,9 @@ struct Options {
     unsigned backtrace_limit = 50;
     std::uint64_t memory_block_max = 1000; ///< 0: no limit
     std::uint64_t call_stack_max = 1000;   ///< 0: no limit
+    std::optional<int> ns_pid;             ///< that one of the PID namespace that `pid` is in
     std::string debug_info;
+    std::vector<std::string> debug_folders;
     std::string output;                                   ///< "": stdout
     const ReportFormat* format = report_formats().data(); ///< text
     bool quiet = false;

@@ -51,7 +51,7 @@ class ProcessAccount final : public ProcessKeeper {
     EventSink& sink() override { return tracker_; }
     void on_program(ProgramFacts program) override;
     void on_watching(std::size_t threads) override;
-    void on_modules(const ModuleMap& modules) override { mailbox_.put(modules); }
+    void on_modules(const ModuleMap& modules) override;
     void on_ended(std::optional<int> status) override;
 
   private:
@@ -59,6 +59,7 @@ class ProcessAccount final : public ProcessKeeper {
     ProcessFacts facts_;
     SharedTracker tracker_;
     ModuleMailbox mailbox_;
+    GeneratedCode generated_; ///< the tracer thread's
     StackNames names_;
 };
 
@@ -66,7 +67,8 @@ class ProcessAccount final : public ProcessKeeper {
 class ProcessAccounts {
   public:
     /// `debug_file` is that of -d, or "".
-    ProcessAccounts(const Tracker::Options& options, std::string debug_file);
+    ProcessAccounts(const Tracker::Options& options, std::string debug_file,
+                    DebugSources sources = {});
 
     ProcessAccount& add(Tid pid, Tid parent);
     /// Those that have been watched, and the first one, if there is any, in order of their numbers.
@@ -86,7 +88,7 @@ class ProcessAccounts {
     mutable std::mutex mutex_; ///< guards what follows
     Tracker::Options options_;
     std::string debug_file_;
-    std::shared_ptr<DebugImages> images_ = make_debug_images();
+    std::shared_ptr<DebugImages> images_;
     std::vector<std::unique_ptr<ProcessAccount>> accounts_; ///< only grows
 };
 

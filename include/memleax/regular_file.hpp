@@ -16,4 +16,7 @@ namespace memleax {
 /// size, and reading one can wait, or take away what is for others.
 Result<int> open_regular_file(const std::string& path);
 
+/// The same with a directory (a descriptor of it) for "/": no link and no ".." leads out of it.
+Result<int> open_regular_file_in(int root, const std::string& path);
+
 } // namespace memleax

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "memleax/debuginfod.hpp"
 #include "memleax/inherited.hpp"
 #include "memleax/memory_history.hpp"
 #include "memleax/options.hpp"
@@ -84,7 +85,8 @@ class Session {
     void end(const char* reason);
 
   private:
-    Session(const Options& options, ReportOutput output, const Inherited& inherited);
+    Session(Tid pid, const Options& options, ReportOutput output, const Inherited& inherited);
+    bool on_download();
     void step();
     void on_signals();
     void on_change();
@@ -103,6 +105,7 @@ class Session {
     const Options& options_;
     const Inherited& inherited_;
     ReportOutput output_;
+    std::shared_ptr<Debuginfod> debuginfod_; ///< null: DEBUGINFOD_URLS is not set
     std::int64_t expire_ns_;
     bool live_lines_;
     ProcessAccounts accounts_;

@@ -24,10 +24,12 @@ struct SourceFrame {
     std::string module;   ///< last component of the module's path; "" if the pc is in none
     std::string function; ///< demangled; "" if unknown
     std::optional<std::uint64_t> offset; ///< pc - start of the function; absent for inlined frames
-    std::string file;                    ///< as the compiler recorded it; "" if unknown
-    unsigned line = 0;                   ///< 0 if unknown
-    bool inlined = false;                ///< this function was inlined into the next frame
-    bool is_return_address = false;      ///< so is pc; the call is before it
+    /// pc - load bias, as addr2line(1) wants it; where the function is not known only.
+    std::optional<std::uint64_t> module_offset;
+    std::string file;               ///< as the compiler recorded it; "" if unknown
+    unsigned line = 0;              ///< 0 if unknown
+    bool inlined = false;           ///< this function was inlined into the next frame
+    bool is_return_address = false; ///< so is pc; the call is before it
 
     /// For the address that it was looked up with.
     [[nodiscard]] FrameAddress address() const {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "memleax/debug_sources.hpp"
+#include "memleax/generated_code.hpp"
 #include "memleax/modules.hpp"
 #include "memleax/source_frame.hpp"
 #include "memleax/types.hpp"
@@ -21,7 +23,7 @@ std::string demangle(const std::string& name);
 /// The debug information that symbolizers of one thread have in common: that of a program whose
 /// processes are many is read once.
 class DebugImages;
-std::shared_ptr<DebugImages> make_debug_images();
+std::shared_ptr<DebugImages> make_debug_images(DebugSources sources = {});
 
 /// Opens debug information lazily and keeps it; results are cached by (module, address). Has its
 /// own libdw sessions, so it may run in another thread than the ModuleMap and the unwinder.
@@ -43,6 +45,8 @@ class Symbolizer {
     /// Makes the modules known, with their history; call again when there are new ones. `main` is
     /// the program's own.
     void set_modules(std::vector<std::shared_ptr<const Module>> modules, const Module* main);
+    /// Code outside of all modules has its names from there. Those that are known already stay.
+    void set_generated_code(GeneratedCode code);
 
     /// At least one frame, at most a few dozen (inlined calls). `generation` is the module list's
     /// when the stack was recorded: names survive dlclose.

@@ -5,7 +5,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace memleax {
@@ -15,7 +17,7 @@ namespace {
 /// The file's place alone (O_PATH): nothing happens to what is there.
 class Place {
   public:
-    explicit Place(const std::string& path) : fd_(open(path.c_str(), O_PATH | O_CLOEXEC)) {}
+    explicit Place(int fd) : fd_(fd) {}
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
     ~Place() {
@@ -29,11 +31,21 @@ class Place {
     int fd_;
 };
 
-} // namespace
+/// openat2(2), Linux 5.6. Before that links are followed as they are for us, and what is at their
+/// end is judged like any other file.
+int find_in_root(int root, const std::string& path) {
+    open_how how{};
+    how.flags = O_PATH | O_CLOEXEC;
+    how.resolve = RESOLVE_IN_ROOT;
+    const auto fd = static_cast<int>(syscall(SYS_openat2, root, path.c_str(), &how, sizeof how));
+    if (fd < 0 && errno == ENOSYS) {
+        return open(fmt::format("/proc/self/fd/{}/{}", root, path).c_str(), O_PATH | O_CLOEXEC);
+    }
+    return fd;
+}
 
-Result<int> open_regular_file(const std::string& path) {
+Result<int> open_place(const Place& place, const std::string& path) {
     const auto failure = [&path] { return Error(fmt::format("cannot open {}", path), errno); };
-    const Place place(path);
     struct stat status {};
     if (place.fd() < 0 || fstat(place.fd(), &status) != 0) {
         return failure();
@@ -51,6 +63,16 @@ Result<int> open_regular_file(const std::string& path) {
         return failure();
     }
     return fd;
+}
+
+} // namespace
+
+Result<int> open_regular_file(const std::string& path) {
+    return open_place(Place(open(path.c_str(), O_PATH | O_CLOEXEC)), path);
+}
+
+Result<int> open_regular_file_in(int root, const std::string& path) {
+    return open_place(Place(find_in_root(root, path)), path);
 }
 
 } // namespace memleax

@@ -150,6 +150,21 @@ Parser::Parser(Options& options) {
         whole_into(options.call_stack_max, std::uint64_t{0}, kMax64));
     add("-d,--debug-info", "FILE", "debug information of the program",
         file_into(options.debug_info));
+    app_.add_option_function<std::vector<std::string>>(
+            "--debug-dir",
+            [&options](const std::vector<std::string>& folders) {
+                for (const std::string& folder : folders) {
+                    options.debug_folders.push_back(parse_file("--debug-dir", folder));
+                }
+            },
+            "look for debug files in DIR before /usr/lib/debug;\nrepeatable")
+        ->type_name("DIR")
+        ->allow_extra_args(false);
+    add("--ns-pid", "N",
+        "watch process N of the PID namespace that PID is\nin: the number inside a container",
+        [&options](const std::string& name, const std::string& text) {
+            options.ns_pid = parse_whole(name, text, 1, std::numeric_limits<int>::max());
+        });
     add("-o,--output", "FILE", "write the report there, not to stdout", file_into(options.output));
     add("-F,--format", "FORMAT", format_help(),
         [&options](const std::string& name, const std::string& text) {
@@ -259,6 +274,9 @@ void take_target(const std::vector<std::string>& positionals, bool has_command, 
     }
     if (has_command && !positionals.empty()) {
         throw UsageError(fmt::format("'{}' and a COMMAND: give one of them", positionals[0]));
+    }
+    if (has_command && options.ns_pid) {
+        throw UsageError("--ns-pid and a COMMAND: give one of them");
     }
     if (has_command) {
         return;

@@ -2,6 +2,7 @@
 #include "debug_image.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
@@ -59,36 +60,72 @@ int find_no_elf(Dwfl_Module*, void**, const char*, Dwarf_Addr, char**, Elf**) {
 
 } // namespace
 
-int DebugImage::find_debug_file(Dwfl_Module* module, void** userdata, const char* name,
-                                Dwarf_Addr base, const char* file_name, const char* debuglink,
-                                GElf_Word crc, char** found) {
-    const auto* self = static_cast<const DebugImage*>(*userdata);
-    if (self == nullptr || self->debug_file_.empty()) {
-        return dwfl_standard_find_debuginfo(module, userdata, name, base, file_name, debuglink, crc,
-                                            found);
+/// Called by libdwfl, first for the separate debug file, if the module's own file has no debug
+/// information, then for what .gnu_debugaltlink of either names.
+std::optional<FoundDebugFile> DebugImage::find_separate(const char* link, GElf_Word crc) {
+    const DebugFileSearch search(sources_, root_.get());
+    const ElfFile own(open_again(*image_));
+    const auto own_alt = alt_link_of(own.get());
+    for (const auto& alt : {separate_alt_, own_alt}) {
+        if (link != nullptr && alt && alt->name == link) {
+            return search.find({.build_id = alt->build_id,
+                                .link = alt->name,
+                                .crc = std::nullopt,
+                                .named_in = separate_path_.empty() ? path_ : separate_path_,
+                                .module = name_});
+        }
     }
-    const int fd = open_elf_file(self->debug_file_.c_str());
-    if (fd >= 0) {
-        *found = strdup(self->debug_file_.c_str()); // libdwfl frees it
+    std::optional<FoundDebugFile> found;
+    if (!debug_file_.empty()) {
+        const int fd = open_elf_file(debug_file_.c_str());
+        if (fd >= 0) {
+            found = FoundDebugFile{fd, debug_file_};
+        }
+    } else {
+        found = search.find({.build_id = build_id_of(own.get()),
+                             .link = link != nullptr ? link : "",
+                             .crc = link != nullptr ? std::optional(crc) : std::nullopt,
+                             .named_in = path_,
+                             .module = name_});
     }
-    return fd;
+    if (found) {
+        separate_path_ = found->path;
+        separate_alt_ = alt_link_of(ElfFile(fcntl(found->fd, F_DUPFD_CLOEXEC, 0)).get());
+    }
+    return found;
 }
 
-std::unique_ptr<DebugImage> DebugImage::open(std::shared_ptr<const ElfImage> image,
-                                             const std::string& path,
-                                             const std::string& debug_file) {
-    if (!debug_file.empty()) {
-        warn_of_other_build(*image, path, debug_file);
+int DebugImage::find_debug_file(Dwfl_Module* /*module*/, void** userdata, const char* /*name*/,
+                                Dwarf_Addr /*base*/, const char* /*file_name*/,
+                                const char* debuglink, GElf_Word crc, char** found) {
+    auto* self = static_cast<DebugImage*>(*userdata);
+    const auto file = self != nullptr ? self->find_separate(debuglink, crc) : std::nullopt;
+    if (!file) {
+        errno = 0; // nothing is wrong
+        return -1;
     }
-    std::unique_ptr<DebugImage> self(new DebugImage(std::move(image), debug_file));
-    if (!self->report(open_again(*self->image_), path)) {
+    *found = strdup(file->path.c_str()); // libdwfl frees it
+    return file->fd;
+}
+
+std::unique_ptr<DebugImage> DebugImage::open(const Module& module, const std::string& debug_file,
+                                             const DebugSources& sources) {
+    if (!debug_file.empty()) {
+        warn_of_other_build(*module.image, module.path, debug_file);
+    }
+    std::unique_ptr<DebugImage> self(new DebugImage(module, debug_file, sources));
+    if (!self->report(open_again(*self->image_), module.path)) {
         return nullptr;
     }
     // libdwfl asks for a debug file only where the file itself has no debug information. What the
     // user named goes before that too: it then takes the place of the file.
     if (!debug_file.empty() && !self->used_debug_file()) {
-        std::unique_ptr<DebugImage> instead(new DebugImage(self->image_, debug_file));
-        if (instead->report(open_elf_file(debug_file.c_str()), debug_file)) {
+        std::unique_ptr<DebugImage> instead(new DebugImage(module, debug_file, sources));
+        const int fd = open_elf_file(debug_file.c_str());
+        instead->separate_path_ = debug_file;
+        instead->separate_alt_ =
+            alt_link_of(ElfFile(fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1).get());
+        if (instead->report(fd, debug_file)) {
             return instead;
         }
     }
@@ -104,8 +141,7 @@ bool DebugImage::report(int fd, const std::string& path) {
         }
         return false;
     }
-    static char* debug_path = nullptr; // libdwfl's own default: ":.debug:/usr/lib/debug"
-    static const Dwfl_Callbacks callbacks{find_no_elf, find_debug_file, nullptr, &debug_path};
+    static const Dwfl_Callbacks callbacks{find_no_elf, find_debug_file, nullptr, nullptr};
     session_.reset(dwfl_begin(&callbacks));
     if (session_ == nullptr) {
         close(fd);
@@ -192,15 +228,44 @@ std::optional<Dwarf_Die> DebugImage::find_unit_by_range(Dwarf* dwarf, Dwarf_Addr
     return std::prev(after)->unit;
 }
 
+/// Beside the file with the debug information, or the program: "x.debug.dwp", "x.dwp".
+const DwoPackage* DebugImage::find_package() {
+    if (!looked_for_package_) {
+        looked_for_package_ = true;
+        for (const std::string& path : {separate_path_, path_}) {
+            if (path.empty() || package_ != nullptr) {
+                continue;
+            }
+            const std::string name = path + ".dwp";
+            int fd = root_ != nullptr ? open_elf_file_in(*root_, name.c_str()) : -1;
+            if (fd < 0) {
+                fd = open_elf_file(name.c_str());
+            }
+            if (fd >= 0) {
+                package_ = DwoPackage::open(fd);
+            }
+        }
+    }
+    return package_.get();
+}
+
 const UnitFunctions& DebugImage::functions_of(Dwarf_Die unit) {
     auto& functions = functions_[unit.addr];
     if (functions == nullptr) {
         // The functions may be in another file than the lines (-gsplit-dwarf).
         std::uint8_t type = 0;
-        Dwarf_Die split;
-        const bool is_split = dwarf_cu_info(unit.cu, nullptr, &type, nullptr, &split, nullptr,
-                                            nullptr, nullptr) == 0 &&
-                              type == DW_UT_skeleton && split.addr != nullptr;
+        std::uint64_t id = 0;
+        Dwarf_Die split{};
+        bool is_split =
+            dwarf_cu_info(unit.cu, nullptr, &type, nullptr, nullptr, &id, nullptr, nullptr) == 0 &&
+            type == DW_UT_skeleton;
+        if (is_split) {
+            const DwoPackage* package = find_package();
+            const DwoPackage::Offer offer(package != nullptr ? package->make_dwo(id) : -1);
+            is_split = dwarf_cu_info(unit.cu, nullptr, nullptr, nullptr, &split, nullptr, nullptr,
+                                     nullptr) == 0 &&
+                       split.addr != nullptr;
+        }
         functions = std::make_unique<UnitFunctions>(is_split ? split : unit);
     }
     return *functions;

@@ -11,7 +11,10 @@
 #include <absl/container/flat_hash_map.h>
 #include <elfutils/libdwfl.h>
 
+#include "debug_file_search.hpp"
+#include "dwo_package.hpp"
 #include "memleax/elf_image.hpp"
+#include "memleax/modules.hpp"
 #include "symbol_index.hpp"
 #include "unit_functions.hpp"
 
@@ -28,10 +31,11 @@ struct UnitAddress {
 /// Everything is looked up by ElfAddr, so all loads of a file share one session.
 class DebugImage {
   public:
-    /// `path` is where a .gnu_debuglink is looked for from. `debug_file`, if not "", replaces what
-    /// there is of separate or own debug information. Null if the file cannot be opened again.
-    static std::unique_ptr<DebugImage> open(std::shared_ptr<const ElfImage> image,
-                                            const std::string& path, const std::string& debug_file);
+    /// Of a module that has an image. `debug_file`, if not "", replaces what there is of separate
+    /// or own debug information. `sources` must outlive it. Null if the file cannot be opened
+    /// again.
+    static std::unique_ptr<DebugImage> open(const Module& module, const std::string& debug_file,
+                                            const DebugSources& sources);
 
     /// The symbol table; made when it is first asked for.
     const SymbolIndex& symbols();
@@ -51,19 +55,32 @@ class DebugImage {
         Dwarf_Die unit;
     };
 
-    DebugImage(std::shared_ptr<const ElfImage> image, std::string debug_file)
-        : image_(std::move(image)), debug_file_(std::move(debug_file)) {}
+    DebugImage(const Module& module, std::string debug_file, const DebugSources& sources)
+        : image_(module.image), root_(module.root), path_(module.path), name_(module.name),
+          debug_file_(std::move(debug_file)), sources_(sources) {}
     bool report(int fd, const std::string& path);
     bool used_debug_file();
     std::optional<Dwarf_Die> find_unit_by_range(Dwarf* dwarf, Dwarf_Addr address);
     const UnitFunctions& functions_of(Dwarf_Die unit);
+    const DwoPackage* find_package();
 
     static int find_debug_file(Dwfl_Module* module, void** userdata, const char* name,
                                Dwarf_Addr base, const char* file_name, const char* debuglink,
                                GElf_Word crc, char** found);
 
+    /// What libdwfl asks for: the file with the debug information, or the one that dwz has made.
+    [[nodiscard]] std::optional<FoundDebugFile> find_separate(const char* link, GElf_Word crc);
+
     std::shared_ptr<const ElfImage> image_; ///< keeps its address from being another image's
+    std::shared_ptr<const TargetRoot> root_;
+    std::string path_; ///< the module's
+    std::string name_;
     std::string debug_file_;
+    const DebugSources& sources_;
+    std::string separate_path_;           ///< of the debug file that is used; "" if none
+    std::optional<AltLink> separate_alt_; ///< which one it names
+    std::unique_ptr<DwoPackage> package_; ///< null: none, or not looked for yet
+    bool looked_for_package_ = false;
     std::unique_ptr<Dwfl, EndSession> session_;
     Dwfl_Module* module_ = nullptr; ///< the session's only one
     std::optional<SymbolIndex> symbols_;

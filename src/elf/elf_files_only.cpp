@@ -7,12 +7,15 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstring>
+#include <string_view>
+#include <utility>
 
 #include <fcntl.h>
 #include <gelf.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "dwo_package.hpp"
 #include "elf_file.hpp"
 #include "memleax/regular_file.hpp"
 
@@ -21,6 +24,7 @@ namespace memleax {
 namespace {
 
 thread_local unsigned guards = 0;
+thread_local const TargetRoot* root_of_paths = nullptr;
 
 /// Nothing but ELF: libdwfl would unpack a gzip or xz file into memory, however large it gets.
 bool is_sane(int fd) {
@@ -36,18 +40,7 @@ bool only_reads(int flags) {
     return (flags & O_ACCMODE) == O_RDONLY && (flags & (O_CREAT | O_PATH | O_DIRECTORY)) == 0;
 }
 
-} // namespace
-
-ElfFilesOnly::ElfFilesOnly() {
-    ++guards;
-}
-
-ElfFilesOnly::~ElfFilesOnly() {
-    --guards;
-}
-
-int open_elf_file(const char* path) {
-    auto fd = open_regular_file(path);
+int only_if_sane(Result<int> fd) {
     if (fd && is_sane(*fd)) {
         return *fd;
     }
@@ -58,6 +51,54 @@ int open_elf_file(const char* path) {
     errno = errnum != 0 ? errnum : ENOENT;
     return -1;
 }
+
+} // namespace
+
+ElfFilesOnly::ElfFilesOnly(const TargetRoot* root) : before_(std::exchange(root_of_paths, root)) {
+    ++guards;
+}
+
+ElfFilesOnly::~ElfFilesOnly() {
+    --guards;
+    root_of_paths = before_;
+}
+
+ElfFilesOnly::Suspended::Suspended() : guards_(std::exchange(guards, 0)) {}
+
+ElfFilesOnly::Suspended::~Suspended() {
+    guards = guards_;
+}
+
+int open_elf_file(const char* path) {
+    const ElfFilesOnly::Suspended what_follows_are_opens_of_our_own;
+    return only_if_sane(open_regular_file(path));
+}
+
+int open_elf_file_in(const TargetRoot& root, const char* path) {
+    const ElfFilesOnly::Suspended what_follows_are_opens_of_our_own;
+    return only_if_sane(root.open_file(path));
+}
+
+namespace {
+
+/// For libdw.
+int open_what_a_file_names(const char* path) {
+    // /proc is where libdw finds its own descriptors again.
+    const std::string_view name(path);
+    if (root_of_paths != nullptr && name.starts_with('/') && !name.starts_with("/proc/")) {
+        const int fd = open_elf_file_in(*root_of_paths, path);
+        if (fd >= 0) {
+            return fd;
+        }
+    }
+    int fd = open_elf_file(path);
+    if (fd < 0 && name.ends_with(".dwo") && (fd = offered_dwo()) < 0) {
+        errno = ENOENT;
+    }
+    return fd;
+}
+
+} // namespace
 
 } // namespace memleax
 
@@ -72,11 +113,7 @@ namespace {
 
 int guarded_open(const char* path, int flags, mode_t mode) {
     if (memleax::guards != 0 && memleax::only_reads(flags)) {
-        const unsigned guards = memleax::guards;
-        memleax::guards = 0; // what follows are opens of our own
-        const int fd = memleax::open_elf_file(path);
-        memleax::guards = guards;
-        return fd;
+        return memleax::open_what_a_file_names(path);
     }
     return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
 }

@@ -26,10 +26,29 @@ bool is_mapped_file(int fd, const Mapping& mapping) {
            (status.st_dev == mapping.device || !mapping.deleted);
 }
 
+/// After chroot(2) the paths in maps are still from where the mount namespace begins, which for us
+/// is mostly where ours do. -1 if there is another file.
+int open_by_our_path(const Mapping& mapping) {
+    const auto fd = open_regular_file(mapping.path);
+    struct stat status {};
+    if (!fd) {
+        return -1;
+    }
+    if (fstat(*fd, &status) == 0 && status.st_ino == mapping.inode &&
+        status.st_dev == mapping.device) {
+        return *fd;
+    }
+    close(*fd);
+    return -1;
+}
+
 Result<int> open_by_path(Tid pid, const Mapping& mapping) {
     const std::string name = last_component(mapping.path);
     auto fd = open_regular_file(fmt::format("/proc/{}/root{}", pid.value(), mapping.path));
     if (!fd) {
+        if (const int ours = open_by_our_path(mapping); ours >= 0) {
+            return ours;
+        }
         const int errnum = fd.error().errnum();
         if (mapping.deleted && errnum == ENOENT) {
             return Error(name + ": the file was deleted on disk since the process loaded it");

@@ -24,7 +24,8 @@ struct ProgramFile {
 ///   1. /proc/PID/map_files/BEGIN-END is the file itself, whatever has become of its name and in
 ///      whatever mount namespace it is; following it takes CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN.
 ///   2. /proc/PID/exe, for the program: the same, with no more privilege than ptrace needs.
-///   3. /proc/PID/root + path, if device and inode are the mapping's.
+///   3. /proc/PID/root + path, or else the path as it is for us, if device and inode are the
+///      mapping's.
 /// Errors name the file by the last component of its path, for the user.
 Result<std::shared_ptr<ElfImage>> open_mapped_file(Tid pid, const Mapping& mapping,
                                                    const ProgramFile& program);

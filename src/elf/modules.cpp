@@ -153,13 +153,14 @@ ModuleMap::ModuleMap(Tid pid, MemoryReader& memory, const ModuleMap* relative)
     }
 }
 
-ModuleMap::Found ModuleMap::find_modules(const std::vector<Mapping>& mappings) const {
+ModuleMap::Found ModuleMap::find_modules(const std::vector<Mapping>& mappings) {
     absl::flat_hash_map<FileKey, File> files;
     for (const auto& module : current_) {
         files.try_emplace(file_key(*module), File{module->image, module->problem});
     }
     const Tid thread = living_thread(pid_);
     const ProgramFile program = ProgramFile::of(thread);
+    root_ = TargetRoot::of(thread, root_); // it may have changed its root, as container runtimes do
 
     // A file that we have not got open as of now.
     const auto open_file = [&](const Mapping& mapping) -> File {
@@ -203,6 +204,7 @@ ModuleMap::Found ModuleMap::find_modules(const std::vector<Mapping>& mappings) c
         if (load == nullptr) {
             found.modules.push_back(make_module(mapping, file->second, bias));
             load = found.modules.back().get();
+            load->root = root_;
             if (found.main == nullptr && program.is_behind(mapping)) {
                 found.main = found.modules.back();
             }

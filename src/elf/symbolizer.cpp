@@ -7,15 +7,17 @@
 
 #include "debug_image.hpp"
 #include "elf_files_only.hpp"
+#include "function_part.hpp"
 #include "inlined_frames.hpp"
 #include "memleax/log.hpp"
+#include "perf_map.hpp"
 #include "truncation_guard.hpp"
 
 namespace memleax {
 
 class DebugImages {
   public:
-    DebugImages() = default;
+    explicit DebugImages(DebugSources sources) : sources_(std::move(sources)) {}
     DebugImages(const DebugImages&) = delete;
     DebugImages& operator=(const DebugImages&) = delete;
     ~DebugImages() {
@@ -27,23 +29,24 @@ class DebugImages {
         debug_files_.try_emplace(image, debug_file);
     }
     /// Null if the file cannot be opened again.
-    DebugImage* open(const std::shared_ptr<const ElfImage>& image, const std::string& path) {
-        const auto [entry, is_new] = images_.try_emplace(image.get());
+    DebugImage* open(const Module& module) {
+        const auto [entry, is_new] = images_.try_emplace(module.image.get());
         if (is_new) {
-            const auto file = debug_files_.find(image.get());
+            const auto file = debug_files_.find(module.image.get());
             entry->second =
-                DebugImage::open(image, path, file != debug_files_.end() ? file->second : "");
+                DebugImage::open(module, file != debug_files_.end() ? file->second : "", sources_);
         }
         return entry->second.get();
     }
 
   private:
+    const DebugSources sources_;
     absl::flat_hash_map<const ElfImage*, std::string> debug_files_;
     absl::flat_hash_map<const ElfImage*, std::unique_ptr<DebugImage>> images_;
 };
 
-std::shared_ptr<DebugImages> make_debug_images() {
-    return std::make_shared<DebugImages>();
+std::shared_ptr<DebugImages> make_debug_images(DebugSources sources) {
+    return std::make_shared<DebugImages>(std::move(sources));
 }
 
 struct Symbolizer::Impl {
@@ -57,11 +60,14 @@ struct Symbolizer::Impl {
 
     Options options;
     std::vector<std::unique_ptr<Known>> modules; ///< only grows
+    GeneratedCode generated;
+    std::unique_ptr<PerfMapFile> perf_map; ///< made when it is first asked for
     absl::flat_hash_map<Key, ResolvedFrame> cache;
 
     Known* find(CodeAddr pc, Generation generation) const;
     DebugImage* debug_image(const Known& known);
     std::vector<SourceFrame> look_up(FrameAddress frame, Known* known);
+    SourceFrame look_up_generated(FrameAddress frame);
 };
 
 namespace {
@@ -101,16 +107,12 @@ Symbolizer::Impl::Known* Symbolizer::Impl::find(CodeAddr pc, Generation generati
 }
 
 DebugImage* Symbolizer::Impl::debug_image(const Known& known) {
-    const auto& image = known.module->image;
-    if (image == nullptr) {
-        return nullptr;
-    }
-    return options.images->open(image, known.module->path);
+    return known.module->image != nullptr ? options.images->open(*known.module) : nullptr;
 }
 
 std::vector<SourceFrame> Symbolizer::Impl::look_up(FrameAddress frame, Known* known) {
     const TruncationGuard guard;
-    const ElfFilesOnly opens;
+    const ElfFilesOnly opens(known != nullptr ? known->module->root.get() : nullptr);
     DwarfFrames found;
     found.frames.resize(1);
     DebugImage* image = known != nullptr ? debug_image(*known) : nullptr;
@@ -124,25 +126,55 @@ std::vector<SourceFrame> Symbolizer::Impl::look_up(FrameAddress frame, Known* kn
         }
         SourceFrame& outermost = found.frames.back();
         if (const auto symbol = image->symbols().find(address)) {
-            outermost.function = demangle(std::string(symbol->name.substr(0, kMaxName)));
-            outermost.offset = pc.value() - symbol->start.value();
+            const FunctionPart part = part_of(symbol->name.substr(0, kMaxName));
+            outermost.function = demangle(std::string(part.function));
+            if (!part.is_elsewhere) {
+                outermost.offset = pc.value() - symbol->start.value();
+            }
         } else if (found.function_start) {
-            outermost.offset =
-                pc.value() - (*found.function_start + static_cast<std::uint64_t>(dwarf_bias));
+            const std::uint64_t start =
+                *found.function_start + static_cast<std::uint64_t>(dwarf_bias);
+            if (pc.value() >= start) { // a part that is away from it may be before it
+                outermost.offset = pc.value() - start;
+            }
         }
     }
-    if (guard.noticed() && !known->truncated) {
+    if (known != nullptr && found.frames.back().function.empty()) {
+        found.frames.back().module_offset = known->module->to_elf(frame.pc()).value();
+    }
+    if (guard.noticed() && known != nullptr && !known->truncated) {
         known->truncated = true;
         log_warning("{}: a file with its symbols or debug information was truncated while it was "
                     "read: names may be missing",
                     known->module->name);
     }
+    if (known == nullptr) {
+        found.frames.back() = look_up_generated(frame);
+    }
     for (SourceFrame& each : found.frames) {
         each.pc = frame.pc();
         each.is_return_address = frame.is_return_address();
-        each.module = known != nullptr ? known->module->name : "";
+        each.module = known != nullptr ? known->module->name : each.module;
     }
     return std::move(found.frames);
+}
+
+SourceFrame Symbolizer::Impl::look_up_generated(FrameAddress frame) {
+    SourceFrame result;
+    if (generated.own_number == 0) {
+        return result;
+    }
+    const ElfFilesOnly::Suspended it_is_text;
+    if (perf_map == nullptr) {
+        perf_map =
+            std::make_unique<PerfMapFile>(generated.root, generated.own_number, generated.owner);
+    }
+    if (const auto* function = perf_map->find(frame.lookup_pc())) {
+        result.function = function->name;
+        result.offset = frame.pc().value() - function->begin;
+        result.module = perf_map->name();
+    }
+    return result;
 }
 
 Symbolizer::Symbolizer(Options options) : impl_(std::make_unique<Impl>()) {
@@ -179,10 +211,15 @@ void Symbolizer::set_modules(std::vector<std::shared_ptr<const Module>> modules,
     }
 }
 
+void Symbolizer::set_generated_code(GeneratedCode code) {
+    impl_->generated = std::move(code);
+}
+
 ResolvedFrame Symbolizer::resolve(FrameAddress frame, Generation generation) {
     Impl::Known* known = impl_->find(frame.lookup_pc(), generation);
     ResolvedFrame& cached = impl_->cache[Impl::Key(frame, known)];
-    if (cached == nullptr) {
+    // The names of generated code may come later than the code.
+    if (cached == nullptr || (known == nullptr && cached->back().function.empty())) {
         cached = std::make_shared<const std::vector<SourceFrame>>(impl_->look_up(frame, known));
     }
     return cached;
@@ -190,7 +227,7 @@ ResolvedFrame Symbolizer::resolve(FrameAddress frame, Generation generation) {
 
 std::string Symbolizer::describe(const Module& module) {
     const TruncationGuard guard;
-    const ElfFilesOnly opens;
+    const ElfFilesOnly opens(module.root.get());
     const auto known =
         std::find_if(impl_->modules.begin(), impl_->modules.end(),
                      [&module](const auto& each) { return is_same(*each->module, module); });

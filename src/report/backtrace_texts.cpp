@@ -28,6 +28,9 @@ std::string called(const std::string& function) {
 std::string frame_text(const SourceFrame& frame) {
     std::string line = fmt::format("0x{:016x}  {}", frame.pc.value(),
                                    frame.module.empty() ? "?" : printable(frame.module));
+    if (frame.module_offset) {
+        line += fmt::format("+0x{:x}", *frame.module_offset);
+    }
     if (!frame.function.empty()) {
         line += "  " + called(frame.function);
         if (frame.inlined) {

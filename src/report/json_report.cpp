@@ -32,6 +32,9 @@ Json frame_json(const SourceFrame& frame) {
     if (frame.offset) {
         json["offset"] = *frame.offset;
     }
+    if (frame.module_offset) {
+        json["module_offset"] = *frame.module_offset;
+    }
     if (!frame.file.empty()) {
         json["file"] = frame.file;
     }

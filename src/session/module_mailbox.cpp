@@ -5,7 +5,7 @@
 
 namespace memleax {
 
-void ModuleMailbox::put(const ModuleMap& modules) {
+void ModuleMailbox::put(const ModuleMap& modules, GeneratedCode generated) {
     // A process that opens and closes plugins all day has thousands, of which one or two are news.
     const auto& all = modules.all();
     const Module* const main = modules.main();
@@ -21,7 +21,7 @@ void ModuleMailbox::put(const ModuleMap& modules) {
         }
     }
     const std::lock_guard lock(mutex_);
-    modules_ = Modules{told_, std::move(told_main)};
+    modules_ = Modules{told_, std::move(told_main), std::move(generated)};
 }
 
 std::optional<ModuleMailbox::Modules> ModuleMailbox::take() {

@@ -6,6 +6,8 @@
 
 #include "arch.hpp"
 #include "memleax/clock.hpp"
+#include "memleax/pid_namespace.hpp"
+#include "memleax/process_info.hpp"
 
 namespace memleax {
 
@@ -43,14 +45,26 @@ void ProcessAccount::on_watching(std::size_t threads) {
     facts_.watched = facts_.watched.value_or(monotonic_now());
 }
 
+void ProcessAccount::on_modules(const ModuleMap& modules) {
+    // As long as it can be asked; names are looked up after its end, too.
+    if (const auto info = try_read_process_info(facts_.pid)) {
+        generated_.own_number = own_number_of(facts_.pid);
+        generated_.owner = info->uid;
+    }
+    generated_.root = modules.main() != nullptr ? modules.main()->root : generated_.root;
+    mailbox_.put(modules, generated_);
+}
+
 void ProcessAccount::on_ended(std::optional<int> status) {
     const std::lock_guard lock(mutex_);
     facts_.ended = monotonic_now();
     facts_.status = status;
 }
 
-ProcessAccounts::ProcessAccounts(const Tracker::Options& options, std::string debug_file)
-    : options_(options), debug_file_(std::move(debug_file)) {}
+ProcessAccounts::ProcessAccounts(const Tracker::Options& options, std::string debug_file,
+                                 DebugSources sources)
+    : options_(options), debug_file_(std::move(debug_file)),
+      images_(make_debug_images(std::move(sources))) {}
 
 ProcessAccount& ProcessAccounts::add(Tid pid, Tid parent) {
     const std::lock_guard lock(mutex_);

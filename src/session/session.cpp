@@ -16,6 +16,7 @@
 #include "memleax/clock.hpp"
 #include "memleax/live_lines.hpp"
 #include "memleax/log.hpp"
+#include "memleax/pid_namespace.hpp"
 #include "memleax/process_memory.hpp"
 #include "memleax/readable.hpp"
 #include "memleax/spare_descriptors.hpp"
@@ -36,13 +37,16 @@ constexpr std::int64_t kMaxPauseNs = kNsPerSecond;
 /// Live lines that wait for the end of a pager, besides the first one of each call stack.
 constexpr std::size_t kMaxHeldNotices = 20'000;
 
+/// Those of session_signals() that end a session.
+constexpr int kEnds[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
 std::int64_t to_ns(double seconds) {
     return static_cast<std::int64_t>(seconds * kNsPerSecond);
 }
 
-WatchRequest request_of(const Options& options, const Inherited& inherited) {
+WatchRequest request_of(Tid pid, const Options& options, const Inherited& inherited) {
     WatchRequest request;
-    request.pid = Tid(options.pid.value_or(0));
+    request.pid = pid;
     request.command = options.command;
     request.inherited = inherited;
     request.options = {.backtrace_limit = options.backtrace_limit,
@@ -69,24 +73,44 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options, const Inh
             return std::move(usable).error();
         }
     }
+    for (const std::string& folder : options.debug_folders) {
+        if (access(folder.c_str(), X_OK) != 0) {
+            return Error(fmt::format("cannot look into {} (--debug-dir)", folder), errno);
+        }
+    }
+    if (auto proc = check_proc_is_ours(); !proc) {
+        return std::move(proc).error();
+    }
+    Tid pid(options.pid.value_or(0));
+    if (options.ns_pid) {
+        auto found = find_in_pid_namespace(pid, *options.ns_pid);
+        if (!found) {
+            return std::move(found).error();
+        }
+        pid = *found;
+    }
     auto output = ReportOutput::open(options.output);
     if (!output) {
         return std::move(output).error();
     }
-    return std::unique_ptr<Session>(new Session(options, *std::move(output), inherited));
+    return std::unique_ptr<Session>(new Session(pid, options, *std::move(output), inherited));
 }
 
-Session::Session(const Options& options, ReportOutput output, const Inherited& inherited)
+Session::Session(Tid pid, const Options& options, ReportOutput output, const Inherited& inherited)
     : options_(options), inherited_(inherited), output_(std::move(output)),
-      expire_ns_(to_ns(options.expire_s)),
+      debuginfod_(Debuginfod::from_environment()), expire_ns_(to_ns(options.expire_s)),
       live_lines_(options.format->write == write_text && !options.quiet &&
                   !options.interval_s.has_value()),
       accounts_({.expire_ns = expire_ns_,
                  .memory_block_max = options.memory_block_max,
                  .call_stack_max = options.call_stack_max,
                  .notices = live_lines_},
-                options.debug_info),
-      watcher_(request_of(options, inherited), accounts_) {}
+                options.debug_info, {options.debug_folders, debuginfod_}),
+      watcher_(request_of(pid, options, inherited), accounts_) {
+    if (debuginfod_ != nullptr) {
+        debuginfod_->set_give_up([this] { return on_download(); });
+    }
+}
 
 int Session::run(SessionClient* client) {
     client_ = client;
@@ -134,6 +158,20 @@ void Session::step() {
     if (end_reason_ != nullptr) {
         finish_leaving();
     }
+}
+
+/// Somebody wants a name, and a server is slow. True: do not wait for it. The signal itself is
+/// step()'s to take.
+bool Session::on_download() {
+    const auto time = monotonic_now();
+    if (phase_ == Phase::watching && deadline_ && time >= *deadline_ && !frozen_at_) {
+        watcher_.stop(); // the target is let go of in time, and the download goes on
+        frozen_at_ = time;
+    }
+    sigset_t pending;
+    sigpending(&pending);
+    return std::any_of(std::begin(kEnds), std::end(kEnds),
+                       [&pending](int signal) { return sigismember(&pending, signal) == 1; });
 }
 
 int Session::pause_ms(MonotonicNs now) {
@@ -209,6 +247,8 @@ void Session::on_change() {
         log_error("{}", watcher_.error().message());
         failed_ = true;
         end("error");
+    } else if (state == Watcher::State::ended && phase_ == Phase::watching && frozen_at_) {
+        end("time"); // on_download() has let go of it
     } else if (state == Watcher::State::ended && phase_ == Phase::watching) {
         begin_leaving(watcher_.end() == WatchEnd::target_gone ? "target-exit" : "user");
     }

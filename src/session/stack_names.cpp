@@ -9,6 +9,7 @@ void StackNames::refresh() {
         modules_ = modules->all;
         main_ = modules->main;
         symbolizer_.set_modules(std::move(modules->all), modules->main.get());
+        symbolizer_.set_generated_code(std::move(modules->generated));
     }
 }
 

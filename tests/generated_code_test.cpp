@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Code that was generated at run time has its names from /tmp/perf-PID.map, if that is to be
+// believed.
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../src/elf/perf_map.hpp"
+#include "container_support.hpp"
+#include "leaks_support.hpp"
+#include "memleax/pid_namespace.hpp"
+#include "snapshot_support.hpp"
+
+namespace memleax::testing {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+/// Adds memleax's errors to `*errors`.
+nlohmann::json watch_round(Fixture& fixture, pid_t pid, std::string* errors) {
+    const TargetSnapshot before = take_snapshot(pid);
+    Memleax memleax({"-F", "json", "-e", "1000", std::to_string(pid)});
+    memleax.wait_until_watching();
+    const FixtureAnswer answer = fixture.go();
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_THAT(differences(before, take_snapshot(pid), Meanwhile::worked), IsEmpty());
+    const auto report = result.json();
+    EXPECT_EQ(live_leaks(report), answer.truth);
+    *errors = result.errors;
+    return report;
+}
+
+/// "function module", of each frame that is in no file.
+std::vector<std::string> generated_frames(const nlohmann::json& report) {
+    std::vector<std::string> frames;
+    for (const auto& stack : report.at("callstacks")) {
+        for (const auto& frame : stack.at("frames")) {
+            const std::string module = frame.value("module", "");
+            if (module.empty() || module.starts_with("perf-")) {
+                frames.push_back(frame.value("function", "") + " " + module);
+            }
+        }
+    }
+    return frames;
+}
+
+void expect_names(const nlohmann::json& report, int pid) {
+    const std::string file = fmt::format("perf-{}.map", pid);
+    EXPECT_THAT(generated_frames(report),
+                ::testing::UnorderedElementsAre("Compiled:first a.js:7 " + file,
+                                                "Compiled:second " + file));
+}
+
+TEST(GeneratedCode, HasTheNamesOfThePerfMap) {
+    Fixture fixture("generated_code");
+    std::string errors;
+    expect_names(watch_round(fixture, fixture.pid(), &errors), fixture.pid());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(GeneratedCode, InAContainerItsNumberThereCounts) {
+    const Container container{
+        {"--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child"}};
+    if (const std::string reason = why_not(container); !reason.empty()) {
+        GTEST_SKIP() << reason;
+    }
+    ContainedFixture target("generated_code", container);
+    std::string errors;
+    expect_names(watch_round(target.fixture(), target.pid(), &errors), target.inner_pid());
+    EXPECT_EQ(target.fixture().quit(), 0);
+}
+
+TEST(GeneratedCode, AnotherUsersMapIsNotBelieved) {
+    if (geteuid() != 0) {
+        GTEST_SKIP() << "giving files away needs root";
+    }
+    Fixture fixture("generated_code");
+    const std::string path = fmt::format("/tmp/perf-{}.map", fixture.pid());
+    ASSERT_EQ(chown(path.c_str(), 12345, 12345), 0);
+    std::string errors;
+    const auto report = watch_round(fixture, fixture.pid(), &errors);
+    EXPECT_THAT(generated_frames(report), ::testing::ElementsAre(" ", " "));
+    EXPECT_THAT(errors, HasSubstr(path + " belongs to user 12345"));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(GeneratedCode, AFifoInItsPlaceIsNotOpened) {
+    Fixture fixture("generated_code");
+    const std::string path = fmt::format("/tmp/perf-{}.map", fixture.pid());
+    ASSERT_EQ(unlink(path.c_str()), 0);
+    ASSERT_EQ(mkfifo(path.c_str(), 0644), 0);
+    std::string errors;
+    const auto report = watch_round(fixture, fixture.pid(), &errors);
+    EXPECT_THAT(generated_frames(report), ::testing::ElementsAre(" ", " "));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+std::string name_at(const PerfMap& map, std::uint64_t address) {
+    const auto* function = map.find(address);
+    return function != nullptr ? function->name : "";
+}
+
+TEST(PerfMap, ALaterFunctionTakesThePlaceOfEarlierOnes) {
+    PerfMap map;
+    EXPECT_EQ(map.add("1000 100 a\n1100 100 b\n1200 100 c\n"), 33U);
+    EXPECT_EQ(name_at(map, 0xfff), "");
+    EXPECT_EQ(name_at(map, 0x1000), "a");
+    EXPECT_EQ(name_at(map, 0x10ff), "a");
+    EXPECT_EQ(name_at(map, 0x1300), "");
+    map.add("0x1080 0x100 d with blanks\n");
+    EXPECT_EQ(name_at(map, 0x1000), "");
+    EXPECT_EQ(name_at(map, 0x1080), "d with blanks");
+    EXPECT_EQ(name_at(map, 0x117f), "d with blanks");
+    EXPECT_EQ(name_at(map, 0x1180), "");
+    EXPECT_EQ(name_at(map, 0x1200), "c");
+}
+
+TEST(PerfMap, OtherLinesAreNothing) {
+    PerfMap map;
+    for (const char* line :
+         {"", "zz 10 a", "1000", "1000 10", "1000 10 ", "1000 0 a", "ffffffffffffffff 10 a",
+          "1000 -10 a", "11111111111111111 1 a", "1000 10a"}) {
+        EXPECT_EQ(map.add(std::string(line) + "\n"), std::string(line).size() + 1);
+        EXPECT_EQ(name_at(map, 0x1000), "") << line;
+    }
+    EXPECT_EQ(map.add("1000 10 unfinished"), 0U);
+}
+
+TEST(Node, FunctionsOfJavaScriptAreNamed) {
+    if (std::system("command -v node >/dev/null 2>&1") != 0) {
+        GTEST_SKIP() << "node is not installed";
+    }
+    // The allocation itself is V8's own code. What is kept is the buffers' memory.
+    static constexpr const char* kProgram = R"(
+        const kept = [];
+        function leakyJavaScript(n) { kept.push(new ArrayBuffer(n)); }
+        function round() { for (let i = 0; i < 100; ++i) leakyJavaScript(50001); }
+        process.stdin.on('data', (line) => {
+            if (String(line).startsWith('quit')) process.exit(0);
+            round();
+            console.log('done');
+        });
+        console.log('ready');)";
+    Fixture node(CommandLine{{"/bin/sh", "-c",
+                              "cd /tmp && exec node --perf-basic-prof "
+                              "--interpreted-frames-native-stack -e \"$0\"",
+                              kProgram}});
+    Memleax memleax({"-F", "json", "-e", "1000", std::to_string(node.pid())});
+    memleax.wait_until_watching();
+    node.go();
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    std::int64_t blocks = 0;
+    const auto report = result.json();
+    for (const auto& stack : report.at("callstacks")) {
+        for (const auto& frame : stack.at("frames")) {
+            if (frame.value("function", "").find("leakyJavaScript") != std::string::npos) {
+                blocks += stack.at("alloc_blocks").get<std::int64_t>();
+                break;
+            }
+        }
+    }
+    EXPECT_GE(blocks, 100);
+    EXPECT_EQ(node.quit(), 0);
+    unlink(fmt::format("/tmp/perf-{}.map", node.pid()).c_str());
+}
+
+} // namespace
+} // namespace memleax::testing
