@@ -140,6 +140,20 @@ TEST(SessionEnd, WhenTheReaderIsGone) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+// Nor has there been anything to read.
+TEST(SessionEnd, WhenTheReaderIsGoneBeforeTheFirstLine) {
+    Fixture fixture("threads16");
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    ChildProcess pipe({"/bin/sh", "-c",
+                       std::string("{ \"$0\" -q \"$1\"; echo status $? >&2; } | :"),
+                       MEMLEAX_PROGRAM, std::to_string(fixture.pid())});
+    EXPECT_TRUE(pipe.find_error_line("cannot write the report"));
+    EXPECT_THAT(pipe.find_error_line("status").value_or(""), HasSubstr("status 1"));
+    pipe.wait_for_end();
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 // The live lines of the original memleax, as they come.
 TEST(LiveLines, AppearWhileWatching) {
     Fixture fixture("expiring");

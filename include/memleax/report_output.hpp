@@ -20,6 +20,10 @@ class ReportOutput final : public ReportSink {
 
     /// Appends, and flushes. After a failure nothing more is written.
     void write(std::string_view text) override;
+    /// To be polled for POLLERR: the reader of a pipe has gone (poll(2)).
+    [[nodiscard]] int fd() const;
+    /// As if a write had found that.
+    void lose_reader();
     /// What the first failed write said.
     [[nodiscard]] int error() const { return error_; }
 

@@ -65,7 +65,12 @@ Result<void> Int3Engine::patch_first(const Places& places, bool* executes) {
     if (!worker) {
         return std::move(worker).error();
     }
-    const bool is_child = target_.threads().at(*worker).is_child_process;
+    const auto known = target_.threads().find(*worker);
+    if (known == target_.threads().end()) { // it was killed while we looked: by an exec, perhaps
+        *executes = target_.executes_instead_of_ending();
+        return Error(fmt::format("process {} has ended", target_.pid().value()), ESRCH);
+    }
+    const bool is_child = known->second.is_child_process;
     calls_.set_signature_mask(target_.signature_mask(*worker));
     auto done = trap_signal_.install(*worker);
     if (done) {

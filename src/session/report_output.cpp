@@ -29,6 +29,16 @@ ReportOutput::~ReportOutput() {
     }
 }
 
+int ReportOutput::fd() const {
+    return fileno(file_);
+}
+
+void ReportOutput::lose_reader() {
+    if (error_ == 0) {
+        error_ = EPIPE;
+    }
+}
+
 void ReportOutput::write(std::string_view text) {
     if (error_ != 0 || text.empty()) {
         return;

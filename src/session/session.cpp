@@ -133,10 +133,17 @@ int Session::run(SessionClient* client) {
 
 void Session::step() {
     const int input = client_ != nullptr && phase_ != Phase::starting ? client_->input_fd() : -1;
-    pollfd ready[] = {
-        {signals_, POLLIN, 0}, {watcher_.changes_fd(), POLLIN, 0}, {input, POLLIN, 0}};
-    if (poll(ready, 3, pause_ms(monotonic_now())) < 0 && errno != EINTR) {
+    // A reader that goes is not only found out by what would be written next: that may never come.
+    const int output = output_.error() == 0 ? output_.fd() : -1;
+    pollfd ready[] = {{signals_, POLLIN, 0},
+                      {watcher_.changes_fd(), POLLIN, 0},
+                      {input, POLLIN, 0},
+                      {output, 0, 0}};
+    if (poll(ready, std::size(ready), pause_ms(monotonic_now())) < 0 && errno != EINTR) {
         end("user"); // cannot happen; but the target comes first
+    }
+    if ((ready[3].revents & POLLERR) != 0) {
+        output_.lose_reader();
     }
     on_signals();
     on_change();

@@ -7,6 +7,7 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
+#include "exec_stop.hpp"
 #include "memleax/target.hpp"
 
 namespace memleax {
@@ -51,11 +52,8 @@ bool Target::executes_instead_of_ending() {
 }
 
 bool Target::stands_in_another_program(Tid tid) const {
-    siginfo_t info{};
     const auto it = threads_.find(tid);
-    return it != threads_.end() && !it->second.in_system_call &&
-           ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0 &&
-           info.si_code == (SIGTRAP | (PTRACE_EVENT_EXEC << 8));
+    return it != threads_.end() && !it->second.in_system_call && is_in_exec_stop(tid);
 }
 
 /// The other threads went without a word, and their ids may be used anew.

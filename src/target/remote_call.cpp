@@ -9,6 +9,7 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 
+#include "exec_stop.hpp"
 #include "memleax/modules.hpp"
 #include "memleax/process_info.hpp"
 #include "memleax/recovery_record.hpp"
@@ -138,7 +139,7 @@ class BorrowedThread {
     /// With the registers comes back the call that the thread was interrupted in, which the kernel
     /// restarts when it sees its number and -ERESTART* in them again.
     bool give_back(Target& target) {
-        if (!target.set_registers(tid_, entry_.registers)) {
+        if (is_in_exec_stop(tid_) || !target.set_registers(tid_, entry_.registers)) {
             return false;
         }
         if (entry_.stop_signal != 0) {

@@ -9,6 +9,7 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
+#include "exec_stop.hpp"
 #include "memleax/recovery_record.hpp"
 #include "memleax/target.hpp"
 #include "thread_ended.hpp"
@@ -39,10 +40,10 @@ class SignalsHeldBack {
         ptrace(PTRACE_SETSIGMASK, tid_.value(), sizeof blocked, &blocked);
     }
     ~SignalsHeldBack() {
-        if (held_) {
+        if (held_ && !is_in_exec_stop(tid_)) { // the new program has the mask of who executed it
             ptrace(PTRACE_SETSIGMASK, tid_.value(), sizeof mask_, &mask_);
-            record_.borrowed.tid_of_mask.store(0);
         }
+        record_.borrowed.tid_of_mask.store(0);
     }
     SignalsHeldBack(const SignalsHeldBack&) = delete;
     SignalsHeldBack& operator=(const SignalsHeldBack&) = delete;
@@ -111,7 +112,7 @@ std::optional<int> Target::await_stop_of(Tid tid) {
         }
         pause_between_looks(tid, looks);
     }
-    if (!WIFSTOPPED(status)) {
+    if (!WIFSTOPPED(status) || status >> 16 == PTRACE_EVENT_EXEC) { // the thread is no more
         if (const auto event = decode(tid, status)) {
             defer(*event);
         }
