@@ -21,11 +21,7 @@ bool is_exec_of(const StopEvent& event, Tid pid) {
 } // namespace
 
 bool Target::has_executed() {
-    // Whatever it was stopped for before is over by then.
     if (const auto event = wait_for(pid_, WNOHANG)) {
-        if (std::holds_alternative<ExecStop>(*event)) {
-            tracer_.forget_deferred(pid_);
-        }
         tracer_.put_off({this, *event});
     }
     return std::any_of(tracer_.deferred_.begin(), tracer_.deferred_.end(),
@@ -46,7 +42,9 @@ bool Target::executes_instead_of_ending() {
         executes = is_exec_of(*event, pid_);
     }
     for (const StopEvent& event : events) {
-        defer(event);
+        if (!executes || tid_of(event) != pid_ || is_exec_of(event, pid_)) {
+            defer(event);
+        }
     }
     return executes;
 }
@@ -56,8 +54,10 @@ bool Target::stands_in_another_program(Tid tid) const {
     return it != threads_.end() && !it->second.in_system_call && is_in_exec_stop(tid);
 }
 
-/// The other threads went without a word, and their ids may be used anew.
+/// The other threads went without a word, and their ids may be used anew. What this one was stopped
+/// for before is over: told now, it would let the new program run on.
 void Target::on_exec(Tid tid) {
+    tracer_.forget_deferred(tid);
     std::vector<Tid> gone;
     for (const auto& [other, thread] : threads_) {
         if (other != tid && !thread.is_child_process) {
