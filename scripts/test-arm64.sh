@@ -23,16 +23,16 @@ shift $((OPTIND - 1))
 # Those that watch nobody, and are over in no time: one boot for all of them.
 quick=(allocator_api callgrind_report demangle fill_report folded_report freed_blocks function_name
     function_part hostile_names intervals json_report live_blocks maps options pprof_report printable
-    report report_modules stack_table tracker tracker_random usage_error verdict unwind_cfi
-    unwind_expression unwind_rule arm64_displace arm64_frame)
+    report report_modules stack_table tracker usage_error unwind_cfi unwind_expression unwind_rule
+    arm64_displace arm64_frame)
 # The longest first, so that both cores are busy to the end.
 long=(exact_counts sleeper ends signals allocators left_as_found names exec follow_forks)
 # On the CPU with pointer authentication as well: unwinding, what stands in slots, how a thread is
 # borrowed, what we leave behind.
 again=(exact_counts left_as_found own_death signals unwind_walk unwind_cfi unwind_expression
     unwind_rule arm64_displace arm64_frame daemons exec)
-# What needs a browser, and what the browser shows: the host's run has them.
-elsewhere=(html_browser html_report)
+# The host's run has them: what needs a browser, and what computes for minutes and knows no CPU.
+elsewhere=(html_browser html_report large_report many_blocks tracker_random verdict)
 
 contains() { # contains WORD WORD...
     local word=$1
