@@ -72,6 +72,8 @@ void prepare_system_call(Registers& regs, CodeAddr instruction, long number,
 /// must be kSyscallBytes. `first_argument` counts where the result takes its place
 /// (kResultReplacesArgument).
 void begin_system_call_again(Registers& regs, std::uint64_t first_argument);
+/// A thread that begin_system_call_again() has put there: ends the call with this errno, unmade.
+void fail_system_call(Registers& regs, int errnum);
 /// A thread that was interrupted in a system call and now stands before it: if the kernel keeps
 /// that call's time limit (restart_syscall(2)), makes it go on until then. To be used where the
 /// registers of such a thread are replaced for a while, after which the kernel does not do it

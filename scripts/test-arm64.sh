@@ -1,11 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Cross-builds memleax, its tests and its fixtures for arm64, and runs the tests on Debian's arm64
-# kernel in an emulated machine: on a Cortex-A72 (no LSE, no pointer authentication) and on qemu's
-# "max" CPU (LSE, PAC, BTI, SVE). Fetches what it needs from Debian's archive, by the sources of the
-# host; build/arm64-machine keeps it. No kernel on silicon has run these tests.
+# kernel in an emulated machine: all on a Cortex-A72 (no LSE, no pointer authentication), and those
+# that depend on the CPU on qemu's "max" as well (LSE, PAC, BTI, SVE). Fetches what it needs from
+# Debian's archive, by the sources of the host; build/arm64-machine keeps it. No kernel on silicon has
+# run these tests.
 #
 # scripts/test-arm64.sh [-c CPU] [TEST]..., as in: scripts/test-arm64.sh -c cortex-a72 sleeper_test
+# CPU may be max,pauth-impdef=on, too: plain "max" takes 20 s to boot.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,55 +20,106 @@ while getopts c: option; do
 done
 shift $((OPTIND - 1))
 
+# Those that watch nobody, and are over in no time: one boot for all of them.
+quick=(allocator_api callgrind_report demangle fill_report folded_report freed_blocks function_name
+    function_part hostile_names intervals json_report live_blocks maps options pprof_report printable
+    report report_modules stack_table tracker usage_error unwind_cfi unwind_expression unwind_rule
+    arm64_displace arm64_frame)
+# The longest first, so that both cores are busy to the end.
+long=(exact_counts sleeper ends signals allocators left_as_found names exec follow_forks)
+# On the CPU with pointer authentication as well: unwinding, what stands in slots, how a thread is
+# borrowed, what we leave behind.
+again=(exact_counts left_as_found own_death signals unwind_walk unwind_cfi unwind_expression
+    unwind_rule arm64_displace arm64_frame daemons exec)
+# The host's run has them: what needs a browser, and what computes for minutes and knows no CPU.
+elsewhere=(html_browser html_report large_report many_blocks tracker_random verdict)
+
+contains() { # contains WORD WORD...
+    local word=$1
+    shift
+    [[ " $* " == *" $word "* ]]
+}
+mapfile -t all < <(find tests tests/aarch64 -maxdepth 1 -name "*_test.cpp" -printf '%f\n' | sort |
+    sed 's/_test\.cpp$//')
+mapfile -t all < <(for name in "${long[@]}" "${all[@]}"; do
+    contains "$name" "${elsewhere[@]}" || echo "$name"
+done | awk '!seen[$0]++')
+if [ $# -gt 0 ]; then
+    all=("${@%_test}")
+    quick=()
+    again=("${all[@]}")
+fi
+for name in "${all[@]}"; do
+    [ -e "tests/${name}_test.cpp" ] || [ -e "tests/aarch64/${name}_test.cpp" ] ||
+        { echo "scripts/test-arm64.sh: there is no test ${name}_test" >&2 && exit 2; }
+done
+
 scripts/setup.sh arm64
 scripts/arm64/packages.sh
 scripts/arm64/machine.sh
-cmake --preset arm64
-cmake --build --preset arm64 --parallel "$(nproc)"
+cmake --preset arm64 >build/arm64-configure.log || { cat build/arm64-configure.log && exit 1; }
+cmake --build --preset arm64 --parallel "$(nproc)" --target memleax fixtures "${all[@]/%/_test}"
+echo "-- built after $SECONDS s"
 
-# Not here: what does not depend on the CPU or the kernel (the host's run tests it), and what needs
-# programs that the machine lacks (a browser).
-elsewhere='callgrind_report|demangle|fill_report|folded_report|freed_blocks|function_name|html_browser'
-elsewhere+='|html_report|intervals|json_report|large_report|live_blocks|many_blocks|options|pprof_report'
-elsewhere+='|printable|report|report_modules|stack_table|tracker_random|tracker|usage_error|verdict'
-# On the CPU with pointer authentication: unwinding, what stands in slots, and what we leave behind.
-again='exact_counts|left_as_found|own_death|sleeper|signals|unwind_.*|arm64_.*|.*_daemons|daemons'
-mapfile -t all < <(find tests tests/aarch64 -maxdepth 1 -name "*_test.cpp" | sort | sed 's,.*/,,; s/\.cpp$//' |
-    grep -vxE "($elsewhere)_test")
+# A line for each boot: the CPU, and tests.
 jobs=()
 for cpu in "${cpus[@]}"; do
-    tests=("$@")
-    if [ ${#tests[@]} -eq 0 ]; then
-        tests=("${all[@]}")
-    fi
-    for name in "${tests[@]}"; do
-        if [ $# -gt 0 ] || [ "$cpu" = "${cpus[0]}" ] || [[ $name =~ ^($again)_test$ ]]; then
-            jobs+=("$cpu $name")
+    together=()
+    for name in "${all[@]}"; do
+        if [ "$cpu" != "${cpus[0]}" ] && ! contains "$name" "${again[@]}"; then
+            continue
+        elif contains "$name" "${quick[@]}"; then
+            together+=("${name}_test")
+        else
+            jobs+=("$cpu ${name}_test")
         fi
     done
+    if [ ${#together[@]} -gt 0 ]; then
+        jobs+=("$cpu ${together[*]}")
+    fi
 done
 
-# Two machines at a time, a boot (four seconds) for each test program: each keeps one core busy.
+# Two machines at a time, a boot (four seconds) for each: each keeps one core busy.
 results=$PWD/build/arm64/results
 rm -rf "$results"
 mkdir -p "$results"
-run_job() { # run_job CPU TEST
-    local log
-    log=$results/${1%%,*}-$2
-    scripts/arm64/boot.sh "$1" 1200 scripts/arm64/run-tests.sh 1000 "$2" >"$log" 2>&1 </dev/null ||
-        echo "$1: $2: status $?" >>"$results/failed"
-    grep '^\[  FAILED\|^== ' "$log" | sed "s/^/$1: /" | sort -u
+run_job() { # run_job CPU TEST...
+    local cpu=$1 log
+    shift
+    log=$results/${cpu%%,*}:$1
+    scripts/arm64/boot.sh "$cpu" 900 scripts/arm64/run-tests.sh 600 "$@" >"$log" 2>&1 </dev/null ||
+        echo "$cpu: $*: status $?, see $log" >>"$results/failed"
 }
 export -f run_job
 export results
 printf '%s\n' "${jobs[@]}" | xargs -P 2 -L 1 bash -c 'run_job "$@"' run_job
 
-count() { # count WORD: the tests that gtest counted so
-    cat "$results"/*-* | sed -n "s/^== .*$1 \([0-9]*\) test.*/\1/p" | awk '{ sum += $1 } END { print sum + 0 }'
+# "== exec_test: status 0, 20 s; PASSED 9 test SKIPPED 1 test", as run-tests.sh says it.
+for log in "$results"/*:*; do
+    cpu=${log##*/}
+    sed -n "s/^== \([a-z0-9_]*\): status \([0-9]*\), \([0-9]*\) s; \(.*\)/${cpu%%:*} \1 \2 \3 \4/p" "$log"
+done | sort -k2,2 -k1,1 | awk '
+{
+    passed = failed = skipped = 0
+    for (i = 5; i < NF; i += 3) {
+        n = $(i + 1)
+        if ($i == "PASSED") passed = n
+        else if ($i == "FAILED") failed = n
+        else skipped = n
+    }
+    printf "%-30s %-11s %s%4d passed%s%s, %3d s\n", $2, $1, $3 != 0 ? "FAILED " : "       ", passed,
+        failed ? ", " failed " failed" : "", skipped ? ", " skipped " skipped" : "", $4
+    sums["passed"] += passed
+    sums["failed"] += failed
+    sums["skipped"] += skipped
 }
-echo "$(count PASSED) passed, $(count FAILED) failed, $(count SKIPPED) skipped"
+END {
+    printf "arm64: %d passed, %d failed, %d skipped\n", sums["passed"], sums["failed"], sums["skipped"]
+}'
+echo "-- skipped, because:"
+sed -n 's/^-- skipped: //p' "$results"/*:* | sort | uniq -c
+echo "-- done after $SECONDS s"
 if [ -e "$results/failed" ]; then
-    echo "On arm64 these failed; build/arm64/results has what they said:"
     cat "$results/failed"
     exit 1
 fi

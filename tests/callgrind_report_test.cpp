@@ -11,6 +11,7 @@
 
 #include "child_process_support.hpp"
 #include "elf_support.hpp"
+#include "program_support.hpp"
 #include "report_support.hpp"
 
 namespace memleax {
@@ -29,6 +30,16 @@ void add_to(Cost& sum, const Cost& cost) {
     sum.resize(cost.size());
     std::transform(sum.begin(), sum.end(), cost.begin(), sum.begin(), std::plus<>());
 }
+
+/// Those that have it read by valgrind's program.
+class CallgrindAnnotated : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        if (!testing::has_program("callgrind_annotate")) {
+            GTEST_SKIP() << "valgrind is not installed";
+        }
+    }
+};
 
 /// What callgrind_annotate prints of every function that has a cost, and the totals by "".
 Costs annotate(const Report& report, bool inclusive) {
@@ -123,7 +134,7 @@ fn=(8) [no unwind information]
 )");
 }
 
-TEST(CallgrindReport, InlinedCallsAreFunctions) {
+TEST_F(CallgrindAnnotated, InlinedCallsAreFunctions) {
     Report report;
     report.callstacks = {
         stack_of({frame(1, "libc.so.6", "malloc"), frame(2, "app", "grow", {}, "b.hpp", 7, true),
@@ -138,7 +149,7 @@ TEST(CallgrindReport, InlinedCallsAreFunctions) {
     EXPECT_EQ(annotate(report, false), (Costs{{"", all}, {"???:malloc [libc.so.6]", all}}));
 }
 
-TEST(CallgrindReport, RecursionCountsOnce) {
+TEST_F(CallgrindAnnotated, RecursionCountsOnce) {
     const SourceFrame malloc = frame(1, "libc.so.6", "malloc");
     const SourceFrame f = frame(2, "app", "f", 1, "f.c", 2);
     const SourceFrame f_again = frame(3, "app", "f", 9, "f.c", 3);
@@ -158,7 +169,7 @@ TEST(CallgrindReport, RecursionCountsOnce) {
 /// Against the meaning of the words: own cost is that of the stacks that end in a function,
 /// inclusive cost that of the stacks that it is in. No two objects have functions of one name:
 /// callgrind_annotate, other than KCachegrind, takes those for one.
-TEST(CallgrindReport, AnyStacks) {
+TEST_F(CallgrindAnnotated, AnyStacks) {
     std::mt19937 random(7);
     const auto below = [&random](std::size_t n) { return random() % n; };
     std::vector<ResolvedFrame> frames;
@@ -200,7 +211,7 @@ TEST(CallgrindReport, AnyStacks) {
     EXPECT_EQ(annotate(report, true), inclusive);
 }
 
-TEST(CallgrindReport, NamesBreakNoLine) {
+TEST_F(CallgrindAnnotated, NamesBreakNoLine) {
     Report report;
     report.version = "2";
     report.target.exe = "/a\nevents: b";

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "process_support.hpp"
+#include "program_support.hpp"
 #include "share_support.hpp"
 
 namespace memleax::testing {
@@ -37,10 +38,6 @@ class Folder {
   private:
     std::string path_;
 };
-
-bool installed(const std::string& program) {
-    return std::system(("command -v " + program + " >/dev/null").c_str()) == 0;
-}
 
 /// Runs a shell command to its end; all that it printed, and its status.
 std::pair<int, std::string> run(const std::string& command) {
@@ -68,7 +65,7 @@ void watch_twice(pid_t pid, const std::string& load, bool allocates = true) {
 }
 
 TEST(Daemons, Redis) {
-    if (!installed("redis-server") || !installed("redis-benchmark")) {
+    if (!has_program("redis-server") || !has_program("redis-benchmark")) {
         GTEST_SKIP() << "redis is not installed";
     }
     Folder folder;
@@ -89,7 +86,7 @@ TEST(Daemons, Redis) {
 }
 
 TEST(Daemons, Memcached) {
-    if (!installed("memcached") || !installed("python3")) {
+    if (!has_program("memcached") || !has_program("python3")) {
         GTEST_SKIP() << "memcached is not installed";
     }
     Folder folder;
@@ -125,7 +122,7 @@ for i in range(200):
 }
 
 TEST(Daemons, Nginx) {
-    if (!installed("nginx") || !installed("wrk")) {
+    if (!has_program("nginx") || !has_program("wrk")) {
         GTEST_SKIP() << "nginx or wrk is not installed";
     }
     Folder folder;
@@ -156,7 +153,7 @@ TEST(Daemons, Nginx) {
 }
 
 TEST(Daemons, PythonThatLeaksThroughCtypes) {
-    if (!installed("/usr/bin/python3")) {
+    if (!has_program("/usr/bin/python3")) {
         GTEST_SKIP() << "python3 is not installed";
     }
     Folder folder;

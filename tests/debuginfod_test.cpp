@@ -16,6 +16,7 @@
 #include "elf_support.hpp"
 #include "leaks_support.hpp"
 #include "memleax/process_info.hpp"
+#include "program_support.hpp"
 #include "snapshot_support.hpp"
 
 namespace memleax::testing {
@@ -56,6 +57,9 @@ class Debuginfod : public ::testing::Test {
     memleax::test::TemporaryFolder folder;
 
     void SetUp() override {
+        if (const std::string tool = missing_tool("objcopy; strip"); !tool.empty()) {
+            GTEST_SKIP() << tool << " is not installed";
+        }
         ASSERT_EQ(system(fmt::format("cd {} && cp {} program && mkdir debug cache && "
                                      "objcopy --only-keep-debug program debug/program.debug && "
                                      "strip program",

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "elf_support.hpp"
+#include "program_support.hpp"
 
 namespace memleax {
 namespace {
@@ -28,7 +29,7 @@ struct Case {
 };
 
 /// A package of two units.
-class DwoPackages : public testing::TestWithParam<Case> {
+class DwoPackages : public ::testing::TestWithParam<Case> {
   protected:
     test::TemporaryFolder folder;
     std::string whole;
@@ -36,6 +37,9 @@ class DwoPackages : public testing::TestWithParam<Case> {
     std::size_t size = 0;
 
     void SetUp() override {
+        if (const auto tool = testing::missing_tool(GetParam().build); !tool.empty()) {
+            GTEST_SKIP() << tool << " is not installed";
+        }
         test::write_file(folder.file("a.c"),
                          "int other(int);\nint main(void) { return other(1); }\n");
         test::write_file(folder.file("b.c"), "int other(int n) { return n * 3; }\n");
@@ -108,11 +112,11 @@ TEST_P(DwoPackages, OtherFilesAreNone) {
 // binutils 2.40 has a dwp for DWARF 4 only, and llvm-dwp-14 does not take what gcc makes.
 INSTANTIATE_TEST_SUITE_P(
     Dwarf, DwoPackages,
-    testing::Values(Case{"version_4", "cc -g -gdwarf-4 -gsplit-dwarf a.c b.c -o program && "
-                                      "timeout 60 dwp -e program"},
-                    Case{"version_5", "clang-14 -g -gdwarf-5 -gsplit-dwarf -c a.c b.c && "
-                                      "clang-14 a.o b.o -o program && "
-                                      "timeout 60 llvm-dwp-14 -e program -o program.dwp"}),
+    ::testing::Values(Case{"version_4", "cc -g -gdwarf-4 -gsplit-dwarf a.c b.c -o program && "
+                                        "timeout 60 dwp -e program"},
+                      Case{"version_5", "clang-14 -g -gdwarf-5 -gsplit-dwarf -c a.c b.c && "
+                                        "clang-14 a.o b.o -o program && "
+                                        "timeout 60 llvm-dwp-14 -e program -o program.dwp"}),
     [](const auto& instance) { return instance.param.name; });
 
 } // namespace

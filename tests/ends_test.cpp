@@ -11,6 +11,7 @@
 
 #include "elf_support.hpp"
 #include "process_support.hpp"
+#include "share_support.hpp"
 #include "snapshot_support.hpp"
 #include "stress_support.hpp"
 
@@ -66,7 +67,7 @@ TEST_P(Ends, WhileWeAttach) {
         Fixture target = fixture();
         Memleax memleax = attach_to(target);
         // Untraced it allocates some ten thousand blocks in the time that an attach takes.
-        end_after(target, stress.number_to(60'000));
+        end_after(target, stress.number_to(share_of(60'000)));
         EXPECT_EQ(target.process().wait_for_end(), status_);
         const auto result = memleax.finish();
         if (result.status == 0) {

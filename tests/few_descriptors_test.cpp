@@ -63,6 +63,25 @@ TEST(FewDescriptors, AreRefusedBeforeTheTargetIsTouched) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+// Ours get other numbers then: the guardian, which is given two of them, must be there all the
+// same.
+TEST(FewDescriptors, MayBeTakenByAnybodyBefore) {
+    Fixture fixture("confined");
+    for (int taken = 0; taken <= 12; ++taken) {
+        std::string script;
+        for (int fd = 3; fd < 3 + 13; ++fd) { // whatever the test's own parent has left open
+            script += fmt::format("exec {}<{}; ", fd, fd < 3 + taken ? "/dev/null" : "&-");
+        }
+        script += fmt::format("exec {} -F json {}", MEMLEAX_PROGRAM, fixture.pid());
+        Memleax memleax(CommandLine{{"/bin/bash", "-c", script}});
+        memleax.wait_until_watching();
+        const auto result = memleax.interrupt_and_finish();
+        EXPECT_EQ(result.status, 0) << result.errors;
+        EXPECT_THAT(result.errors, Not(HasSubstr("guardian"))) << taken << " are taken";
+    }
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 // The files of modules never take the last ones: children are cleaned, and leaving works. More of
 // them are loaded than there are descriptors.
 TEST(FewDescriptors, AreKeptForWhatMustBeDone) {

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "leaks_support.hpp"
+#include "share_support.hpp"
 #include "snapshot_support.hpp"
 
 namespace memleax::testing {
@@ -122,7 +123,8 @@ INSTANTIATE_TEST_SUITE_P(Ways, FollowForks,
                          ::testing::Values(Way{"fork", 1}, Way{"exec", 1}, Way{"vfork", 1},
                                            Way{"spawn", 1}, Way{"system", 1, true},
                                            Way{"popen", 1, true}, Way{"daemon", 2}, Way{"tree", 14},
-                                           Way{"server", 200}, Way{"orphan", 2}),
+                                           Way{"server", static_cast<std::size_t>(share_of(200))},
+                                           Way{"orphan", 2}),
                          [](const auto& instance) { return instance.param.command; });
 
 // A forked child frees what its parent had allocated: neither a leak nor a double free of anybody.

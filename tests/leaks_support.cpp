@@ -55,7 +55,9 @@ std::string allocating_function(const nlohmann::json& call_stack) {
     for (const auto& frame : call_stack.at("frames")) {
         const std::string function = without_parameters(frame.value("function", "(no name)("));
         const std::string module = frame.value("module", "");
-        if (function.starts_with("_dl_") && module.find("ld-linux") != std::string::npos) {
+        // Without .symtab (arm64's) most of its functions have no names.
+        if ((function.starts_with("_dl_") || !frame.contains("function")) &&
+            module.find("ld-linux") != std::string::npos) {
             return kDynamicLinker;
         }
         if (!is_library(module) && !is_allocator(function) && !is_standard_template(function)) {

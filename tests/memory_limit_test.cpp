@@ -12,6 +12,7 @@
 
 #include "memleax/session.hpp"
 #include "process_support.hpp"
+#include "share_support.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define SKIP_UNDER_ASAN() GTEST_SKIP() << "its shadow is larger than any limit"
@@ -54,6 +55,21 @@ TEST(MemoryLimit, IsNotTheStartedProgramsOwn) {
     }
     const auto result = Memleax({"--", "/bin/sh", "-c", "ulimit -d"}).finish();
     EXPECT_THAT(result.output, ::testing::HasSubstr("unlimited\n")) << result.errors;
+}
+
+TEST(MemoryLimit, AllowsForHundredsOfChildren) {
+    SKIP_UNDER_ASAN();
+    Fixture family("family");
+    const std::string kib = std::to_string(1UL << 20U);
+    Memleax memleax(CommandLine{{"/bin/sh", "-c",
+                                 "ulimit -d " + kib + "; exec \"$0\" -f -F json -e 1000 \"$1\"",
+                                 MEMLEAX_PROGRAM, std::to_string(family.pid())}});
+    memleax.wait_until_watching();
+    EXPECT_THAT(family.ask("server").failures, ::testing::IsEmpty());
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(result.json().at("processes").size(), share_of(200) + 1U);
+    EXPECT_EQ(family.quit(), 0);
 }
 
 } // namespace

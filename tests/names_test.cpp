@@ -13,6 +13,7 @@
 
 #include "elf_support.hpp"
 #include "leaks_support.hpp"
+#include "program_support.hpp"
 #include "snapshot_support.hpp"
 
 namespace memleax::testing {
@@ -95,6 +96,14 @@ class Names : public ::testing::TestWithParam<Case> {
   protected:
     memleax::test::TemporaryFolder folder;
 
+    void SetUp() override {
+        const Case& test_case = GetParam();
+        const std::string scripts =
+            fmt::format("{};{};{}", test_case.build, test_case.once_up, test_case.run);
+        if (const std::string tool = missing_tool(scripts); !tool.empty()) {
+            GTEST_SKIP() << tool << " is not installed";
+        }
+    }
     int shell(const std::string& script) const {
         const std::string line = fmt::format(
             "cd {} && cc='cc -O2 -g -fno-builtin -Wall -pthread' src={} && {{ set -e; {}\n}}",

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "leaks_support.hpp"
+#include "share_support.hpp"
 #include "snapshot_support.hpp"
 #include "stress_support.hpp"
 
@@ -28,7 +29,7 @@ class SignalKinds : public ::testing::TestWithParam<bool> {
 };
 
 TEST_P(SignalKinds, ArriveWhileWatched) {
-    Fixture fixture("signal_kinds", arguments(10'000));
+    Fixture fixture("signal_kinds", arguments(share_of(10'000)));
     const TargetSnapshot before = snapshot_of(fixture);
     Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
     memleax.wait_until_watching();
@@ -41,7 +42,7 @@ TEST_P(SignalKinds, ArriveWhileWatched) {
 }
 
 TEST_P(SignalKinds, ArriveWhileWeComeAndGo) {
-    Fixture fixture("signal_kinds", arguments(1000));
+    Fixture fixture("signal_kinds", arguments(share_of(1000)));
     const TargetSnapshot before = snapshot_of(fixture);
     fixture.process().send("spin");
     ASSERT_EQ(fixture.process().read_line(), "spinning");
@@ -62,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(Traps, SignalKinds, ::testing::Bool(),
 
 // 100,000 of them.
 TEST(QueuedSignals, KeepTheirNumberOrderAndPayloads) {
-    Fixture fixture("signal_kinds", {"100000"});
+    Fixture fixture("signal_kinds", {std::to_string(share_of(100'000))});
     Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
     memleax.wait_until_watching();
     EXPECT_THAT(fixture.go().failures, IsEmpty());

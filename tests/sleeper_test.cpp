@@ -8,6 +8,7 @@
 
 #include "arch.hpp"
 #include "leaks_support.hpp"
+#include "share_support.hpp"
 #include "snapshot_support.hpp"
 
 namespace memleax::testing {
@@ -77,6 +78,25 @@ INSTANTIATE_TEST_SUITE_P(Calls, Sleeper,
                                            "wait4", "waitid", "flock", "inotify", "io_getevents",
                                            "io_uring", "io_uring_sqpoll", "io_uring_worker"),
                          [](const auto& instance) { return std::string(instance.param); });
+
+// It sleeps until its handler runs. That the thread is just being made to begin its call again,
+// when the signal comes, must not make it sleep on.
+TEST(SleeperWithAHandler, IsWokenWhateverMomentWeComeAt) {
+    ChildProcess fixture({fixture_path("sleeper"), "epoll_wait_handler"});
+    ASSERT_EQ(fixture.read_line(), "ready");
+    const int visits = share_of(20);
+    for (int visit = 0; visit < visits && !HasFailure(); ++visit) {
+        Memleax memleax({"-F", "json", std::to_string(fixture.pid())});
+        for (int i = share_of(200); i > 0 && !HasFailure(); --i) {
+            fixture.send("go");
+            EXPECT_THAT(read_answer(fixture).failures, IsEmpty());
+        }
+        memleax.wait_until_watching();
+        EXPECT_EQ(memleax.interrupt_and_finish().status, 0);
+    }
+    fixture.send("quit");
+    EXPECT_EQ(fixture.wait_for_end(), 0);
+}
 
 } // namespace
 } // namespace memleax::testing

@@ -100,6 +100,11 @@ void begin_system_call_again(Registers& regs, std::uint64_t first_argument) {
     regs.x[0] = first_argument;
 }
 
+void fail_system_call(Registers& regs, int errnum) {
+    regs.pc += kSyscallBytes.size();
+    regs.x[0] = static_cast<std::uint64_t>(-errnum);
+}
+
 void continue_interrupted_call(Registers& regs) {
     constexpr std::uint64_t kTimerAbstime = 1;
     constexpr std::uint64_t kFutexWait = 0;

@@ -82,6 +82,11 @@ void begin_system_call_again(Registers& regs, std::uint64_t /*first_argument*/) 
     regs.orig_rax = static_cast<std::uint64_t>(-1);
 }
 
+void fail_system_call(Registers& regs, int errnum) {
+    regs.rip += kSyscallBytes.size();
+    regs.rax = static_cast<std::uint64_t>(-errnum);
+}
+
 void continue_interrupted_call(Registers& /*regs*/) {
     // orig_rax and rax still tell the kernel all, whatever happened in between.
 }

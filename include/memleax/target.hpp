@@ -42,6 +42,13 @@ struct TracedThread {
     /// The system call that it was asleep in when we interrupted it, as /proc tells; noted only
     /// where the registers do not tell it any more (arch::kResultReplacesArgument).
     std::optional<KernelState> asleep_in = {};
+    /// Stands before a system call that we made it begin again, or has begun it since.
+    struct CallBegunAgain {
+        CodeAddr pc;
+        RemoteAddr sp;
+        std::uint64_t first_argument;
+    };
+    std::optional<CallBegunAgain> begun_again = {};
     bool is_child_process = false; ///< a vfork-like child, which shares the target's memory
 };
 
@@ -135,6 +142,10 @@ class Target {
     /// for, has ended a system call with EINTR that without us would have gone on: begins it anew.
     /// `signal`: what it is about to get, or 0.
     void begin_interrupted_call_again(Tid tid, int signal);
+    /// If a handler of this signal is to run before such a thread has got back into its call: ends
+    /// the call with EINTR after all, as the handler would have. The thread may be waiting for
+    /// nothing else.
+    void end_call_begun_again(Tid tid, int signal);
     /// Lets it run, with its signal delivered (its siginfo untouched), or `signal` 0.
     void resume(Tid tid, int signal = 0);
     /// The signal of this stop was the effect of our breakpoint, and is not to be delivered.

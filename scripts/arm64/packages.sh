@@ -14,9 +14,13 @@ packages=(
     libc6-dev libstdc++-12-dev libdw-dev libelf-dev libunwind-dev libcapstone-dev libiberty-dev
     libreadline-dev libcli11-dev libfmt-dev libabsl-dev nlohmann-json3-dev zlib1g-dev libprotozero-dev
     libgtest-dev libgmock-dev libprotobuf-dev musl-dev
+    libjemalloc-dev libgoogle-perftools-dev libmimalloc-dev
     # to run
-    busybox-static bash dash coreutils util-linux procps sed grep mawk findutils
-    redis-server redis-tools
+    busybox-static bash dash coreutils util-linux mount procps sed grep mawk findutils diffutils
+    libc-bin gzip hostname less
+    libglib2.0-0 libsqlite3-0 libapr1 libssl3
+    gcc binutils dwz xz-utils debuginfod
+    redis-server redis-tools memcached nginx-light wrk python3-minimal
 )
 
 # Unpacked already, by this script as it is now? The stamp comes last.
@@ -51,7 +55,7 @@ mkdir "$machine/kernel"
 (cd "$machine/kernel" && "${apt_get[@]}" download "$kernel")
 
 # As on a merged /usr, before unpacking: no package ships these links.
-mkdir -p "$root"/{usr/bin,usr/sbin,usr/lib,dev,proc,sys,tmp,run,etc,root,var/tmp}
+mkdir -p "$root"/{usr/bin,usr/sbin,usr/lib,dev,proc,sys,tmp,run,etc,root,mnt,var/tmp}
 for folder in bin sbin lib; do
     ln -s "usr/$folder" "$root/$folder"
 done
@@ -70,6 +74,9 @@ find "$root" -type l -lname '/*' -print0 | while IFS= read -r -d '' link; do
     ln -sfn "$target" "$link"
 done
 
+# As the maintainer scripts would.
+ln -s gcc "$root/usr/bin/cc"
+ln -s mawk "$root/usr/bin/awk"
 printf 'root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n' >"$root/etc/passwd"
 printf 'root:x:0:\nnogroup:x:65534:\n' >"$root/etc/group"
 echo '127.0.0.1 localhost' >"$root/etc/hosts"

@@ -18,6 +18,8 @@ for name; do
         cat "/run/$name.log"
         [ $status -eq 124 ] && echo "$name: not done within $seconds s"
     fi
+    # The line after "FILE:LINE: Skipped" is why.
+    sed -n '/: Skipped$/{n;s/^/-- skipped: /p}' "/run/$name.log"
     # As gtest counts: "[  PASSED  ] 12 tests." and "[  SKIPPED ] 2 tests, listed below:".
     counts=$(sed -n 's/^\[  \([A-Z]*\) *\] \([0-9]* test\).*/\1 \2/p' "/run/$name.log" | sort -u | tr '\n' ' ')
     echo "== $name: status $status, $took s; $counts"

@@ -42,13 +42,16 @@ class SpawnPlan {
   public:
     SpawnPlan(int file, int channel) {
         posix_spawn_file_actions_init(&actions_);
-        // First out of the way of each other, then into place; dup2 clears FD_CLOEXEC.
-        posix_spawn_file_actions_adddup2(&actions_, file, kAside);
-        posix_spawn_file_actions_adddup2(&actions_, channel, kAside + 1);
-        posix_spawn_file_actions_adddup2(&actions_, kAside, kFile);
-        posix_spawn_file_actions_adddup2(&actions_, kAside + 1, kChannel);
-        posix_spawn_file_actions_addclose(&actions_, kAside);
-        posix_spawn_file_actions_addclose(&actions_, kAside + 1);
+        // First out of the way of each other, to numbers that neither has, then into place; dup2
+        // clears FD_CLOEXEC.
+        const int file_aside = other_number(kChannel + 1, file, channel);
+        const int channel_aside = other_number(file_aside + 1, file, channel);
+        posix_spawn_file_actions_adddup2(&actions_, file, file_aside);
+        posix_spawn_file_actions_adddup2(&actions_, channel, channel_aside);
+        posix_spawn_file_actions_adddup2(&actions_, file_aside, kFile);
+        posix_spawn_file_actions_adddup2(&actions_, channel_aside, kChannel);
+        posix_spawn_file_actions_addclose(&actions_, file_aside);
+        posix_spawn_file_actions_addclose(&actions_, channel_aside);
         posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
         posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
         posix_spawnattr_init(&attributes_);
@@ -71,7 +74,14 @@ class SpawnPlan {
     }
 
   private:
-    static constexpr int kAside = 10;
+    /// The first one from here on that is neither of these.
+    static int other_number(int from, int file, int channel) {
+        while (from == file || from == channel) {
+            ++from;
+        }
+        return from;
+    }
+
     posix_spawn_file_actions_t actions_{};
     posix_spawnattr_t attributes_{};
 };

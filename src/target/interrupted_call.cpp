@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <utility>
 
 #include <sys/syscall.h>
 
@@ -23,7 +24,6 @@ bool can_begin_again(long system_call) {
     switch (system_call) {
 #ifdef SYS_epoll_wait // the generic system call table (arm64) has only the p-forms
     case SYS_epoll_wait:
-    case SYS_accept:
 #endif
     case SYS_epoll_pwait:
     case SYS_epoll_pwait2:
@@ -35,6 +35,7 @@ bool can_begin_again(long system_call) {
     case SYS_io_pgetevents:
     case SYS_io_uring_enter: // it gives the number of what it has submitted, if that is not 0
     // With SO_RCVTIMEO (sock_intr_errno in the kernel's include/net/sock.h).
+    case SYS_accept:
     case SYS_accept4:
     case SYS_recvfrom:
     case SYS_recvmsg:
@@ -103,9 +104,9 @@ void Target::begin_interrupted_call_again(Tid tid, int signal) {
     if (!call || !can_begin_again(*call)) {
         return;
     }
-    // A handler that is about to run is a reason for EINTR. One whose signal comes from now on
-    // finds the thread just before its call, as may happen to any; but not with the temporary mask
-    // of epoll_pwait, which is in force within the call only.
+    // A handler that is about to run is a reason for EINTR. One whose signal comes while the thread
+    // is on its way back into its call is, too (end_call_begun_again); but not with the temporary
+    // mask of epoll_pwait, which is in force within the call only.
     const auto info = try_read_process_info(tid);
     if (!info || (signal != 0 && !is_ignored(*info, signal)) || has_temporary_mask(tid)) {
         return;
@@ -129,6 +130,29 @@ void Target::begin_interrupted_call_again(Tid tid, int signal) {
     }
     if (is_at_system_call(arch::pc(regs) - static_cast<std::int64_t>(arch::kSyscallBytes.size()))) {
         arch::begin_system_call_again(regs, first_argument);
+        if (set_registers(tid, regs)) {
+            threads_[tid].begun_again = TracedThread::CallBegunAgain{arch::pc(regs), arch::sp(regs),
+                                                                     arch::argument(regs, 0)};
+        }
+    }
+}
+
+void Target::end_call_begun_again(Tid tid, int signal) {
+    const auto thread = threads_.find(tid);
+    if (thread == threads_.end() || !thread->second.begun_again) {
+        return;
+    }
+    const auto info = try_read_process_info(tid);
+    arch::Registers regs{};
+    if (!info || (info->caught_signals & bit_of(signal)) == 0 || !get_registers(tid, &regs)) {
+        return;
+    }
+    // If it has been in the call since, and stands before another one that is just the same, that
+    // one might have ended so as well.
+    const auto call = *std::exchange(thread->second.begun_again, std::nullopt);
+    if (arch::pc(regs) == call.pc && arch::sp(regs) == call.sp &&
+        arch::argument(regs, 0) == call.first_argument) {
+        arch::fail_system_call(regs, EINTR);
         set_registers(tid, regs);
     }
 }

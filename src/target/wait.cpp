@@ -120,8 +120,10 @@ StopEvent Target::decode_stop(Tid tid, TracedThread& thread, int status) {
             restore_payload(tid, signal);
         }
         if (signal == SIGTRAP) {
+            thread.begun_again.reset(); // it runs
             return TrapStop{tid};
         }
+        end_call_begun_again(tid, signal);
         begin_interrupted_call_again(tid, signal);
         return SignalStop{tid, signal};
     case PTRACE_EVENT_STOP:

@@ -15,9 +15,12 @@ FreedBlocks::FreedBlocks(std::size_t capacity)
     // At least two sets: shifting a hash by all its 64 bits is not defined.
     : set_bits_(static_cast<unsigned>(
           std::bit_width(std::max<std::size_t>((capacity + kSlots - 1) / kSlots, 2) - 1))) {
-    // mmap, not new: zeroed, aligned, and a set that is never used takes no memory.
+    // mmap, not new: zeroed, aligned, and a set that is never used takes no memory. Shared, because
+    // RLIMIT_DATA counts what is mapped, not what is used: the tables of a hundred processes
+    // (--follow-forks) are more than a small machine has.
     const std::size_t bytes = sizeof(Set) << set_bits_;
-    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
         throw std::bad_alloc();
     }
