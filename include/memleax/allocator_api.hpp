@@ -13,6 +13,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include "arch.hpp"
+#include "memleax/allocation_event.hpp"
 #include "memleax/modules.hpp"
 #include "memleax/types.hpp"
 
@@ -38,7 +39,8 @@ struct AllocatorFunction {
     int out_argument = -1;   ///< where the new block's address is stored; -1: it is the result
     int next_argument = -1;  ///< offset in a block of the next one that ends
     AllocatorFamily family = kMemory;
-    bool throws = false;        ///< operator new: it does not return null
+    AllocatedBy by = AllocatedBy::unclear; ///< what it begins, or is to end
+    bool throws = false;                   ///< operator new: it does not return null
     bool is_descriptor = false; ///< an int of which 0 is valid, and the negative are failures
     std::string origin = {};    ///< "--alloc ..."; empty for what we know by ourselves
     std::size_t group = 0;      ///< of AllocatorApi: names with the same prefix
@@ -50,6 +52,9 @@ struct AllocatorEntry {
     CodeAddr address;
     std::uint64_t size = 0;    ///< bytes of the function's code, 0 if the symbol does not say
     bool in_c_library = false; ///< in the library that defines __libc_start_main
+    /// As the function's, but unclear where several kinds of functions are one (tcmalloc's delete
+    /// is its free), or may be inlined into each other's callers (a program's own operators).
+    AllocatedBy by = AllocatedBy::unclear;
 };
 
 /// All functions that are looked for. Complete before the first look, and not changed after it;
@@ -66,6 +71,8 @@ class AllocatorApi {
     /// A function of the user's, whose `origin` is not empty. It takes the place of one that has
     /// its name.
     void add(AllocatorFunction function);
+    /// The C++ runtime's operators are wanted, too, which only call malloc: with --check.
+    void add_runtime_operators() { takes_runtime_operators_ = true; }
     /// A family for the handles of this acquire and this release function: that of either, if it
     /// has been given one, else a new one.
     AllocatorFamily resource_family(const std::string& acquire, const std::string& release);
@@ -87,6 +94,7 @@ class AllocatorApi {
     std::deque<AllocatorFunction> functions_; ///< they stay where they are
     absl::flat_hash_map<std::string_view, const AllocatorFunction*> by_name_;
     std::size_t groups_ = 0;
+    bool takes_runtime_operators_ = false;
     AllocatorFamily families_ = kMemory + 1;
 };
 

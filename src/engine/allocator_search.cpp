@@ -75,7 +75,9 @@ std::vector<AllocatorEntry> AllocatorApi::find_entries(const Module& module, boo
     const AllocatorFunction* const plain_malloc = find("malloc");
     const AllocatorFunction* const plain_new = find("_Znwm");
     // The C++ runtime's operators call malloc, which tells all, and costs one stop less.
-    const bool takes_operators = has_malloc || !found.is_cxx_runtime;
+    const bool takes_operators = has_malloc || !found.is_cxx_runtime || takes_runtime_operators_;
+    // Elsewhere they are the program's, and some of them may have been inlined.
+    const bool has_clear_operators = !is_main && (has_malloc || found.is_cxx_runtime);
     const bool is_static = is_main && module.image->interpreter().empty();
     const auto belongs = [&](const AllocatorFunction& function, SymbolTable table) {
         if (!function.origin.empty()) {
@@ -100,9 +102,16 @@ std::vector<AllocatorEntry> AllocatorApi::find_entries(const Module& module, boo
         }
         const auto known = std::find_if(entries.begin(), entries.end(),
                                         [&](const auto& e) { return e.address == address; });
+        const bool is_operator =
+            function->by == AllocatedBy::operator_new || function->by == AllocatedBy::array_new;
+        const AllocatedBy by =
+            is_operator && !has_clear_operators ? AllocatedBy::unclear : function->by;
         if (known == entries.end()) {
-            entries.push_back({function, address, symbol.size, found.is_c_library && !is_main});
-        } else if (!function->origin.empty()) {
+            entries.push_back({function, address, symbol.size, found.is_c_library && !is_main, by});
+            continue;
+        }
+        known->by = known->by == by ? by : AllocatedBy::unclear;
+        if (!function->origin.empty()) {
             known->function = function; // the user knows better
         }
     }

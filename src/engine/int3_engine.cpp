@@ -78,6 +78,7 @@ Result<void> Int3Engine::patch_first(const Places& places, bool* executes) {
     }
     if (done) {
         done = refresh_modules(*worker); // now that the module event is watched, what came between
+        calls_.set_first_mappings(modules_.mappings());
     }
     if (!done && !is_child) {
         arch::Registers regs;
@@ -358,6 +359,7 @@ void Int3Engine::on_stop(const ExecStop& stop) {
         sink_.on_memory_gone(monotonic_now());
     }
     auto refreshed = reopened ? refresh_modules(stop.tid) : std::move(reopened);
+    calls_.set_first_mappings(modules_.mappings());
     if (arch::Registers regs; !refreshed && target_.get_registers(stop.tid, &regs)) {
         log_error("{}", refreshed.error().message()); // else its end is about to be told
     }

@@ -122,7 +122,8 @@ Result<void> WatchedProcess::watch(std::unique_ptr<Target> target, bool gap) {
     }
     engine_ = make_int3_engine(*target_, *modules_, keeper().sink(), *this,
                                {.backtrace_limit = tree_.options_.backtrace_limit,
-                                .allocators = tree_.options_.allocators});
+                                .allocators = tree_.options_.allocators,
+                                .check = tree_.options_.check});
     tell_program();
     auto armed = engine_->arm();
     if (!armed) {
