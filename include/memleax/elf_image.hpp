@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "memleax/error.hpp"
+#include "memleax/name_filter.hpp"
 #include "memleax/types.hpp"
 
 struct Elf; // libelf's handle; only src/elf/ looks inside
@@ -73,9 +74,10 @@ class ElfImage {
     /// from_memory() only: the copy, for those who need a libelf handle of their own.
     [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
 
-    /// Calls `each` for every defined function symbol of the table. Linear in the table's size.
-    void for_each_function(SymbolTable table,
-                           const std::function<void(const ElfSymbol&)>& each) const;
+    /// Calls `each` for every defined function symbol of the table, but not for those whose
+    /// names `filter`, if there is one, does not know. Linear in the table's size.
+    void for_each_function(SymbolTable table, const std::function<void(const ElfSymbol&)>& each,
+                           const NameFilter* filter = nullptr) const;
 
     /// The libelf handle, for src/elf/ only. libelf and libdw handles are not thread-safe: one
     /// image belongs to one thread. The descriptor stays open as long as the image.

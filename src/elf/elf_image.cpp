@@ -54,7 +54,8 @@ std::string_view without_version(std::string_view name) {
 
 template <class NameOf>
 void each_function(Elf_Data* symbols, std::size_t count,
-                   const std::function<void(const ElfSymbol&)>& each, NameOf name_of) {
+                   const std::function<void(const ElfSymbol&)>& each, const NameFilter* filter,
+                   NameOf name_of) {
     for (std::size_t i = 0; i < count; ++i) {
         GElf_Sym symbol;
         if (gelf_getsym(symbols, static_cast<int>(i), &symbol) == nullptr) {
@@ -65,7 +66,7 @@ void each_function(Elf_Data* symbols, std::size_t count,
             continue;
         }
         const char* name = name_of(symbol);
-        if (*name != '\0') {
+        if (*name != '\0' && (filter == nullptr || filter->may_be_in(name))) {
             each({without_version(name), ElfAddr(symbol.st_value), symbol.st_size,
                   type == STT_GNU_IFUNC});
         }
@@ -182,7 +183,8 @@ bool ElfImage::changed_on_disk() const {
 }
 
 void ElfImage::for_each_function(SymbolTable table,
-                                 const std::function<void(const ElfSymbol&)>& each) const {
+                                 const std::function<void(const ElfSymbol&)>& each,
+                                 const NameFilter* filter) const {
     const GElf_Word wanted = table == SymbolTable::dynamic ? SHT_DYNSYM : SHT_SYMTAB;
     Elf_Scn* section = nullptr;
     while ((section = elf_nextscn(elf_, section)) != nullptr) {
@@ -196,7 +198,7 @@ void ElfImage::for_each_function(SymbolTable table,
         // would take for ever.
         const NameTable names(elf_getdata(elf_getscn(elf_, header.sh_link), nullptr));
         const std::size_t count = data->d_size / gelf_fsize(elf_, ELF_T_SYM, 1, EV_CURRENT);
-        each_function(data, count, each,
+        each_function(data, count, each, filter,
                       [&](const GElf_Sym& symbol) { return names.name(symbol.st_name); });
         return;
     }
@@ -204,7 +206,7 @@ void ElfImage::for_each_function(SymbolTable table,
         return;
     }
     if (const auto dynamic = find_dynamic_symbols(elf_, segments_)) {
-        each_function(dynamic->symbols, dynamic->count, each,
+        each_function(dynamic->symbols, dynamic->count, each, filter,
                       [&](const GElf_Sym& symbol) { return dynamic->names.name(symbol.st_name); });
     }
 }

@@ -2,6 +2,7 @@
 #include "allocation_calls.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "memleax/clock.hpp"
 #include "memleax/log.hpp"
@@ -9,10 +10,11 @@
 namespace memleax {
 
 AllocationCalls::AllocationCalls(Target& target, ModuleMap& modules, BreakpointTable& breakpoints,
-                                 EventSink& sink, const Int3Options& options)
+                                 EventSink& sink, std::shared_ptr<const AllocatorApi> api,
+                                 const Int3Options& options)
     : target_(target), modules_(modules), breakpoints_(breakpoints), sink_(sink),
       unwinder_(modules, target.memory()), backtrace_limit_(options.backtrace_limit),
-      check_(options.check), api_(options.allocators) {}
+      check_(options.check), api_(std::move(api)) {}
 
 int AllocationCalls::add_entry(const AllocatorEntry& entry) {
     entries_.push_back(entry);
@@ -109,13 +111,6 @@ void AllocationCalls::on_entry(Tid tid, const arch::Registers& regs, const Break
         calls.last_free.valid = false;
         begin_call(tid, calls, regs, entry, role);
     }
-}
-
-bool AllocationCalls::ends_live_block(const AllocatorEntry& entry, const arch::Registers& regs) {
-    const int argument = entry.function->pointer_argument;
-    return argument >= 0 &&
-           sink_.is_live(handle_address(*entry.function,
-                                        arch::argument(regs, static_cast<unsigned>(argument))));
 }
 
 bool AllocationCalls::replaces_unknown(const AllocatorEntry& entry, const arch::Registers& regs) {

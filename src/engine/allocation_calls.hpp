@@ -9,7 +9,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include "memleax/allocation_event.hpp"
-#include "memleax/allocator_api.hpp"
+#include "memleax/allocator_search.hpp"
 #include "memleax/breakpoint.hpp"
 #include "memleax/int3_engine.hpp"
 #include "memleax/pending_calls.hpp"
@@ -25,7 +25,8 @@ inline constexpr unsigned kNestingWalkLimit = 256;
 class AllocationCalls {
   public:
     AllocationCalls(Target& target, ModuleMap& modules, BreakpointTable& breakpoints,
-                    EventSink& sink, const Int3Options& options);
+                    EventSink& sink, std::shared_ptr<const AllocatorApi> api,
+                    const Int3Options& options);
 
     /// Makes this entry point known; its index goes into Breakpoint::entry.
     int add_entry(const AllocatorEntry& entry);

@@ -9,10 +9,17 @@ namespace memleax {
 
 namespace {
 
-/// Blocks of a chain that one call ends. More are a loop of blocks that we do not know.
+/// Blocks of a chain that one call ends; the thread stands still while we go along it.
 constexpr unsigned kMaxChain = 1U << 24U;
 
 } // namespace
+
+bool AllocationCalls::ends_live_block(const AllocatorEntry& entry, const arch::Registers& regs) {
+    const int argument = entry.function->pointer_argument;
+    return argument >= 0 &&
+           sink_.is_live(handle_address(*entry.function,
+                                        arch::argument(regs, static_cast<unsigned>(argument))));
+}
 
 void AllocationCalls::on_free(Tid tid, FamilyCalls& calls, const arch::Registers& regs,
                               const AllocatorEntry& entry, bool allocations_are_seen) {
@@ -71,7 +78,15 @@ void AllocationCalls::on_free(Tid tid, FamilyCalls& calls, const arch::Registers
 }
 
 void AllocationCalls::free_chain(Tid tid, RemoteAddr block, std::uint64_t next_offset) {
-    for (unsigned i = 0; i < kMaxChain && block.value() != 0; ++i) {
+    // Brent's: a chain that loops comes back to the block marked last, soon after the mark lies in
+    // the loop.
+    RemoteAddr mark{};
+    unsigned next_mark = 1;
+    for (unsigned i = 0; i < kMaxChain && block.value() != 0 && block != mark; ++i) {
+        if (i + 1 == next_mark) {
+            mark = block;
+            next_mark *= 2;
+        }
         const auto next = target_.memory().try_read_object<std::uint64_t>(
             RemoteAddr(block.value() + next_offset));
         if (sink_.is_live(block)) {

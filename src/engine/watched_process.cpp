@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "memleax/allocator_api.hpp"
 #include "memleax/clock.hpp"
 #include "memleax/int3_engine.hpp"
 #include "memleax/living_thread.hpp"
@@ -88,8 +87,7 @@ Result<void> WatchedProcess::read_modules() {
 bool WatchedProcess::has_allocator() const {
     return std::any_of(modules_->all().begin(), modules_->all().end(), [&](const auto& module) {
         return !module->unloaded &&
-               !tree_.options_.allocators->find_entries(*module, module.get() == modules_->main())
-                    .empty();
+               !tree_.search_.find(*module, module.get() == modules_->main()).entries.empty();
     });
 }
 
@@ -120,10 +118,9 @@ Result<void> WatchedProcess::watch(std::unique_ptr<Target> target, bool gap) {
     if (gap) {
         keeper().sink().on_gap(monotonic_now());
     }
-    engine_ = make_int3_engine(*target_, *modules_, keeper().sink(), *this,
-                               {.backtrace_limit = tree_.options_.backtrace_limit,
-                                .allocators = tree_.options_.allocators,
-                                .check = tree_.options_.check});
+    engine_ = make_int3_engine(
+        *target_, *modules_, keeper().sink(), *this, tree_.search_,
+        {.backtrace_limit = tree_.options_.backtrace_limit, .check = tree_.options_.check});
     tell_program();
     auto armed = engine_->arm();
     if (!armed) {
