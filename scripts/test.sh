@@ -8,7 +8,12 @@ cd "$(dirname "$0")/.."
 scripts/setup.sh
 cmake -S . -B build/ci -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DMEMLEAX_WERROR=ON --log-level=WARNING
 cmake --build build/ci --parallel "$(nproc)" -- --quiet
+rm -rf build/ci/tests/results
 # No terminal and no input, as in CI, so that no test comes to depend on one. Of the tests that pass only
 # build/ci/tests.log tells: what a failing one prints is not to be searched for among a thousand others.
 ctest --test-dir build/ci --output-on-failure --parallel "$(nproc)" "$@" </dev/null 2>&1 |
     tee build/ci/tests.log | grep -vE '^ +Start +[0-9]+: |^ *[0-9]+/[0-9]+ Test .* Passed +[0-9.]+ sec'
+# What the README and the man page say that works is what these tests have found.
+if [ $# -eq 0 ]; then
+    scripts/process_table.py --check build/ci/tests/results
+fi

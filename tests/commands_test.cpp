@@ -324,6 +324,25 @@ TEST(Command_show, KnowsTheBlockOfAnAddress) {
     commands_of.quit();
 }
 
+TEST(Command_errors, AreListedWithTheirStacks) {
+    Fixture fixture("memory_errors", {"array_by_delete"});
+    Commands commands_of(fixture.pid(), {"-q", "--check"});
+    EXPECT_THAT(commands_of.output_of("errors"), HasSubstr("No memory errors so far."));
+    fixture.go();
+    fixture.go();
+    const std::string line = commands_of.output_of("errors");
+    EXPECT_THAT(line, StartsWith("Error[1]: the block of 100 bytes at 0x"));
+    EXPECT_THAT(line, HasSubstr(", is ended by operator delete, 2 times\n"));
+    for (const char* command : {"errors 1", "errors all"}) {
+        const std::string all = commands_of.output_of(command);
+        EXPECT_THAT(all, HasSubstr("deleting_object"));
+        EXPECT_THAT(all, HasSubstr("making_array"));
+    }
+    EXPECT_THAT(commands_of.error_of("errors 2"), HasSubstr("there is no error 2; there is 1"));
+    commands_of.quit();
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 TEST(Command_expire, SetsTheAge) {
     Fixture fixture("expiring");
     Commands commands_of(fixture.pid(), {"-e", "1000"});

@@ -46,10 +46,15 @@ std::pair<int, std::string> run(const std::string& command) {
     return {status, shell.output()};
 }
 
-/// Watches `pid` twice, while `load` (a shell command) runs; expects that both end well.
+/// Watches `pid` twice, the first time with --check, while `load` (a shell command) runs; expects
+/// that both end well.
 void watch_twice(pid_t pid, const std::string& load, bool allocates = true) {
     for (int round = 0; round < 2; ++round) {
-        Memleax memleax({"-F", "json", "-e", "1", "-t", "3", std::to_string(pid)});
+        std::vector<std::string> words{"-F", "json", "-e", "1", "-t", "3", std::to_string(pid)};
+        if (round == 0) {
+            words.emplace_back("--check");
+        }
+        Memleax memleax(words);
         memleax.wait_until_watching();
         const auto [status, output] = run(load);
         EXPECT_EQ(status, 0) << output;
@@ -59,6 +64,8 @@ void watch_twice(pid_t pid, const std::string& load, bool allocates = true) {
         EXPECT_TRUE(!allocates || events.at("alloc").get<std::uint64_t>() > 0) << events;
         EXPECT_EQ(result.json().at("session").at("events").at("double_free").get<std::uint64_t>(),
                   0U);
+        const auto json = result.json();
+        EXPECT_TRUE(json.value("errors", nlohmann::json::array()).empty()) << json.at("errors");
     }
     const auto [status, output] = run(load); // on its own again
     EXPECT_EQ(status, 0) << output;

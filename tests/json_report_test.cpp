@@ -43,7 +43,9 @@ TEST(JsonReport, Whole) {
       "realloc": 2,
       "failed_alloc": 3,
       "unknown_free": 4,
-      "double_free": 1
+      "double_free": 1,
+      "invalid_free": 0,
+      "mismatched_free": 0
     }
   },
   "totals": {

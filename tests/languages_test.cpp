@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "leaks_support.hpp"
+#include "snapshot_support.hpp"
 
 namespace memleax::testing {
 namespace {
@@ -41,12 +42,16 @@ TEST_P(Rust, TheSystemAllocatorsBlocksAreCountedByName) {
         GTEST_SKIP() << "rustc was not there when the fixtures were built";
     }
     Fixture fixture(GetParam());
+    const TargetSnapshot before = take_snapshot(fixture.pid());
     Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
     memleax.wait_until_watching();
     const FixtureAnswer answer = fixture.go();
     const auto result = memleax.interrupt_and_finish();
     EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
     EXPECT_THAT(answer.failures, IsEmpty());
+    record_compared("counts");
+    record_compared("frames");
     EXPECT_EQ(live_by_name(result.json(), answer.truth), answer.truth);
     EXPECT_EQ(result.json().at("session").at("events").at("unknown_free"), 0);
     EXPECT_EQ(fixture.quit(), 0);
@@ -55,8 +60,53 @@ TEST_P(Rust, TheSystemAllocatorsBlocksAreCountedByName) {
 INSTANTIATE_TEST_SUITE_P(NamesOf, Rust, ::testing::Values("rust_leaks_legacy", "rust_leaks_v0"),
                          [](const auto& instance) { return instance.param; });
 
+/// The first function that is not malloc's, nor the C library's making of a thread. cgo puts a hash
+/// before its own functions' names.
+std::string c_function(const nlohmann::json& stack) {
+    std::string first;
+    for (const auto& frame : stack.at("frames")) {
+        const std::string function = frame.value("function", "");
+        if (function.starts_with("pthread_create")) {
+            return "pthread_create";
+        }
+        if (first.empty() && frame.value("module", "") == "go_leaks") {
+            const auto cgo = function.find("_Cfunc_");
+            first = cgo == std::string::npos ? function : function.substr(cgo);
+        }
+    }
+    return first;
+}
+
+TEST(Go, BlocksOfTheCSideAreCounted) {
+    if (access(fixture_path("go_leaks").c_str(), X_OK) != 0) {
+        GTEST_SKIP() << "go was not there when the fixtures were built";
+    }
+    Fixture fixture("go_leaks");
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    const FixtureAnswer answer = fixture.go();
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
+    record_compared("counts");
+    record_compared("frames");
+    const auto report = result.json();
+    Leaks live;
+    for (const auto& stack : report.at("callstacks")) {
+        const std::string function = c_function(stack);
+        live[function].blocks += stack.at("live_blocks").get<std::int64_t>();
+        live[function].bytes += stack.at("live_bytes").get<std::int64_t>();
+    }
+    live.erase("pthread_create"); // the runtime's threads
+    EXPECT_EQ(live, answer.truth);
+    EXPECT_EQ(report.at("session").at("events").at("unknown_free"), 0);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 /// Blocks of this size that live, whatever their stack.
 std::int64_t live_of_size(const nlohmann::json& report, std::int64_t bytes) {
+    record_compared("counts");
     std::int64_t blocks = 0;
     for (const auto& stack : report.at("callstacks")) {
         const auto live = stack.at("live_blocks").get<std::int64_t>();
@@ -83,12 +133,14 @@ for line in sys.stdin:
 )";
     ChildProcess python({"/usr/bin/python3", "-c", script}, environment);
     EXPECT_EQ(python.read_line(), "ready");
+    const TargetSnapshot before = take_snapshot(python.pid());
     Memleax memleax({"-F", "json", "-e", "1000", std::to_string(python.pid())});
     memleax.wait_until_watching();
     python.send("go");
     EXPECT_EQ(python.read_line(), "done");
     const auto result = memleax.interrupt_and_finish();
     EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_THAT(differences(before, take_snapshot(python.pid()), Meanwhile::worked), IsEmpty());
     python.close_input();
     EXPECT_EQ(python.wait_for_end(), 0);
     return result.json();

@@ -67,6 +67,10 @@ std::string allocating_function(const nlohmann::json& call_stack) {
     return "(nowhere) " + call_stack.at("frames").dump();
 }
 
+void record_compared(const std::string& what) {
+    ::testing::Test::RecordProperty(what, "compared");
+}
+
 Leaks live_leaks(const nlohmann::json& report) {
     Leaks result;
     for (const auto& stack : report.at("callstacks")) {
@@ -81,6 +85,8 @@ Leaks live_leaks(const nlohmann::json& report) {
 }
 
 void expect_truth(const nlohmann::json& report, const FixtureAnswer& answer, const Leaks& allowed) {
+    record_compared("counts");
+    record_compared("frames"); // each function is found in a stack
     EXPECT_THAT(answer.failures, ::testing::IsEmpty());
     Leaks live = live_leaks(report);
     Leak total;
@@ -102,7 +108,9 @@ void expect_truth(const nlohmann::json& report, const FixtureAnswer& answer, con
             << stack;
     }
     const auto& events = report.at("session").at("events");
-    EXPECT_EQ(events.at("double_free"), 0);
+    for (const char* wrong : {"double_free", "invalid_free", "mismatched_free"}) {
+        EXPECT_EQ(events.at(wrong), 0) << wrong;
+    }
     const auto failed = answer.counts.find("failed_alloc");
     EXPECT_EQ(events.at("failed_alloc"), failed == answer.counts.end() ? 0 : failed->second);
     const auto unknown = answer.counts.find("unknown_free");

@@ -15,6 +15,10 @@ namespace memleax::testing {
 /// template of the standard library. Without parameters.
 std::string allocating_function(const nlohmann::json& call_stack);
 
+/// For scripts/process_table.py: this test has compared the "counts", the own "frames" of the
+/// program, or what "leaving" has left.
+void record_compared(const std::string& what);
+
 /// For blocks that dlopen itself keeps as long as the module is there.
 inline const std::string kDynamicLinker = "(dynamic linker)";
 

@@ -123,6 +123,8 @@ class Names : public ::testing::TestWithParam<Case> {
         return words;
     }
     static void expect_frames(const nlohmann::json& report) {
+        record_compared("counts");
+        record_compared("frames");
         const Source source;
         std::map<std::int64_t, Words> wanted;
         switch (GetParam().known) {
@@ -214,6 +216,14 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"lto", "$cc -flto $src -o program"},
         Case{"function_sections", "$cc -ffunction-sections -Wl,--gc-sections $src -o program"},
         Case{"lld", "clang-14 -fuse-ld=lld -O2 -g -fno-builtin -pthread $src -o program"},
+        Case{"thin_lto",
+             "clang-14 -flto=thin -fuse-ld=lld -O2 -g -fno-builtin -pthread $src -o program"},
+        // Code and read-only data in one segment; segments that are far apart.
+        Case{"odd_segments", "clang-14 -fuse-ld=lld -Wl,--no-rosegment,-z,max-page-size=0x200000 "
+                             "-O2 -g -fno-builtin -pthread $src -o program"},
+        Case{"one_code_segment", "$cc -Wl,-z,noseparate-code $src -o program"},
+        // As prelink(8) does: the file has addresses of its own, and is loaded elsewhere.
+        Case{"prelinked", "$cc -pie -fPIE -Wl,-Ttext-segment=0x40000000 $src -o program"},
         Case{"gold", "$cc -fuse-ld=gold $src -o program"},
         Case{"no_build_id", "$cc -Wl,--build-id=none $src -o program"},
         Case{"ifunc", "$cc -DWITH_IFUNC $src -o program"},
@@ -268,6 +278,60 @@ INSTANTIATE_TEST_SUITE_P(
              "os.write(fd, open(\"program\", \"rb\").read()); "
              "os.execve(fd, [\"program\"], os.environ)'"}),
     [](const auto& instance) { return instance.param.name; });
+
+/// A library that was replaced since, watched by a user who has this capability alone, or none
+/// ("").
+class ReplacedLibrary : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ReplacedLibrary, IsReadWithTheRightCapability) {
+    if (geteuid() != 0) {
+        GTEST_SKIP() << "giving away capabilities needs root";
+    }
+    const memleax::test::TemporaryFolder folder;
+    const auto shell = [&folder](const std::string& script) {
+        return std::system(
+            fmt::format("cd {} && set -e; cc='cc -g -fno-builtin -pthread'; src={}; {}",
+                        folder.file(""), Source::path(), script)
+                .c_str());
+    };
+    ASSERT_EQ(
+        shell("chmod 755 .; $cc -O2 -shared -fPIC -Dmain=work_in_library $src -o libwork.so; "
+              "echo 'int work_in_library(void); int main(void) { return work_in_library(); }' "
+              ">main.c; $cc main.c -L. -lwork -Wl,-rpath,$PWD -o program"),
+        0);
+    Fixture fixture(unprivileged({{folder.file("program")}}));
+    ASSERT_EQ(shell("$cc -O1 -shared -fPIC -DPADDING -Dmain=work_in_library $src -o other; "
+                    "mv other libwork.so"),
+              0);
+    const std::string capabilities =
+        GetParam().empty() ? "-all" : fmt::format("-all,+{}", GetParam());
+    Memleax memleax(
+        CommandLine{{"/usr/bin/setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups",
+                     "--inh-caps", capabilities, "--ambient-caps", capabilities, MEMLEAX_PROGRAM,
+                     "-F", "json", "-e", "1000", std::to_string(fixture.pid())}});
+    memleax.wait_until_watching();
+    fixture.go();
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    const auto report = result.json();
+    std::map<std::string, int> named;
+    for (const auto& stack : report.at("callstacks")) {
+        for (const auto& frame : stack.at("frames")) {
+            if (frame.value("module", "") == "libwork.so") {
+                ++named[frame.value("function", "")];
+            }
+        }
+    }
+    EXPECT_EQ(named.contains("leaking"), !GetParam().empty());
+    EXPECT_EQ(named.contains(""), GetParam().empty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Capabilities, ReplacedLibrary,
+                         ::testing::Values("", "checkpoint_restore", "sys_admin"),
+                         [](const auto& instance) {
+                             return instance.param.empty() ? "none" : instance.param;
+                         });
 
 } // namespace
 } // namespace memleax::testing

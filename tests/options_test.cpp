@@ -31,6 +31,13 @@ Options accepted(const Words& words) {
     return std::get<Options>(parsed);
 }
 
+TEST(OptionsTest, CheckNeedsTheOperatorsOfTheRuntime) {
+    EXPECT_FALSE(accepted({"4711"}).check);
+    EXPECT_FALSE(accepted({"4711"}).allocators->takes_runtime_operators());
+    EXPECT_TRUE(accepted({"--check", "4711"}).check);
+    EXPECT_TRUE(accepted({"--check", "4711"}).allocators->takes_runtime_operators());
+}
+
 TEST(OptionsTest, Defaults) {
     const Options options = accepted({"4711"});
     EXPECT_EQ(options.pid, 4711);

@@ -81,18 +81,32 @@ TEST(LiveLines, TheOriginals) {
               "later\n");
 }
 
-TEST(LiveLines, DoubleFree) {
+TEST(LiveLines, MemoryErrors) {
     const Backtrace freeing{frame(0x10, "m", "f")};
-    EXPECT_EQ(double_free(RemoteAddr(0x55d0), freeing, small_stack()),
-              "Warning: the block at 0x55d0 is freed a second time, here:\n"
+    MemoryError error;
+    error.number = 2;
+    error.count = 1;
+    error.address = error.block = RemoteAddr(0x55d0);
+    EXPECT_EQ(memory_error({error, 0, freeing, {}, small_stack()}),
+              "Error[2]: the block at 0x55d0 is freed a second time, here:\n"
               "    0x0000000000000010  m  f()\n"
               "  it was allocated here:\n"
               "    0x00007fd322bd8220  libc.so.6  malloc()+0\n"
               "    0x000000000040084e  test  foo()+14  foo.c:12\n");
-    EXPECT_EQ(double_free(RemoteAddr(0x55d0), {}, freeing),
-              "Warning: the block at 0x55d0 is freed a second time\n"
+    EXPECT_EQ(memory_error({error, 0, {}, freeing, freeing}),
+              "Error[2]: the block at 0x55d0 is freed a second time\n"
+              "  it was freed here:\n"
+              "    0x0000000000000010  m  f()\n"
               "  it was allocated here:\n"
               "    0x0000000000000010  m  f()\n");
+    error.kind = MemoryError::Kind::inside_block;
+    error.block = RemoteAddr(0x55cf);
+    error.size = 8;
+    error.count = 10;
+    error.by_realloc = true;
+    EXPECT_EQ(memory_error({error, 0, {}, {}, {}}),
+              "Error[2]: realloc of 0x55d0, which is 1 byte inside the block of 8 bytes at 0x55cf, "
+              "10 times\n");
 }
 
 TEST(LiveLines, Limits) {

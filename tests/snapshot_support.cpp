@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "child_process_support.hpp"
+#include "leaks_support.hpp"
 #include "memleax/living_thread.hpp"
 #include "memleax/process_info.hpp"
 
@@ -141,6 +142,7 @@ std::set<std::string> code_of(const TargetSnapshot& snapshot) {
 
 std::vector<std::string> differences(const TargetSnapshot& before, const TargetSnapshot& after,
                                      Meanwhile meanwhile) {
+    record_compared("leaving");
     const bool idle = meanwhile == Meanwhile::idle;
     std::vector<std::string> result;
     for (const auto& [address, mapping] : before.mappings) {

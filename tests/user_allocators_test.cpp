@@ -76,6 +76,8 @@ nlohmann::json watch_two_rounds(Fixture& fixture, std::vector<std::string> optio
 
 /// The calls that the truth names: exactly those. Others are the library's own.
 void expect_calls(const nlohmann::json& report, const FixtureAnswer& answer) {
+    record_compared("counts");
+    record_compared("frames");
     const Leaks truth = expected(answer);
     const Leaks live = live_by_call(report);
     for (const auto& [call, leak] : truth) {

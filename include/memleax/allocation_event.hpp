@@ -16,15 +16,25 @@ namespace memleax {
 enum class EventKind : std::uint8_t {
     alloc,          ///< a block began: address, size, stack
     free,           ///< a block ends: address; sent at the call's entry, before anybody can get the
-                    ///< address anew. `stack` only if EventSink::wants_free_stack said so
+                    ///< address anew. `stack` with --check, or if wants_free_stack() said so
     failed_alloc,   ///< an allocation returned null: size, stack
     realloc_begin,  ///< `tid` called realloc on old_address (never null)
     realloc_end,    ///< `tid`'s realloc succeeded: the block at old_address ended, the one at
                     ///< address (size, stack) began; the two addresses may be equal
     realloc_free,   ///< `tid`'s realloc(old_address, 0) ended the block and returned null
     realloc_failed, ///< `tid`'s realloc failed or was abandoned: old_address is live as before
-    hidden_alloc    ///< address is taken by something that is no block of the program's: if it is
+    hidden_alloc,   ///< address is taken by something that is no block of the program's: if it is
                     ///< freed, that is no second end of the block that was there before
+    unseen_alloc    ///< an allocation is not followed: any address that is not live may be its
+};
+
+/// By which kind of function a block begins, and with it by which it is to end.
+enum class AllocatedBy : std::uint8_t {
+    unclear,      ///< several, or one of the user's: nothing can be said
+    c,            ///< malloc and its kin: free, realloc
+    operator_new, ///< operator delete
+    array_new,    ///< operator delete[]
+    no_memory     ///< it is a resource
 };
 
 /// One event, with its own time, so that an engine may deliver late (but in order for each
@@ -37,6 +47,10 @@ struct AllocationEvent {
     RemoteAddr old_address; ///< realloc_* only
     StackId stack = kNoStack;
     MonotonicNs time;
+    AllocatedBy by = AllocatedBy::unclear; ///< alloc, free, realloc_*
+    /// free, realloc_begin of a block that is not live: no allocator gives such an address, or none
+    /// has so far.
+    bool never_allocated = false;
 };
 
 /// Why a recorded stack has no further frames.

@@ -12,6 +12,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include "arch.hpp"
+#include "memleax/allocation_event.hpp"
 #include "memleax/name_filter.hpp"
 #include "memleax/types.hpp"
 
@@ -37,7 +38,8 @@ struct AllocatorFunction {
     int out_argument = -1;   ///< where the new block's address is stored; -1: it is the result
     int next_argument = -1;  ///< offset in a block of the next one that ends
     AllocatorFamily family = kMemory;
-    bool throws = false;        ///< operator new: it does not return null
+    AllocatedBy by = AllocatedBy::unclear; ///< what it begins, or is to end
+    bool throws = false;                   ///< operator new: it does not return null
     bool is_descriptor = false; ///< an int of which 0 is valid, and the negative are failures
     std::string origin = {};    ///< "--alloc ..."; empty for what we know by ourselves
     std::size_t group = 0;      ///< of AllocatorApi: names with the same prefix
@@ -57,6 +59,9 @@ class AllocatorApi {
     /// A function of the user's, whose `origin` is not empty. It takes the place of one that has
     /// its name.
     void add(AllocatorFunction function);
+    /// The C++ runtime's operators are wanted, too, which only call malloc: with --check.
+    void add_runtime_operators() { takes_runtime_operators_ = true; }
+    [[nodiscard]] bool takes_runtime_operators() const { return takes_runtime_operators_; }
     /// A family for the handles of this acquire and this release function: that of either, if it
     /// has been given one, else a new one.
     AllocatorFamily resource_family(const std::string& acquire, const std::string& release);
@@ -77,6 +82,7 @@ class AllocatorApi {
     absl::flat_hash_map<std::string_view, const AllocatorFunction*> by_name_;
     NameFilter filter_;
     std::size_t groups_ = 0;
+    bool takes_runtime_operators_ = false;
     AllocatorFamily families_ = kMemory + 1;
 };
 

@@ -22,6 +22,9 @@ struct AllocatorEntry {
     CodeAddr address;
     std::uint64_t size = 0;    ///< bytes of the function's code, 0 if the symbol does not say
     bool in_c_library = false; ///< in the library that defines __libc_start_main
+    /// As the function's, but unclear where several kinds of functions are one (tcmalloc's delete
+    /// is its free), or may be inlined into each other's callers (a program's own operators).
+    AllocatedBy by = AllocatedBy::unclear;
 };
 
 /// What one module has for us.

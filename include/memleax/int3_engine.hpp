@@ -15,6 +15,7 @@ namespace memleax {
 
 struct Int3Options {
     unsigned backtrace_limit = 50; ///< frames of a stack, 1 to 256
+    bool check = false; ///< ends of blocks come with their stacks, and with what is wrong with them
 };
 
 /// All references must outlive the engine, and everything happens in the tracer thread. The target

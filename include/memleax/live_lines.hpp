@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "memleax/allocation_event.hpp"
+#include "memleax/report.hpp"
 #include "memleax/source_frame.hpp"
 #include "memleax/types.hpp"
 
@@ -17,8 +18,8 @@ std::string expired_first(std::uint64_t id, std::uint64_t size, const Backtrace&
 std::string expired_again(std::uint64_t id, std::uint64_t size, std::uint64_t times);
 std::string freed_after_expiry(std::uint64_t id, double seconds);
 std::string too_many_expired_free(std::uint64_t id);
-/// `freeing` may be empty, if the stack of the second free is not known.
-std::string double_free(RemoteAddr address, const Backtrace& freeing, const Backtrace& allocating);
+/// "Error[1]: ..." with all of its backtraces, or, when it is not its first time, the line alone.
+std::string memory_error(const ErrorReport& error);
 std::string block_limit_reached(std::uint64_t id, std::uint64_t blocks);
 std::string stack_limit_reached(std::uint64_t stacks);
 

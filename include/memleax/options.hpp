@@ -44,6 +44,7 @@ struct Options {
     std::uint64_t interval_count = 0; ///< ... that many times; 0: until the end
     std::uint64_t top = 10;           ///< and that many of them
     int error_exitcode = 0;
+    bool check = false; ///< look for frees that are wrong, at the cost of a stack walk for each
     LogLevel log_level = LogLevel::info;
     /// What is watched: known allocators, and those that the user has named.
     std::shared_ptr<const AllocatorApi> allocators = std::make_shared<const AllocatorApi>();

@@ -21,6 +21,7 @@ struct PendingCall {
     RemoteAddr old_block;   ///< of realloc; null if none
     RemoteAddr out;         ///< where the result is stored, if not returned
     StackId stack = kNoStack;
+    AllocatedBy by = AllocatedBy::unclear;
     bool hidden = false; ///< the user is not told of it
 };
 

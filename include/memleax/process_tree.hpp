@@ -55,6 +55,7 @@ class ProcessTree {
         unsigned backtrace_limit = 50;
         bool follow = false;                            ///< watch child processes, too
         std::shared_ptr<const AllocatorApi> allocators; ///< what is watched; never null
+        bool check = false;                             ///< see Int3Options
     };
     class Host {
       public:

@@ -9,6 +9,7 @@
 
 #include "memleax/allocation_event.hpp"
 #include "memleax/block_count.hpp"
+#include "memleax/memory_error.hpp"
 #include "memleax/source_frame.hpp"
 #include "memleax/types.hpp"
 #include "memleax/verdict.hpp"
@@ -51,6 +52,16 @@ struct CallStackReport {
     [[nodiscard]] BlockCount may_leak() const { return expired - free_expired - lost_expired; }
 };
 
+/// A MemoryError (memory_error.hpp), as people read it.
+struct ErrorReport {
+    MemoryError error;
+    std::uint32_t process = 0; ///< index in Report::processes
+    /// The call stacks of the error; empty where they are not known.
+    Backtrace here;
+    Backtrace freed_before;
+    Backtrace allocated;
+};
+
 struct Report {
     struct Target {
         std::int64_t pid = 0;
@@ -66,6 +77,8 @@ struct Report {
         std::uint64_t failed_alloc = 0;
         std::uint64_t unknown_free = 0;
         std::uint64_t double_free = 0;
+        std::uint64_t invalid_free = 0;
+        std::uint64_t mismatched_free = 0;
     };
     struct Session {
         std::string engine;
@@ -114,6 +127,8 @@ struct Report {
     bool follows_forks = false;              ///< children are watched, too
     std::vector<Process> processes;          ///< the first one first
     std::vector<CallStackReport> callstacks; ///< with live or expired blocks; most leaked last
+    bool checks = false;                     ///< with --check
+    std::vector<ErrorReport> errors;         ///< by process, in order of their numbers
     std::vector<MemorySample> memory;        ///< in order of time
     std::vector<Module> modules;             ///< the program first; also those that are gone
 };

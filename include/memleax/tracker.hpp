@@ -10,10 +10,12 @@
 #include <absl/container/flat_hash_map.h>
 
 #include "memleax/allocation_event.hpp"
+#include "memleax/block_checker.hpp"
 #include "memleax/block_count.hpp"
 #include "memleax/freed_blocks.hpp"
 #include "memleax/intervals.hpp"
 #include "memleax/live_blocks.hpp"
+#include "memleax/memory_error.hpp"
 #include "memleax/stack_table.hpp"
 #include "memleax/types.hpp"
 
@@ -46,9 +48,11 @@ struct EventCounts {
     std::uint64_t unknown_free = 0; ///< of a block from before the attach, or that we do not know
     std::uint64_t double_free =
         0; ///< of a block that was live, was freed, and was not given out again
+    std::uint64_t invalid_free = 0;    ///< of what is no block, and never was one (--check)
+    std::uint64_t mismatched_free = 0; ///< counted above, too: by the wrong function (--check)
 
     [[nodiscard]] std::uint64_t all() const {
-        return alloc + free + realloc + failed_alloc + unknown_free + double_free;
+        return alloc + free + realloc + failed_alloc + unknown_free + double_free + invalid_free;
     }
 };
 
@@ -58,18 +62,17 @@ struct Notice {
         expired,               ///< `count` blocks so far at this stack; `size` of the last
         expired_freed,         ///< `age` ns
         too_many_expired_free, ///< this stack is not mentioned any more
-        double_free,           ///< of `address`, allocated at `stack`, freed again at `free_stack`
+        memory_error,          ///< `error`; its first time, its tenth, its hundredth, ...
         block_limit,           ///< memory_block_max reached at this stack: the session is to end
         stack_limit            ///< call_stack_max reached: likewise
     };
     Kind kind{};
     StackId stack = kNoStack;
-    StackId free_stack = kNoStack;
     std::uint32_t id = 0; ///< of the stack, as people see it
     std::uint64_t size = 0;
     std::uint64_t count = 0;
     std::int64_t age = 0;
-    RemoteAddr address{};
+    MemoryError error{};
 };
 
 /// Takes events from one thread; no locks inside.
@@ -81,6 +84,7 @@ class Tracker final : public EventSink {
         std::uint64_t call_stack_max = 1000;     ///< stacks with expired blocks; 0: no limit
         bool notices = true;                     ///< false: only the limits are noticed
         std::int64_t interval_ns = kNsPerSecond; ///< length of the youngest interval
+        bool check = false; ///< frees come with their stacks; look for all kinds of MemoryError
     };
     explicit Tracker(const Options& options);
 
@@ -113,6 +117,7 @@ class Tracker final : public EventSink {
     [[nodiscard]] const StackTable& stacks() const { return stacks_; }
     [[nodiscard]] const LiveBlocks& blocks() const { return blocks_; }
     [[nodiscard]] const EventCounts& events() const { return events_; }
+    [[nodiscard]] const std::vector<MemoryError>& errors() const { return errors_.all(); }
     /// Allocations at an address that was still live: their block's free was not seen.
     [[nodiscard]] std::uint64_t missed_frees() const { return missed_frees_; }
     [[nodiscard]] const CallStackAccount& account(StackId id) const;
@@ -124,11 +129,19 @@ class Tracker final : public EventSink {
   private:
     CallStackAccount& account_of(StackId id);
     void begin_block(const AllocationEvent& event);
-    void end_block(BlockId id, MonotonicNs time);
+    /// `freed_at` is kNoStack if it is not known.
+    void end_block(BlockId id, MonotonicNs time, StackId freed_at = kNoStack);
     /// Lets the block, whose time has come, expire, and those that should have before.
     void expire_up_to(BlockId id);
     void free_block(const AllocationEvent& event);
-    void count_unknown(RemoteAddr address, std::optional<StackId> allocated_at, StackId free_stack);
+    void on_unseen_alloc();
+    void forget_freed();
+    /// The event ends what is not live: is that known to be wrong? If so it is counted, and told.
+    bool is_wrong_end(const AllocationEvent& event, RemoteAddr address);
+    [[nodiscard]] std::optional<MemoryError> find_error(RemoteAddr address, bool never_allocated);
+    /// Is the live block `id` ended by the right kind of function?
+    void check_function(const AllocationEvent& event, BlockId id);
+    void report(MemoryError error, const AllocationEvent& event);
     void expire_block(BlockId id);
     void begin_realloc(const AllocationEvent& event);
     void restore_realloc(Tid tid, MonotonicNs time);
@@ -142,13 +155,21 @@ class Tracker final : public EventSink {
     LiveBlocks blocks_;
     Intervals intervals_;
     FreedBlocks freed_;
+    std::optional<BlockChecker> checker_; ///< with Options::check
+    MemoryErrors errors_;
+    /// What is freed is not remembered any more, as there are blocks that we do not know of.
+    bool sees_all_ = true;
+    std::uint64_t allocations_ = 0; ///< of blocks of any kind: memory was given out so many times
     std::vector<CallStackAccount> accounts_; ///< by StackId
-    /// Reallocs under way: the old block, which is held out of the table, or what is known of its
-    /// address. That is looked up when the call begins: before it returns, another thread may have
-    /// been given the address, and have freed it.
+    /// Reallocs under way: the old block, which is held out of the table. Whether its address is
+    /// wrong is looked up when the call begins: it may not return, and before it does, another
+    /// thread may have been given the address, and have freed it.
     struct PendingRealloc {
         std::optional<BlockId> block;
-        std::optional<StackId> freed; ///< it was freed before; allocated here
+        bool is_wrong = false; ///< the call has been told of as an error
+        AllocatedBy by = AllocatedBy::unclear;
+        StackId stack = kNoStack;
+        std::uint64_t allocations = 0; ///< allocations_ when it began
     };
     absl::flat_hash_map<Tid, PendingRealloc> pending_;
     EventCounts events_;

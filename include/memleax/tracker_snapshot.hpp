@@ -22,6 +22,7 @@ struct StackSnapshot {
 struct TrackerSnapshot {
     MonotonicNs time;
     EventCounts events;
+    std::vector<MemoryError> errors;
     std::vector<StackSnapshot> stacks; ///< those that have live blocks or have let some expire
 };
 

@@ -27,6 +27,11 @@ constexpr std::array kCommands{
     Command{"dump", "[ID...|all]", "show call stacks with their whole accounts",
             "Without an argument: the one that stats puts first.", run_dump,
             Completion::stack_or_all},
+    Command{"errors", "[N|all]", "list the memory errors that were found",
+            "A line for each, or error N, or all of them, with where it happened, where the block\n"
+            "had been freed, if it had, and where it was allocated. Without --check only double\n"
+            "frees are looked for, and the stack of the first free is not known.",
+            run_errors},
     Command{"expire", "[SECONDS]", "show or set the age at which blocks expire",
             "Blocks that have expired stay so.", run_expire},
     Command{"help", "[COMMAND]", "explain the commands", "", run_help, Completion::commands},

@@ -170,7 +170,8 @@ Parser::Parser(Options& options) {
         [&options](const std::string& name, const std::string& text) {
             options.format = parse_format(name, text);
         });
-    add("--error-exitcode", "N", "exit with N, 1 to 255, if blocks have expired\nand are not freed",
+    add("--error-exitcode", "N",
+        "exit with N, 1 to 255, if blocks have expired\nand are not freed, or --check found errors",
         whole_into(options.error_exitcode, 1, kMaxExitCode));
     add("--log", "LEVEL", "error, warning, info (default) or debug",
         name_into(options.log_level, kLevels));
@@ -237,6 +238,14 @@ void Parser::add_allocators(Options& options) {
     };
     auto api = std::make_shared<AllocatorApi>();
     options.allocators = api;
+    app_.add_flag_callback(
+            "--check",
+            [api, &options] {
+                options.check = true;
+                api->add_runtime_operators();
+            },
+            "tell of frees that are wrong, with the stacks of\nallocation, first and second free")
+        ->disable_flag_override();
     for (const Row& row : rows) {
         app_.add_option_function<std::vector<std::string>>(
                 row.name,

@@ -14,7 +14,7 @@ AllocationCalls::AllocationCalls(Target& target, ModuleMap& modules, BreakpointT
                                  const Int3Options& options)
     : target_(target), modules_(modules), breakpoints_(breakpoints), sink_(sink),
       unwinder_(modules, target.memory()), backtrace_limit_(options.backtrace_limit),
-      api_(std::move(api)) {}
+      check_(options.check), api_(std::move(api)) {}
 
 int AllocationCalls::add_entry(const AllocatorEntry& entry) {
     entries_.push_back(entry);
@@ -113,13 +113,6 @@ void AllocationCalls::on_entry(Tid tid, const arch::Registers& regs, const Break
     }
 }
 
-bool AllocationCalls::ends_live_block(const AllocatorEntry& entry, const arch::Registers& regs) {
-    const int argument = entry.function->pointer_argument;
-    return argument >= 0 &&
-           sink_.is_live(handle_address(*entry.function,
-                                        arch::argument(regs, static_cast<unsigned>(argument))));
-}
-
 bool AllocationCalls::replaces_unknown(const AllocatorEntry& entry, const arch::Registers& regs) {
     const AllocatorFunction& function = *entry.function;
     return function.call == AllocatorCall::realloc && !function.origin.empty() &&
@@ -149,7 +142,11 @@ AllocationCalls::Role AllocationCalls::role_within(Tid tid, FamilyCalls& calls,
     // A pool takes memory that it gives back at another time: that is no block, but its end is not
     // a second one of the block that was there before.
     const bool is_pools = !outer.function->origin.empty() && outer.function->family == kMemory;
-    return is_pools ? Role::hidden : Role::part;
+    // Nor is it known what an interposer keeps for itself; the operators' is the block itself.
+    const bool may_keep = check_ && outer.function->family == kMemory &&
+                          outer.function->by != AllocatedBy::operator_new &&
+                          outer.function->by != AllocatedBy::array_new;
+    return is_pools || may_keep ? Role::hidden : Role::part;
 }
 
 CodeAddr AllocationCalls::caller_of(const arch::Registers& regs) {
@@ -229,7 +226,15 @@ void AllocationCalls::begin_call(Tid tid, FamilyCalls& calls, const arch::Regist
     call.entry = entry.address;
     call.return_address = backtrace_.frames[1].pc();
     call.sp_after_return = arch::sp_after_return(regs);
+    call.by = entry.function->family == kMemory ? entry.by : AllocatedBy::no_memory;
     if (!watch_return(tid, call.return_address)) {
+        if (entry.function->family == kMemory) {
+            sink_.on_event({.kind = EventKind::unseen_alloc,
+                            .tid = tid,
+                            .address = {},
+                            .old_address = {},
+                            .time = monotonic_now()});
+        }
         return;
     }
     if (entry.function->out_argument >= 0) {
@@ -247,18 +252,25 @@ void AllocationCalls::begin_call(Tid tid, FamilyCalls& calls, const arch::Regist
             *entry.function,
             arch::argument(regs, static_cast<unsigned>(entry.function->pointer_argument)));
     }
-    const bool cut = backtrace_.frames.size() > backtrace_limit_;
-    call.stack = sink_.intern(
-        std::span(backtrace_.frames).first(cut ? backtrace_limit_ : backtrace_.frames.size()),
-        cut ? StackEnd::limit : backtrace_.end);
+    call.stack = intern_backtrace();
     if (call.old_block.value() != 0) {
         sink_.on_event({.kind = EventKind::realloc_begin,
                         .tid = tid,
                         .address = {},
                         .old_address = call.old_block,
-                        .time = monotonic_now()});
+                        .stack = call.stack,
+                        .time = monotonic_now(),
+                        .by = call.by,
+                        .never_allocated = is_never_allocated(*entry.function, call.old_block)});
     }
     calls.pending.push(call);
+}
+
+StackId AllocationCalls::intern_backtrace() {
+    const bool cut = backtrace_.frames.size() > backtrace_limit_;
+    return sink_.intern(
+        std::span(backtrace_.frames).first(cut ? backtrace_limit_ : backtrace_.frames.size()),
+        cut ? StackEnd::limit : backtrace_.end);
 }
 
 bool AllocationCalls::watch_return(Tid tid, CodeAddr return_address) {
@@ -344,7 +356,8 @@ void AllocationCalls::finish_call(Tid tid, const PendingCall& call, std::uint64_
                           .size = call.size,
                           .old_address = call.old_block,
                           .stack = call.stack,
-                          .time = monotonic_now()};
+                          .time = monotonic_now(),
+                          .by = call.by};
     const bool reallocates = call.old_block.value() != 0;
     if (block.value() != 0) {
         event.kind = reallocates ? EventKind::realloc_end : EventKind::alloc;

@@ -37,6 +37,9 @@ class AllocationCalls {
         own_callers_.clear();
         exception_makers_.clear();
     }
+    /// These are the mappings at a time when all entry points are watched: what the heap (brk(2))
+    /// grows by from then on is given to nobody without our seeing it.
+    void set_first_mappings(const std::vector<Mapping>& mappings);
     void set_signature_mask(std::uint64_t mask) { unwinder_.set_signature_mask(mask); }
     /// Is there an entry point of this function?
     [[nodiscard]] bool watches(const AllocatorFunction& function) const;
@@ -62,6 +65,7 @@ class AllocationCalls {
         RemoteAddr sp_after_return;
         RemoteAddr block;
         bool valid = false;
+        CodeAddr caller; ///< where it returns to; with `check` only
     };
     /// What a thread does with blocks of one family.
     struct FamilyCalls {
@@ -91,8 +95,12 @@ class AllocationCalls {
                                  CodeAddr entry);
     /// Has an exception, which nobody tells us of, gone through this pending call?
     [[nodiscard]] bool was_left(const PendingCall& call, const arch::Registers& regs);
-    [[nodiscard]] bool is_free_within_free(const FamilyCalls& calls, const arch::Registers& regs,
-                                           const AllocatorEntry& entry, RemoteAddr block);
+    /// `caller` is where it returns to, if that is known.
+    [[nodiscard]] bool is_free_within_free(FamilyCalls& calls, const arch::Registers& regs,
+                                           const AllocatorEntry& entry, RemoteAddr block,
+                                           CodeAddr caller);
+    /// With `check`, of an address that is no live block's: can it never have been one's?
+    [[nodiscard]] bool is_never_allocated(const AllocatorFunction& function, RemoteAddr address);
     /// glibc's malloc frees, when a thread ends, what the program has freed already and the
     /// thread's cache holds (tcache_thread_shutdown), through its own free: that is no free of the
     /// program's. So a free of a block that is not live does not count when its caller is the
@@ -109,6 +117,8 @@ class AllocationCalls {
     void finish_call(Tid tid, const PendingCall& call, std::uint64_t result);
     void abandon(Tid tid, const PendingCall& call);
     void flush_abandoned(Tid tid);
+    /// What was walked last, as far as the limit.
+    [[nodiscard]] StackId intern_backtrace();
     [[nodiscard]] bool watch_return(Tid tid, CodeAddr return_address);
 
     Target& target_;
@@ -117,6 +127,9 @@ class AllocationCalls {
     EventSink& sink_;
     Unwinder unwinder_;
     unsigned backtrace_limit_;
+    bool check_;
+    AddrRange new_heap_;                      ///< what came since the first mappings, as last seen
+    std::optional<MonotonicNs> heap_seen_;    ///< when that was
     std::shared_ptr<const AllocatorApi> api_; ///< entries and pending calls point into it
     std::vector<AllocatorEntry> entries_;     ///< address 0: gone
     unsigned free_entries_ = 0;               ///< how many of them end blocks

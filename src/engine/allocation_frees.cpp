@@ -14,6 +14,13 @@ constexpr unsigned kMaxChain = 1U << 24U;
 
 } // namespace
 
+bool AllocationCalls::ends_live_block(const AllocatorEntry& entry, const arch::Registers& regs) {
+    const int argument = entry.function->pointer_argument;
+    return argument >= 0 &&
+           sink_.is_live(handle_address(*entry.function,
+                                        arch::argument(regs, static_cast<unsigned>(argument))));
+}
+
 void AllocationCalls::on_free(Tid tid, FamilyCalls& calls, const arch::Registers& regs,
                               const AllocatorEntry& entry, bool allocations_are_seen) {
     const AllocatorFunction& function = *entry.function;
@@ -22,13 +29,20 @@ void AllocationCalls::on_free(Tid tid, FamilyCalls& calls, const arch::Registers
     const RemoteAddr address = handle_address(function, value);
     const bool is_nothing = is_no_handle(function, value);
     const bool live = !is_nothing && sink_.is_live(address);
+    CodeAddr caller;
+    StackId stack = kNoStack;
+    if (check_ && !is_nothing) {
+        unwinder_.unwind_at_entry(regs, std::max(backtrace_limit_, 2U), &backtrace_);
+        caller = backtrace_.frames.size() > 1 ? backtrace_.frames[1].pc() : CodeAddr();
+        stack = live ? intern_backtrace() : kNoStack;
+    }
     // What is live has not been counted yet, whoever ends it.
-    if (!live && free_entries_ > 1 && is_free_within_free(calls, regs, entry, address)) {
+    if (!live && free_entries_ > 1 && is_free_within_free(calls, regs, entry, address, caller)) {
         return;
     }
     // The user may have named some of the functions only that make these.
     if (live || function.origin.empty()) {
-        calls.last_free = {entry.address, arch::sp_after_return(regs), address, true};
+        calls.last_free = {entry.address, arch::sp_after_return(regs), address, true, caller};
     }
     if (function.next_argument >= 0) {
         free_chain(tid, arch::data_address(value),
@@ -42,19 +56,22 @@ void AllocationCalls::on_free(Tid tid, FamilyCalls& calls, const arch::Registers
                           .tid = tid,
                           .address = address,
                           .old_address = {},
-                          .time = monotonic_now()};
+                          .stack = stack,
+                          .time = monotonic_now(),
+                          .by = function.family == kMemory ? entry.by : AllocatedBy::no_memory};
     if (!live && !allocations_are_seen) {
         return; // made in the moment before this, perhaps, where another had been freed
     }
     if (!live) {
-        const bool suspect = sink_.wants_free_stack(address);
+        event.never_allocated = is_never_allocated(function, address);
+        const bool suspect = check_ || sink_.wants_free_stack(address);
         unwinder_.unwind_at_entry(regs, suspect ? std::max(backtrace_limit_, 2U) : 2U, &backtrace_);
         if (backtrace_.frames.size() > 1 &&
             is_allocators_own(backtrace_.frames[1].lookup_pc(), entry)) {
             return;
         }
         if (suspect) {
-            event.stack = sink_.intern(backtrace_.frames, backtrace_.end);
+            event.stack = intern_backtrace();
         }
     }
     sink_.on_event(event);
@@ -98,17 +115,25 @@ bool AllocationCalls::is_allocators_own(CodeAddr caller, const AllocatorEntry& e
     return known->second;
 }
 
-bool AllocationCalls::is_free_within_free(const FamilyCalls& calls, const arch::Registers& regs,
-                                          const AllocatorEntry& entry, RemoteAddr block) {
-    const LastFree& last = calls.last_free;
+bool AllocationCalls::is_free_within_free(FamilyCalls& calls, const arch::Registers& regs,
+                                          const AllocatorEntry& entry, RemoteAddr block,
+                                          CodeAddr caller) {
+    LastFree& last = calls.last_free;
     const RemoteAddr sp = arch::sp_after_return(regs);
     if (!last.valid || last.entry == entry.address || sp > last.sp_after_return) {
         return false;
     }
     if (sp == last.sp_after_return) {
-        // A tail call, of what the allocator knows of the block; or another call of the same
-        // function's, which matters only if it is a second free.
-        return block == last.block || !sink_.wants_free_stack(block);
+        // A tail call, of what the allocator knows of the block; it returns to where its caller
+        // would have. Else another call of the same function's, which matters only if it is a
+        // second free.
+        const bool is_tail_call = caller.value() != 0 && last.caller.value() != 0
+                                      ? caller == last.caller
+                                      : block == last.block || !sink_.wants_free_stack(block);
+        if (is_tail_call) {
+            last.entry = entry.address; // it has the frame now
+        }
+        return is_tail_call;
     }
     const auto outer = std::find_if(entries_.begin(), entries_.end(),
                                     [&](const auto& e) { return e.address == last.entry; });
@@ -121,6 +146,44 @@ bool AllocationCalls::is_free_within_free(const FamilyCalls& calls, const arch::
     return std::any_of(backtrace_.frames.begin(), backtrace_.frames.end(), [&](FrameAddress frame) {
         return code.contains(frame.lookup_pc().value());
     });
+}
+
+void AllocationCalls::set_first_mappings(const std::vector<Mapping>& mappings) {
+    new_heap_ = {};
+    heap_seen_.reset();
+    for (const Mapping& mapping : mappings) {
+        if (mapping.path == "[heap]") {
+            new_heap_ = {mapping.range.end, mapping.range.end};
+        }
+    }
+}
+
+bool AllocationCalls::is_never_allocated(const AllocatorFunction& function, RemoteAddr address) {
+    // No allocator gives less than the alignment of a pointer; some give no more, for small blocks.
+    constexpr std::uint64_t kLeastAlignment = 8;
+    constexpr std::int64_t kLookAgainNs = 1'000'000; // reading the mappings takes a twentieth
+    if (!check_ || function.family != kMemory || !unwatched_returns_.empty() ||
+        sink_.is_live(address)) {
+        return false;
+    }
+    if (address.value() % kLeastAlignment != 0) {
+        return true;
+    }
+    const MonotonicNs now = monotonic_now();
+    if (address.value() >= new_heap_.end &&
+        (!heap_seen_ || now.value() - heap_seen_->value() > kLookAgainNs)) {
+        heap_seen_ = now;
+        const auto mappings = read_maps(target_.pid());
+        for (const Mapping& mapping : mappings ? *mappings : std::vector<Mapping>()) {
+            if (mapping.path == "[heap]" && mapping.range.end > new_heap_.begin) {
+                if (new_heap_.begin == 0) { // there was none
+                    new_heap_.begin = mapping.range.begin;
+                }
+                new_heap_.end = mapping.range.end;
+            }
+        }
+    }
+    return new_heap_.contains(address.value());
 }
 
 } // namespace memleax

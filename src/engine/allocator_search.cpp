@@ -104,7 +104,9 @@ ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
     const AllocatorFunction* const plain_new = api_->find("_Znwm");
     const bool is_cxx_runtime = found.is_cxx_runtime || module.name.starts_with("libc++");
     // The C++ runtime's operators call malloc, which tells all, and costs one stop less.
-    const bool takes_operators = has_malloc || !is_cxx_runtime;
+    const bool takes_operators = has_malloc || !is_cxx_runtime || api_->takes_runtime_operators();
+    // Elsewhere they are the program's, and some of them may have been inlined.
+    const bool has_clear_operators = !is_main && (has_malloc || is_cxx_runtime);
     const bool is_static = is_main && module.image->interpreter().empty();
     const auto belongs = [&](const AllocatorFunction& function, SymbolTable table) {
         if (!function.origin.empty()) {
@@ -128,10 +130,17 @@ ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
         }
         const auto known = std::find_if(places.entries.begin(), places.entries.end(),
                                         [&](const auto& e) { return e.address == address; });
+        const bool is_operator =
+            function->by == AllocatedBy::operator_new || function->by == AllocatedBy::array_new;
+        const AllocatedBy by =
+            is_operator && !has_clear_operators ? AllocatedBy::unclear : function->by;
         if (known == places.entries.end()) {
             places.entries.push_back(
-                {function, address, symbol.size, found.is_c_library && !is_main});
-        } else if (!function->origin.empty()) {
+                {function, address, symbol.size, found.is_c_library && !is_main, by});
+            continue;
+        }
+        known->by = known->by == by ? by : AllocatedBy::unclear;
+        if (!function->origin.empty()) {
             known->function = function; // the user knows better
         }
     }

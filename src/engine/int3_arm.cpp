@@ -59,6 +59,7 @@ Result<void> Int3Engine::patch_first(const Places& places, bool* executes) {
     }
     if (done) {
         done = refresh_modules(*worker); // now that the module event is watched, what came between
+        calls_.set_first_mappings(modules_.mappings());
     }
     if (!done && !is_child) {
         arch::Registers regs;

@@ -209,6 +209,7 @@ void Int3Engine::on_stop(const ExecStop& stop) {
         sink_.on_memory_gone(monotonic_now());
     }
     auto refreshed = reopened ? refresh_modules(stop.tid) : std::move(reopened);
+    calls_.set_first_mappings(modules_.mappings());
     if (arch::Registers regs; !refreshed && target_.get_registers(stop.tid, &regs)) {
         log_error("{}", refreshed.error().message()); // else its end is about to be told
     }

@@ -32,31 +32,43 @@ AllocatorFunction release(const char* name) {
     return {.name = name, .call = AllocatorCall::free, .pointer_argument = 0};
 }
 
+std::vector<AllocatorFunction> all_by(AllocatedBy by, std::vector<AllocatorFunction> functions) {
+    for (AllocatorFunction& function : functions) {
+        function.by = by;
+    }
+    return functions;
+}
+
+AllocatedBy operator_of(const std::string& name) {
+    const bool is_array = name.starts_with("_Zna") || name.starts_with("_Zda");
+    return is_array ? AllocatedBy::array_new : AllocatedBy::operator_new;
+}
+
 } // namespace
 
 // malloc(3), posix_memalign(3), reallocarray(3); C23's sized frees; jemalloc(3)'s *allocx, which it
 // has with and without a prefix; BSD's reallocf.
 std::vector<AllocatorFunction> malloc_functions() {
-    return {
-        release("free"),
-        release("cfree"),
-        release("free_sized"),
-        release("free_aligned_sized"),
-        release("dallocx"),
-        release("sdallocx"),
-        reallocate("realloc", 0, 1),
-        reallocate("reallocarray", 0, 2, 1),
-        reallocate("reallocf", 0, 1),
-        reallocate("rallocx", 0, 1),
-        allocate("malloc", 0),
-        allocate("calloc", 1, 0),
-        allocate("memalign", 1),
-        allocate("aligned_alloc", 1),
-        allocate("posix_memalign", 2, -1, 0),
-        allocate("valloc", 0),
-        allocate("pvalloc", 0),
-        allocate("mallocx", 0),
-    };
+    return all_by(AllocatedBy::c, {
+                                      release("free"),
+                                      release("cfree"),
+                                      release("free_sized"),
+                                      release("free_aligned_sized"),
+                                      release("dallocx"),
+                                      release("sdallocx"),
+                                      reallocate("realloc", 0, 1),
+                                      reallocate("reallocarray", 0, 2, 1),
+                                      reallocate("reallocf", 0, 1),
+                                      reallocate("rallocx", 0, 1),
+                                      allocate("malloc", 0),
+                                      allocate("calloc", 1, 0),
+                                      allocate("memalign", 1),
+                                      allocate("aligned_alloc", 1),
+                                      allocate("posix_memalign", 2, -1, 0),
+                                      allocate("valloc", 0),
+                                      allocate("pvalloc", 0),
+                                      allocate("mallocx", 0),
+                                  });
 }
 
 std::vector<AllocatorFunction> cxx_operators() {
@@ -76,6 +88,9 @@ std::vector<AllocatorFunction> cxx_operators() {
           "_ZdlPvRKSt9nothrow_t", "_ZdaPvRKSt9nothrow_t", "_ZdlPvSt11align_val_tRKSt9nothrow_t",
           "_ZdaPvSt11align_val_tRKSt9nothrow_t"}) {
         operators.push_back(release(name));
+    }
+    for (AllocatorFunction& function : operators) {
+        function.by = operator_of(function.name);
     }
     return operators;
 }

@@ -118,8 +118,9 @@ Result<void> WatchedProcess::watch(std::unique_ptr<Target> target, bool gap) {
     if (gap) {
         keeper().sink().on_gap(monotonic_now());
     }
-    engine_ = make_int3_engine(*target_, *modules_, keeper().sink(), *this, tree_.search_,
-                               {.backtrace_limit = tree_.options_.backtrace_limit});
+    engine_ = make_int3_engine(
+        *target_, *modules_, keeper().sink(), *this, tree_.search_,
+        {.backtrace_limit = tree_.options_.backtrace_limit, .check = tree_.options_.check});
     tell_program();
     auto armed = engine_->arm();
     if (!armed) {

@@ -49,6 +49,8 @@ void add(const EventCounts& seen, Report::Events* sum) {
     sum->failed_alloc += seen.failed_alloc;
     sum->unknown_free += seen.unknown_free;
     sum->double_free += seen.double_free;
+    sum->invalid_free += seen.invalid_free;
+    sum->mismatched_free += seen.mismatched_free;
 }
 
 void add(const CallStackAccount& account, Report::Totals* sum) {
@@ -66,6 +68,14 @@ void fill_report(const TrackerSnapshot& snapshot, MonotonicNs begin, const Stack
     add(snapshot.events, &process.events);
     const auto index =
         static_cast<std::uint32_t>(std::max<std::size_t>(report->processes.size(), 1) - 1);
+    const auto resolve_known = [&resolve](StackId id) {
+        return id == kNoStack ? Backtrace() : resolve(id);
+    };
+    for (const MemoryError& error : snapshot.errors) {
+        report->errors.push_back({error, index, resolve_known(error.free_stack),
+                                  resolve_known(error.freed_before),
+                                  resolve_known(error.alloc_stack)});
+    }
     for (const StackSnapshot& each : snapshot.stacks) {
         add(each.account, &report->totals);
         add(each.account, &process.totals);

@@ -147,7 +147,43 @@ Json events_json(const Report::Events& events) {
             {"realloc", events.realloc},
             {"failed_alloc", events.failed_alloc},
             {"unknown_free", events.unknown_free},
-            {"double_free", events.double_free}};
+            {"double_free", events.double_free},
+            {"invalid_free", events.invalid_free},
+            {"mismatched_free", events.mismatched_free}};
+}
+
+Json frames_json(const Backtrace& frames) {
+    Json json = Json::array();
+    for (const SourceFrame& frame : frames) {
+        json.push_back(frame_json(frame));
+    }
+    return json;
+}
+
+Json error_json(const ErrorReport& report, const Report::Process* process) {
+    const MemoryError& error = report.error;
+    Json json{{"id", error.number}, {"kind", name_of(error.kind)}, {"count", error.count}};
+    if (process != nullptr) {
+        json["process"] = process->number;
+        json["pid"] = process->pid;
+    }
+    json["call"] = error.by_realloc ? "realloc" : "free";
+    json["tid"] = error.tid.value();
+    json["address"] = fmt::format("0x{:x}", error.address.value());
+    if (error.block.value() != 0) {
+        json["block"] = fmt::format("0x{:x}", error.block.value());
+    }
+    if (error.size != 0) {
+        json["size"] = error.size;
+    }
+    json["frames"] = frames_json(report.here);
+    if (!report.freed_before.empty()) {
+        json["freed_before"] = frames_json(report.freed_before);
+    }
+    if (!report.allocated.empty()) {
+        json["allocated"] = frames_json(report.allocated);
+    }
+    return json;
 }
 
 Json session_json(const Report::Session& session) {
@@ -209,6 +245,14 @@ void write_json(const Report& report, ReportSink& sink) {
             processes.push_back(process_json(process));
         }
         member("processes", processes);
+    }
+    if (report.checks || !report.errors.empty()) {
+        Json errors = Json::array();
+        for (const ErrorReport& error : report.errors) {
+            errors.push_back(error_json(
+                error, report.follows_forks ? &report.processes.at(error.process) : nullptr));
+        }
+        member("errors", errors);
     }
     sink.write("  \"callstacks\": [");
     CallStackTexts texts;

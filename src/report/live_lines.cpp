@@ -62,18 +62,6 @@ std::string too_many_expired_free(std::uint64_t id) {
         id);
 }
 
-std::string double_free(RemoteAddr address, const Backtrace& freeing, const Backtrace& allocating) {
-    std::string text =
-        fmt::format("Warning: the block at {:#x} is freed a second time", address.value());
-    if (!freeing.empty()) {
-        text += ", here:\n" + backtrace_text(freeing, StackEnd::outermost, kIndent);
-    } else {
-        text += "\n";
-    }
-    return text + "  it was allocated here:\n" +
-           backtrace_text(allocating, StackEnd::outermost, kIndent);
-}
-
 std::string block_limit_reached(std::uint64_t id, std::uint64_t blocks) {
     return fmt::format("\n== {} memory block{} expired at CallStack[{}]: the limit is reached "
                        "(--memory-block-max).\n",

@@ -55,11 +55,18 @@ const char* why(const std::string& end_reason) {
 }
 
 std::string events_text(const Report::Events& events) {
-    return fmt::format("== Seen: {}, {}, {}; {} failed, {} of unknown blocks, {}.\n",
-                       number_of(events.alloc, "allocation"), number_of(events.free, "free"),
-                       number_of(events.realloc, "reallocation"), events.failed_alloc,
-                       number_of(events.unknown_free, "free"),
-                       number_of(events.double_free, "double free"));
+    std::string text = fmt::format(
+        "== Seen: {}, {}, {}; {} failed, {} of unknown blocks, {}",
+        number_of(events.alloc, "allocation"), number_of(events.free, "free"),
+        number_of(events.realloc, "reallocation"), events.failed_alloc,
+        number_of(events.unknown_free, "free"), number_of(events.double_free, "double free"));
+    if (events.invalid_free != 0) {
+        text += ", " + number_of(events.invalid_free, "invalid free");
+    }
+    if (events.mismatched_free != 0) {
+        text += ", " + number_of(events.mismatched_free, "mismatched free");
+    }
+    return text + ".\n";
 }
 
 std::string header(const Report& report) {
@@ -90,6 +97,20 @@ std::string process_header(const Report::Process& process) {
     return text + ".\n" + events_text(process.events);
 }
 
+/// Those of one process, or of all.
+void write_errors(const Report& report, std::optional<std::uint32_t> process, ReportSink& sink) {
+    std::size_t shown = 0;
+    for (const ErrorReport& error : report.errors) {
+        if (!process || error.process == *process) {
+            sink.write(shown++ == 0 ? "== Memory errors:\n\n" : "");
+            sink.write(memory_error(error) + "\n");
+        }
+    }
+    if (shown == 0 && report.checks) {
+        sink.write("== No memory errors.\n");
+    }
+}
+
 /// The call stacks of one process, or of all; the number of them.
 std::size_t write_stacks(const Report& report, std::optional<std::uint32_t> process,
                          BacktraceTexts& backtraces, ReportSink& sink) {
@@ -116,10 +137,12 @@ void write_text(const Report& report, ReportSink& sink) {
     BacktraceTexts backtraces(4);
     std::size_t shown = 0;
     if (!report.follows_forks) {
+        write_errors(report, std::nullopt, sink);
         shown = write_stacks(report, std::nullopt, backtraces, sink);
     } else {
         for (std::uint32_t i = 0; i < report.processes.size(); ++i) {
             sink.write(process_header(report.processes[i]));
+            write_errors(report, i, sink);
             shown += write_stacks(report, i, backtraces, sink);
         }
     }

@@ -11,6 +11,17 @@ bool LivePrinter::is_hidden(const Notice& notice) {
            notice.kind != Notice::Kind::block_limit && !filter_.shows(names_.resolve(notice.stack));
 }
 
+ErrorReport LivePrinter::described(const MemoryError& error) {
+    if (error.count != 1) {
+        return {error, 0, {}, {}, {}};
+    }
+    const auto frames = [this](StackId id) {
+        return id == kNoStack ? Backtrace() : names_.resolve(id);
+    };
+    return {error, 0, frames(error.free_stack), frames(error.freed_before),
+            frames(error.alloc_stack)};
+}
+
 std::string LivePrinter::text(const Notice& notice) {
     if (is_hidden(notice)) {
         return {};
@@ -25,11 +36,8 @@ std::string LivePrinter::text(const Notice& notice) {
         return freed_after_expiry(notice.id, seconds(notice.age));
     case Notice::Kind::too_many_expired_free:
         return too_many_expired_free(notice.id);
-    case Notice::Kind::double_free:
-        return double_free(notice.address,
-                           notice.free_stack == kNoStack ? Backtrace{}
-                                                         : names_.resolve(notice.free_stack),
-                           names_.resolve(notice.stack));
+    case Notice::Kind::memory_error:
+        return memory_error(described(notice.error));
     case Notice::Kind::block_limit:
         return block_limit_reached(notice.id, notice.count);
     case Notice::Kind::stack_limit:

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "memleax/report.hpp"
 #include "memleax/stack_filter.hpp"
 #include "memleax/stack_names.hpp"
 #include "memleax/tracker.hpp"
@@ -19,6 +20,8 @@ class LivePrinter {
 
   private:
     [[nodiscard]] bool is_hidden(const Notice& notice);
+    /// With its call stacks the first time.
+    [[nodiscard]] ErrorReport described(const MemoryError& error);
 
     StackNames& names_;
     const StackFilter& filter_;

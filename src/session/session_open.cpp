@@ -23,7 +23,8 @@ WatchRequest request_of(Tid pid, const Options& options, const Inherited& inheri
     request.inherited = inherited;
     request.options = {.backtrace_limit = options.backtrace_limit,
                        .follow = options.follow_forks,
-                       .allocators = options.allocators};
+                       .allocators = options.allocators,
+                       .check = options.check};
     return request;
 }
 
@@ -70,7 +71,8 @@ Session::Session(Tid pid, const Options& options, ReportOutput output, const Inh
       accounts_({.expire_ns = expire_ns_,
                  .memory_block_max = options.memory_block_max,
                  .call_stack_max = options.call_stack_max,
-                 .notices = live_lines_},
+                 .notices = live_lines_,
+                 .check = options.check},
                 options.debug_info, {options.debug_folders, debuginfod_}),
       watcher_(request_of(pid, options, inherited), accounts_) {
     if (debuginfod_ != nullptr) {

@@ -32,6 +32,7 @@ Report Session::make_report() {
         report.session.engine = target.engine;
     }
     report.follows_forks = options_.follow_forks;
+    report.checks = options_.check;
     report.session.duration_s = watched_s();
     report.session.expire_s = expire_s();
     report.session.end_reason = end_reason_ != nullptr ? end_reason_ : "";
@@ -81,7 +82,8 @@ int Session::write_report() {
         log_error("{}", Error("cannot write the report", output_.error()).message());
         return 1;
     }
-    return report.totals.expired.blocks > 0 ? options_.error_exitcode : 0;
+    const bool is_wrong = options_.check && !report.errors.empty();
+    return report.totals.expired.blocks > 0 || is_wrong ? options_.error_exitcode : 0;
 }
 
 } // namespace memleax

@@ -21,7 +21,11 @@ constexpr std::size_t kExpiredByAnEvent = 64;
 
 } // namespace
 
-Tracker::Tracker(const Options& options) : options_(options), intervals_(options.interval_ns) {}
+Tracker::Tracker(const Options& options) : options_(options), intervals_(options.interval_ns) {
+    if (options.check) {
+        checker_.emplace();
+    }
+}
 
 CallStackAccount& Tracker::account_of(StackId id) {
     if (id.value() >= accounts_.size()) {
@@ -71,7 +75,14 @@ void Tracker::on_event(const AllocationEvent& event) {
         restore_realloc(event.tid, event.time);
         break;
     case EventKind::hidden_alloc:
+        ++allocations_;
         freed_.forget(event.address);
+        if (checker_) {
+            checker_->forget(event.address);
+        }
+        break;
+    case EventKind::unseen_alloc:
+        on_unseen_alloc();
         break;
     }
 }
@@ -80,8 +91,13 @@ void Tracker::begin_realloc(const AllocationEvent& event) {
     restore_realloc(event.tid, event.time); // the end of one before was not told
     PendingRealloc pending;
     pending.block = blocks_.take(event.old_address);
+    pending.stack = event.stack;
+    pending.allocations = allocations_;
     if (!pending.block) {
-        pending.freed = freed_.find(event.old_address);
+        pending.is_wrong = is_wrong_end(event, event.old_address);
+    } else if (checker_) {
+        check_function(event, *pending.block);
+        pending.by = checker_->end(event.old_address);
     }
     pending_.emplace(event.tid, pending);
 }
@@ -93,9 +109,14 @@ void Tracker::restore_realloc(Tid tid, MonotonicNs time) {
     }
     const PendingRealloc pending = it->second;
     pending_.erase(it);
-    if (pending.block) {
-        put_back(*pending.block, time);
+    if (!pending.block) {
+        return;
     }
+    const Block block = blocks_[*pending.block];
+    if (checker_ && !blocks_.find(block.address) && pending.by != AllocatedBy::no_memory) {
+        checker_->begin(block.address, block.size, pending.by);
+    }
+    put_back(*pending.block, time);
 }
 
 bool Tracker::finish_realloc(const AllocationEvent& event) {
@@ -106,9 +127,11 @@ bool Tracker::finish_realloc(const AllocationEvent& event) {
     const PendingRealloc pending = it->second;
     pending_.erase(it);
     if (pending.block) {
-        end_block(*pending.block, event.time);
-    } else {
-        count_unknown(event.old_address, pending.freed, event.stack);
+        // Memory that others were given meanwhile may be a part of this block's.
+        const bool is_known = pending.allocations == allocations_;
+        end_block(*pending.block, event.time, is_known ? pending.stack : kNoStack);
+    } else if (!pending.is_wrong) {
+        ++events_.unknown_free;
     }
     return pending.block.has_value();
 }
@@ -129,6 +152,10 @@ void Tracker::begin_block(const AllocationEvent& event) {
         blocks_.insert(block);
     }
     freed_.forget(event.address);
+    ++allocations_;
+    if (checker_ && event.by != AllocatedBy::no_memory) {
+        checker_->begin(event.address, event.size, event.by);
+    }
     account_of(event.stack).alloc.add(event.size);
     intervals_.begin(event.stack, event.time, event.size);
 }
@@ -136,27 +163,18 @@ void Tracker::begin_block(const AllocationEvent& event) {
 void Tracker::free_block(const AllocationEvent& event) {
     const auto id = blocks_.take(event.address);
     if (!id) {
-        count_unknown(event.address, freed_.find(event.address), event.stack);
+        events_.unknown_free += is_wrong_end(event, event.address) ? 0 : 1;
         return;
     }
     ++events_.free;
-    end_block(*id, event.time);
-}
-
-void Tracker::count_unknown(RemoteAddr address, std::optional<StackId> allocated_at,
-                            StackId free_stack) {
-    if (!allocated_at) {
-        ++events_.unknown_free;
-        return;
+    if (checker_) {
+        check_function(event, *id);
+        checker_->end(event.address);
     }
-    ++events_.double_free;
-    notify({.kind = Notice::Kind::double_free,
-            .stack = *allocated_at,
-            .free_stack = free_stack,
-            .address = address});
+    end_block(*id, event.time, event.stack);
 }
 
-void Tracker::end_block(BlockId id, MonotonicNs time) {
+void Tracker::end_block(BlockId id, MonotonicNs time, StackId freed_at) {
     Block block = blocks_[id];
     const std::int64_t age = std::max<std::int64_t>(time.value() - block.time.value(), 0);
     if (!block.expired && age >= options_.expire_ns) {
@@ -165,8 +183,11 @@ void Tracker::end_block(BlockId id, MonotonicNs time) {
     }
     blocks_.release(id);
     // Between a realloc's begin and end the address may have become another block's.
-    if (!blocks_.find(block.address) && !freed_.find(block.address)) {
+    if (sees_all_ && !blocks_.find(block.address) && !freed_.find(block.address)) {
         freed_.remember(block.address, block.stack);
+        if (checker_ && freed_at != kNoStack) {
+            checker_->remember(block.address, block.size, block.stack, freed_at);
+        }
     }
     intervals_.end(block.stack, block.time, age, block.size);
     CallStackAccount& account = account_of(block.stack);
@@ -280,7 +301,7 @@ void Tracker::forget_live(MonotonicNs now) {
     });
     blocks_.clear();
     pending_.clear();
-    freed_ = FreedBlocks();
+    forget_freed();
     // Their shares of live blocks mean nothing any more.
     if (intervals_.recording()) {
         intervals_.start(now);
@@ -303,7 +324,8 @@ void Tracker::on_memory_gone(MonotonicNs time) {
             end_block(*id, time);
         }
     }
-    freed_ = FreedBlocks(); // the new program's addresses are others, whatever their numbers
+    sees_all_ = true;
+    forget_freed(); // the new program's addresses are others, whatever their numbers
 }
 
 } // namespace memleax

@@ -21,6 +21,7 @@ bool SnapshotCopier::copy_some(Tracker& tracker) {
         return true;
     }
     snapshot_.events = tracker.events();
+    snapshot_.errors = tracker.errors(); // 1,000 at most
     return false;
 }
 
