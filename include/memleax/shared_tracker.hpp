@@ -23,6 +23,8 @@ class SharedTracker final : public EventSink {
 
     StackId intern(std::span<const FrameAddress> frames, StackEnd end) override;
     void on_event(const AllocationEvent& event) override;
+    void on_mapping(const MappingEvent& event) override;
+    void on_mapped_before(std::span<const AddrRange> ranges) override;
     bool wants_free_stack(RemoteAddr address) override;
     bool is_live(RemoteAddr address) override;
     void on_code_gone(AddrRange range) override;
