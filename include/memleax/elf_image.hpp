@@ -76,6 +76,8 @@ class ElfImage {
     /// Calls `each` for every defined function symbol of the table. Linear in the table's size.
     void for_each_function(SymbolTable table,
                            const std::function<void(const ElfSymbol&)>& each) const;
+    /// A defined variable, of either table. Linear in their size.
+    [[nodiscard]] std::optional<ElfSymbol> find_variable(std::string_view name) const;
 
     /// The libelf handle, for src/elf/ only. libelf and libdw handles are not thread-safe: one
     /// image belongs to one thread. The descriptor stays open as long as the image.
@@ -86,6 +88,9 @@ class ElfImage {
   private:
     ElfImage() = default;
     static Result<std::shared_ptr<ElfImage>> parse(std::shared_ptr<ElfImage> image);
+    /// Functions, or variables.
+    void for_each_symbol(SymbolTable table, bool functions,
+                         const std::function<void(const ElfSymbol&)>& each) const;
 
     std::string name_;
     std::vector<std::byte> bytes_; ///< from_memory only

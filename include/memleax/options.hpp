@@ -45,6 +45,7 @@ struct Options {
     std::uint64_t top = 10;           ///< and that many of them
     int error_exitcode = 0;
     LogLevel log_level = LogLevel::info;
+    bool events = false; ///< print calls that map memory, as they happen
     /// What is watched: known allocators, and those that the user has named.
     std::shared_ptr<const AllocatorApi> allocators = std::make_shared<const AllocatorApi>();
 };

@@ -52,6 +52,16 @@ class SharedTracker final : public EventSink {
             });
         } while (end != 0);
     }
+    /// What is left of mappings, as blocks: one for each range.
+    template <class Each> void for_each_range(Each each) {
+        with([&](Tracker& tracker) {
+            for (const MappedRanges::Piece& piece : tracker.mapped().pieces()) {
+                const MappedMemory& memory = tracker.mapped()[piece.mapping];
+                each(Block{RemoteAddr(piece.range.begin), piece.range.size(), memory.time,
+                           memory.stack, memory.tid, memory.expired});
+            }
+        });
+    }
 
   private:
     /// For events. Without the lock once abandoned, if somebody has it.

@@ -84,6 +84,7 @@ void run_stats(CommandContext& context, Arguments& arguments);
 void run_dump(CommandContext& context, Arguments& arguments);
 void run_blocks(CommandContext& context, Arguments& arguments);
 void run_show(CommandContext& context, Arguments& arguments);
+void run_events(CommandContext& context, Arguments& arguments);
 void run_expire(CommandContext& context, Arguments& arguments);
 void run_mark(CommandContext& context, Arguments& arguments);
 void run_since(CommandContext& context, Arguments& arguments);

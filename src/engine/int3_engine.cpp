@@ -78,6 +78,7 @@ Result<void> Int3Engine::patch_first(const Places& places, bool* executes) {
     }
     if (done) {
         done = refresh_modules(*worker); // now that the module event is watched, what came between
+        tell_mapped_before();
     }
     if (!done && !is_child) {
         arch::Registers regs;
@@ -85,6 +86,19 @@ Result<void> Int3Engine::patch_first(const Places& places, bool* executes) {
                                                           : target_.executes_instead_of_ending();
     }
     return done;
+}
+
+void Int3Engine::tell_mapped_before() {
+    if (!allocators_->tracked().any_mapped()) {
+        return;
+    }
+    std::vector<AddrRange> ranges;
+    if (const auto maps = read_maps(target_.pid())) {
+        for (const Mapping& mapping : *maps) {
+            ranges.push_back(mapping.range);
+        }
+    }
+    sink_.on_mapped_before(ranges);
 }
 
 void Int3Engine::announce_if_ready() {
@@ -164,6 +178,10 @@ Result<void> Int3Engine::patch(const Places& places, Tid worker) {
         (*inserted)->is_module_event = true;
     }
     for (const AllocatorEntry& entry : places.entries) {
+        if (!allocators_->traps(*entry.function)) {
+            calls_.know(entry);
+            continue;
+        }
         auto inserted = breakpoints_.insert(entry.address, worker);
         if (!inserted) {
             return std::move(inserted).error().while_doing(
@@ -361,6 +379,7 @@ void Int3Engine::on_stop(const ExecStop& stop) {
     if (arch::Registers regs; !refreshed && target_.get_registers(stop.tid, &regs)) {
         log_error("{}", refreshed.error().message()); // else its end is about to be told
     }
+    tell_mapped_before();
     if (!observer_.on_exec()) {
         leave();
         on_all_gone();

@@ -87,9 +87,12 @@ Result<void> WatchedProcess::read_modules() {
 
 bool WatchedProcess::has_allocator() const {
     return std::any_of(modules_->all().begin(), modules_->all().end(), [&](const auto& module) {
-        return !module->unloaded &&
-               !tree_.options_.allocators->find_entries(*module, module.get() == modules_->main())
-                    .empty();
+        const AllocatorApi& api = *tree_.options_.allocators;
+        const auto entries = module->unloaded
+                                 ? std::vector<AllocatorEntry>{}
+                                 : api.find_entries(*module, module.get() == modules_->main());
+        return std::any_of(entries.begin(), entries.end(),
+                           [&api](const auto& entry) { return api.traps(*entry.function); });
     });
 }
 
@@ -99,7 +102,9 @@ bool WatchedProcess::is_static() const {
 }
 
 Error WatchedProcess::no_allocator() const {
-    std::string reason = "none of its modules defines malloc";
+    std::string reason = tree_.options_.allocators->tracked().heap
+                             ? "none of its modules defines malloc"
+                             : "none of its modules defines mmap";
     for (const auto& module : modules_->all()) {
         if (!module->image) {
             reason += fmt::format("; {}: {}", module->name, module->problem);

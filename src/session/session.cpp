@@ -33,6 +33,8 @@ constexpr std::size_t kExpireBudget = 256;
 constexpr std::int64_t kMinPauseNs = 20'000'000;
 /// ... and at least this often, as nobody tells it of new blocks.
 constexpr std::int64_t kMaxPauseNs = kNsPerSecond;
+/// ... or this often, if each call that maps memory is to be printed.
+constexpr std::int64_t kEventPauseNs = 100'000'000;
 
 /// Live lines that wait for the end of a pager, besides the first one of each call stack.
 constexpr std::size_t kMaxHeldNotices = 20'000;
@@ -107,6 +109,7 @@ Session::Session(Tid pid, const Options& options, ReportOutput output, const Inh
                  .notices = live_lines_},
                 options.debug_info, {options.debug_folders, debuginfod_}),
       watcher_(request_of(pid, options, inherited), accounts_) {
+    set_live_events(options.events);
     if (debuginfod_ != nullptr) {
         debuginfod_->set_give_up([this] { return on_download(); });
     }
@@ -156,6 +159,7 @@ void Session::step() {
         }
     }
     print_notices();
+    print_events();
     if (output_.error() != 0) {
         end("user"); // nobody reads us any more
     }
@@ -190,6 +194,9 @@ int Session::pause_ms(MonotonicNs now) {
                 pause = std::clamp(next->value() - now.value(), kMinPauseNs, pause);
             }
         }
+    }
+    if (live_events_) {
+        pause = std::min(pause, kEventPauseNs);
     }
     if (deadline_) {
         pause = std::min(pause, std::max<std::int64_t>(deadline_->value() - now.value(), 0));
@@ -326,12 +333,14 @@ void Session::finish_leaving() {
         return;
     }
     if (phase_ != Phase::left) {
+        look_at_mappings();
         watcher_.stop();
         if (!frozen_at_) {
             frozen_at_ = monotonic_now();
         }
         expire(*frozen_at_);
         print_notices();
+        print_events();
         const bool begun = watching_since_.has_value();
         phase_ = Phase::left;
         if (!begun || ending_ || client_ == nullptr || !client_->on_left(end_reason_)) {
