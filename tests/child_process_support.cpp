@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <stdexcept>
 #include <utility>
 
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "memleax/process_end.hpp"
+#include "memleax/process_info.hpp"
 
 namespace memleax::testing {
 
@@ -49,6 +51,30 @@ Pipe make_pipe() {
     }
     ::execvpe(argv[0], argv, environment);
     ::_exit(kCannotExec);
+}
+
+std::string one_line_of(const std::string& path) {
+    std::ifstream file(path);
+    std::string line;
+    std::getline(file, line);
+    return line;
+}
+
+/// What each thread of a process that should have ended does, and its children's.
+std::string threads_text(pid_t pid) {
+    std::string text;
+    for (const Tid tid : list_threads(Tid(pid))) {
+        const std::string folder = fmt::format("/proc/{}/task/{}/", pid, tid.value());
+        const auto info = try_read_process_info(tid);
+        text += fmt::format("{} {} {} {} {} (system call {})\n", pid, tid.value(),
+                            info ? info->comm : "?", info ? info->state : '?',
+                            one_line_of(folder + "wchan"), one_line_of(folder + "syscall"));
+        std::ifstream children(folder + "children");
+        for (pid_t child = 0; children >> child;) {
+            text += threads_text(child);
+        }
+    }
+    return text;
 }
 
 } // namespace
@@ -238,8 +264,9 @@ bool ChildProcess::wait_for_exit() {
 }
 
 std::string ChildProcess::state() const {
-    return fmt::format("{} (pid {}{})\n--- its stdout:\n{}\n--- its stderr:\n{}", name_, pid_,
-                       reaped_ ? ", " + end_text(status_) : "", streams_[0].text, streams_[1].text);
+    return fmt::format("{} (pid {}{})\n{}--- its stdout:\n{}\n--- its stderr:\n{}", name_, pid_,
+                       reaped_ ? ", " + end_text(status_) : "", reaped_ ? "" : threads_text(pid_),
+                       streams_[0].text, streams_[1].text);
 }
 
 } // namespace memleax::testing

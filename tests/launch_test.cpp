@@ -104,6 +104,21 @@ TEST_F(Launch, ArgumentsArriveAsTheyAre) {
     EXPECT_EQ(report().at("session").at("end_reason"), "target-exit");
 }
 
+// As for a command of nohup(1), or of a shell's trap.
+TEST_F(Launch, IgnoredSignalsStayIgnored) {
+    const std::string command = "/bin/grep ^SigIgn /proc/self/status";
+    for (const std::string ignored : {"", "trap '' PIPE XFSZ CHLD TTOU; ", "trap '' HUP XFSZ; "}) {
+        const auto output_of = [&](const std::string& prefix) {
+            ChildProcess shell({"/bin/bash", "-c", ignored + "exec " + prefix + command});
+            shell.wait_for_end();
+            return shell.output();
+        };
+        const std::string alone = output_of("");
+        EXPECT_THAT(alone, ::testing::StartsWith("SigIgn:"));
+        EXPECT_EQ(output_of(MEMLEAX_PROGRAM " -q -o /dev/null -- "), alone) << ignored;
+    }
+}
+
 TEST_F(Launch, NoSuchCommand) {
     Memleax memleax = start({folder_ + "/none"});
     const auto result = memleax.finish();

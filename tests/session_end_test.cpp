@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Every way in which a session ends: the target goes on as it was, and the status is 0.
 #include <csignal>
+#include <filesystem>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +36,8 @@ TEST_P(SignalEnds, TheSession) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Signals, SignalEnds, ::testing::Values(SIGINT, SIGTERM, SIGHUP, SIGQUIT));
+INSTANTIATE_TEST_SUITE_P(Signals, SignalEnds,
+                         ::testing::Values(SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU));
 
 TEST(SessionEnd, ByTime) {
     Fixture fixture("threads16");
@@ -123,6 +125,24 @@ TEST(SessionEnd, IsNotBroughtAboutByCtrlZ) {
 }
 
 // memleax PID | head: nobody reads any more. The target is left properly.
+// SIGXFSZ would kill us with our breakpoints in the target.
+TEST(SessionEnd, WhenTheReportIsLargerThanFilesMayBe) {
+    Fixture fixture("threads16");
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    const std::string report =
+        ::testing::TempDir() + "memleax-too-large-" + std::to_string(getpid());
+    Memleax memleax(CommandLine{{"/usr/bin/prlimit", "--fsize=1000", MEMLEAX_PROGRAM, "-F", "json",
+                                 "-o", report, std::to_string(fixture.pid())}});
+    memleax.wait_until_watching();
+    fixture.go();
+    const auto result = memleax.interrupt_and_finish();
+    std::filesystem::remove(report);
+    EXPECT_EQ(result.status, 1 << 8) << result.errors;
+    EXPECT_THAT(result.errors, HasSubstr("cannot write the report: File too large"));
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 TEST(SessionEnd, WhenTheReaderIsGone) {
     Fixture fixture("threads16");
     const TargetSnapshot before = take_snapshot(fixture.pid());

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +13,7 @@
 
 #include "arch.hpp"
 #include "memleax/mapping_event.hpp"
-#include "memleax/modules.hpp"
+#include "memleax/name_filter.hpp"
 #include "memleax/types.hpp"
 
 namespace memleax {
@@ -46,14 +45,6 @@ struct AllocatorFunction {
     std::size_t group = 0;      ///< of AllocatorApi: names with the same prefix
 };
 
-/// An entry point in the target.
-struct AllocatorEntry {
-    const AllocatorFunction* function = nullptr; ///< the AllocatorApi's
-    CodeAddr address;
-    std::uint64_t size = 0;    ///< bytes of the function's code, 0 if the symbol does not say
-    bool in_c_library = false; ///< in the library that defines __libc_start_main
-};
-
 /// All functions that are looked for. Complete before the first look, and not changed after it;
 /// entries and pending calls point into it, so whoever keeps those keeps a share of it.
 class AllocatorApi {
@@ -83,18 +74,17 @@ class AllocatorApi {
     [[nodiscard]] AllocatorFamily families() const { return families_; }
     /// Those that the user has named.
     [[nodiscard]] std::vector<const AllocatorFunction*> of_user() const;
-
-    /// The entry points that a module defines. One for each address, however many names it has.
-    /// Exported symbols count as they are. Others (.symtab) count if there is one that begins
-    /// blocks and one that ends them, as a lone "free" may be anything, or if the user named them.
-    [[nodiscard]] std::vector<AllocatorEntry> find_entries(const Module& module,
-                                                           bool is_main) const;
+    /// Of all their names.
+    [[nodiscard]] const NameFilter& filter() const { return filter_; }
+    /// AllocatorFunction::group is less than this.
+    [[nodiscard]] std::size_t groups() const { return groups_; }
 
   private:
     void add_known(const AllocatorFunction& function, const std::string& prefix, std::size_t group);
 
     std::deque<AllocatorFunction> functions_; ///< they stay where they are
     absl::flat_hash_map<std::string_view, const AllocatorFunction*> by_name_;
+    NameFilter filter_;
     std::size_t groups_ = 0;
     AllocatorFamily families_ = kMemory + 1;
     TrackedMemory tracked_;
@@ -112,20 +102,6 @@ struct PrefixedAllocator {
     std::vector<AllocatorFunction> more;
 };
 std::vector<PrefixedAllocator> prefixed_allocators();
-
-/// The address of the function that the dynamic linker calls when it has mapped or unmapped
-/// something (struct r_debug's r_brk; glibc elf/dl-debug.c, musl ldso/dynlink.c), if it is this
-/// module.
-std::optional<CodeAddr> find_module_event(const Module& module);
-
-/// Is this code of the allocator's that hands cached blocks, freed by the program already, to
-/// free()? By the names in glibc's malloc/arena.c and malloc/malloc.c, for statically linked
-/// programs.
-bool frees_cached_blocks(const Module& module, ElfAddr address);
-
-/// Is this code of the C++ runtime's that makes room for an exception, as for the one that an
-/// operator new is about to throw? (Itanium C++ ABI, section 2.4.2)
-bool makes_exception(const Module& module, ElfAddr address);
 
 /// Bytes asked for by a call, from its arguments; all ones if count * size overflows.
 std::uint64_t requested_size(const AllocatorFunction& function, const arch::Registers& regs);

@@ -16,4 +16,9 @@ constexpr double seconds(std::int64_t ns) {
     return static_cast<double>(ns) / static_cast<double>(kNsPerSecond);
 }
 
+/// And back.
+constexpr std::int64_t nanoseconds(double seconds) {
+    return static_cast<std::int64_t>(seconds * static_cast<double>(kNsPerSecond));
+}
+
 } // namespace memleax

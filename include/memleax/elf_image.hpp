@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "memleax/error.hpp"
+#include "memleax/name_filter.hpp"
 #include "memleax/types.hpp"
 
 struct Elf; // libelf's handle; only src/elf/ looks inside
@@ -73,9 +74,10 @@ class ElfImage {
     /// from_memory() only: the copy, for those who need a libelf handle of their own.
     [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
 
-    /// Calls `each` for every defined function symbol of the table. Linear in the table's size.
-    void for_each_function(SymbolTable table,
-                           const std::function<void(const ElfSymbol&)>& each) const;
+    /// Calls `each` for every defined function symbol of the table, but not for those whose
+    /// names `filter`, if there is one, does not know. Linear in the table's size.
+    void for_each_function(SymbolTable table, const std::function<void(const ElfSymbol&)>& each,
+                           const NameFilter* filter = nullptr) const;
     /// A defined variable, of either table. Linear in their size.
     [[nodiscard]] std::optional<ElfSymbol> find_variable(std::string_view name) const;
 
@@ -90,7 +92,8 @@ class ElfImage {
     static Result<std::shared_ptr<ElfImage>> parse(std::shared_ptr<ElfImage> image);
     /// Functions, or variables.
     void for_each_symbol(SymbolTable table, bool functions,
-                         const std::function<void(const ElfSymbol&)>& each) const;
+                         const std::function<void(const ElfSymbol&)>& each,
+                         const NameFilter* filter) const;
 
     std::string name_;
     std::vector<std::byte> bytes_; ///< from_memory only

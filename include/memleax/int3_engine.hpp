@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "memleax/allocation_event.hpp"
-#include "memleax/allocator_api.hpp"
+#include "memleax/allocator_search.hpp"
 #include "memleax/engine.hpp"
 #include "memleax/modules.hpp"
 #include "memleax/target.hpp"
@@ -14,13 +14,13 @@
 namespace memleax {
 
 struct Int3Options {
-    unsigned backtrace_limit = 50;                  ///< frames of a stack, 1 to 256
-    std::shared_ptr<const AllocatorApi> allocators; ///< what is watched; never null
+    unsigned backtrace_limit = 50; ///< frames of a stack, 1 to 256
 };
 
 /// All references must outlive the engine, and everything happens in the tracer thread. The target
 /// is seized, or launched and at its ExecStop; `modules` has been refreshed for a seized one.
 std::unique_ptr<Engine> make_int3_engine(Target& target, ModuleMap& modules, EventSink& sink,
-                                         EngineObserver& observer, const Int3Options& options);
+                                         EngineObserver& observer, AllocatorSearch& search,
+                                         const Int3Options& options);
 
 } // namespace memleax

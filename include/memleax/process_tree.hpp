@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "memleax/allocation_event.hpp"
-#include "memleax/allocator_api.hpp"
+#include "memleax/allocator_search.hpp"
 #include "memleax/error.hpp"
 #include "memleax/inherited.hpp"
 #include "memleax/modules.hpp"
@@ -96,6 +96,7 @@ class ProcessTree {
 
     Host& host_;
     Options options_;
+    AllocatorSearch search_;
     std::vector<std::unique_ptr<WatchedProcess>> processes_;
     bool running_ = false;   ///< children are followed only then
     bool any_ended_ = false; ///< since the last sweep

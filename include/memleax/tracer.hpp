@@ -73,7 +73,7 @@ class Tracer {
     /// So many stops at least may be taken out of turn before all that wait get theirs, and so many
     /// for each of these: taking one in order costs three more system calls. A thread that the
     /// others go before waits for a millisecond, or a few.
-    static constexpr int kStopsBetweenBacklogs = 64;
+    static constexpr int kStopsBetweenBacklogs = 256;
     static constexpr int kStopsForEachPutOff = 4;
     friend class Target; // which gives its threads, and takes its own stops out of turn
 

@@ -38,7 +38,8 @@ Result<ChildProgram> ChildProgram::start(const std::vector<std::string>& words, 
     sigset_t defaults;
     sigemptyset(&defaults);
     // Not SIGTSTP: a child that stops itself would have to be waited for as a shell does it.
-    for (const int signal : {SIGPIPE, SIGTTOU, SIGCHLD}) {
+    sigaddset(&defaults, SIGCHLD);
+    for (const int signal : kIgnoredSignals) {
         sigaddset(&defaults, signal);
     }
     sigset_t mask = inherited.signal_mask;

@@ -58,7 +58,8 @@ bool is_wanted(unsigned type, bool functions) {
 
 template <class NameOf>
 void each_symbol(Elf_Data* symbols, std::size_t count, bool functions,
-                 const std::function<void(const ElfSymbol&)>& each, NameOf name_of) {
+                 const std::function<void(const ElfSymbol&)>& each, const NameFilter* filter,
+                 NameOf name_of) {
     for (std::size_t i = 0; i < count; ++i) {
         GElf_Sym symbol;
         if (gelf_getsym(symbols, static_cast<int>(i), &symbol) == nullptr) {
@@ -69,7 +70,7 @@ void each_symbol(Elf_Data* symbols, std::size_t count, bool functions,
             continue;
         }
         const char* name = name_of(symbol);
-        if (*name != '\0') {
+        if (*name != '\0' && (filter == nullptr || filter->may_be_in(name))) {
             each({without_version(name), ElfAddr(symbol.st_value), symbol.st_size,
                   type == STT_GNU_IFUNC});
         }
@@ -186,24 +187,26 @@ bool ElfImage::changed_on_disk() const {
 }
 
 void ElfImage::for_each_function(SymbolTable table,
-                                 const std::function<void(const ElfSymbol&)>& each) const {
-    for_each_symbol(table, true, each);
+                                 const std::function<void(const ElfSymbol&)>& each,
+                                 const NameFilter* filter) const {
+    for_each_symbol(table, true, each, filter);
 }
 
 std::optional<ElfSymbol> ElfImage::find_variable(std::string_view name) const {
     std::optional<ElfSymbol> found;
-    for (const SymbolTable table : {SymbolTable::dynamic, SymbolTable::full}) {
-        for_each_symbol(table, false, [&](const ElfSymbol& symbol) {
-            if (!found && symbol.name == name) {
-                found = symbol;
-            }
-        });
-    }
+    const auto look_at = [&](const ElfSymbol& symbol) {
+        if (!found && symbol.name == name) {
+            found = symbol;
+        }
+    };
+    for_each_symbol(SymbolTable::dynamic, false, look_at, nullptr);
+    for_each_symbol(SymbolTable::full, false, look_at, nullptr);
     return found;
 }
 
 void ElfImage::for_each_symbol(SymbolTable table, bool functions,
-                               const std::function<void(const ElfSymbol&)>& each) const {
+                               const std::function<void(const ElfSymbol&)>& each,
+                               const NameFilter* filter) const {
     const GElf_Word wanted = table == SymbolTable::dynamic ? SHT_DYNSYM : SHT_SYMTAB;
     Elf_Scn* section = nullptr;
     while ((section = elf_nextscn(elf_, section)) != nullptr) {
@@ -217,7 +220,7 @@ void ElfImage::for_each_symbol(SymbolTable table, bool functions,
         // would take for ever.
         const NameTable names(elf_getdata(elf_getscn(elf_, header.sh_link), nullptr));
         const std::size_t count = data->d_size / gelf_fsize(elf_, ELF_T_SYM, 1, EV_CURRENT);
-        each_symbol(data, count, functions, each,
+        each_symbol(data, count, functions, each, filter,
                     [&](const GElf_Sym& symbol) { return names.name(symbol.st_name); });
         return;
     }
@@ -225,7 +228,7 @@ void ElfImage::for_each_symbol(SymbolTable table, bool functions,
         return;
     }
     if (const auto dynamic = find_dynamic_symbols(elf_, segments_)) {
-        each_symbol(dynamic->symbols, dynamic->count, functions, each,
+        each_symbol(dynamic->symbols, dynamic->count, functions, each, filter,
                     [&](const GElf_Sym& symbol) { return dynamic->names.name(symbol.st_name); });
     }
 }

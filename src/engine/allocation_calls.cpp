@@ -2,6 +2,7 @@
 #include "allocation_calls.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "memleax/clock.hpp"
 #include "memleax/log.hpp"
@@ -16,11 +17,12 @@ bool ends_blocks(const AllocatorEntry& entry) {
 } // namespace
 
 AllocationCalls::AllocationCalls(Target& target, ModuleMap& modules, BreakpointTable& breakpoints,
-                                 EventSink& sink, const Int3Options& options)
+                                 EventSink& sink, std::shared_ptr<const AllocatorApi> api,
+                                 const Int3Options& options)
     : target_(target), modules_(modules), breakpoints_(breakpoints), sink_(sink),
       unwinder_(modules, target.memory()), backtrace_limit_(options.backtrace_limit),
-      api_(options.allocators), returns_(modules, breakpoints),
-      mappings_(target, modules, unwinder_, returns_, sink, options) {}
+      api_(std::move(api)), returns_(modules, breakpoints),
+      mappings_(target, modules, unwinder_, returns_, sink, api_->tracked(), backtrace_limit_) {}
 
 int AllocationCalls::add_entry(const AllocatorEntry& entry) {
     entries_.push_back(entry);

@@ -10,7 +10,7 @@
 
 #include "mapping_calls.hpp"
 #include "memleax/allocation_event.hpp"
-#include "memleax/allocator_api.hpp"
+#include "memleax/allocator_search.hpp"
 #include "memleax/breakpoint.hpp"
 #include "memleax/int3_engine.hpp"
 #include "memleax/pending_calls.hpp"
@@ -24,7 +24,8 @@ namespace memleax {
 class AllocationCalls {
   public:
     AllocationCalls(Target& target, ModuleMap& modules, BreakpointTable& breakpoints,
-                    EventSink& sink, const Int3Options& options);
+                    EventSink& sink, std::shared_ptr<const AllocatorApi> api,
+                    const Int3Options& options);
 
     /// Makes this entry point known; its index goes into Breakpoint::entry.
     int add_entry(const AllocatorEntry& entry);

@@ -9,7 +9,7 @@ namespace memleax {
 
 namespace {
 
-/// Blocks of a chain that one call ends. More are a loop of blocks that we do not know.
+/// Blocks of a chain that one call ends; the thread stands still while we go along it.
 constexpr unsigned kMaxChain = 1U << 24U;
 
 } // namespace
@@ -61,7 +61,15 @@ void AllocationCalls::on_free(Tid tid, FamilyCalls& calls, const arch::Registers
 }
 
 void AllocationCalls::free_chain(Tid tid, RemoteAddr block, std::uint64_t next_offset) {
-    for (unsigned i = 0; i < kMaxChain && block.value() != 0; ++i) {
+    // Brent's: a chain that loops comes back to the block marked last, soon after the mark lies in
+    // the loop.
+    RemoteAddr mark{};
+    unsigned next_mark = 1;
+    for (unsigned i = 0; i < kMaxChain && block.value() != 0 && block != mark; ++i) {
+        if (i + 1 == next_mark) {
+            mark = block;
+            next_mark *= 2;
+        }
         const auto next = target_.memory().try_read_object<std::uint64_t>(
             RemoteAddr(block.value() + next_offset));
         if (sink_.is_live(block)) {

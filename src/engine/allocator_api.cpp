@@ -40,6 +40,7 @@ void AllocatorApi::add_known(const AllocatorFunction& function, const std::strin
     added.name = prefix + function.name;
     added.group = group;
     by_name_.try_emplace(added.name, &added);
+    filter_.add(added.name);
 }
 
 void AllocatorApi::add(AllocatorFunction function) {
@@ -47,6 +48,7 @@ void AllocatorApi::add(AllocatorFunction function) {
     // Not assigned: the key must not be a name that goes by another function.
     by_name_.erase(added.name);
     by_name_.emplace(added.name, &added);
+    filter_.add(added.name);
 }
 
 void AllocatorApi::track(TrackedMemory kinds) {

@@ -1,43 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Which symbols of a module are allocation functions.
+#include "memleax/allocator_search.hpp"
+
 #include <algorithm>
 #include <span>
-
-#include "memleax/allocator_api.hpp"
-#include "memleax/log.hpp"
 
 namespace memleax {
 
 namespace {
 
-/// What a module's symbol tables tell.
-struct FoundSymbols {
-    struct Symbol {
-        const AllocatorFunction* function;
-        ElfSymbol symbol;
-        SymbolTable table;
-    };
-    std::vector<Symbol> functions; ///< exported ones first
-    bool is_c_library = false;
-    bool is_cxx_runtime = false;
-};
-
-FoundSymbols look_through(const AllocatorApi& api, const Module& module) {
-    FoundSymbols found;
-    for (const SymbolTable table : {SymbolTable::dynamic, SymbolTable::full}) {
-        module.image->for_each_function(table, [&](const ElfSymbol& symbol) {
-            if (const AllocatorFunction* function = api.find(symbol.name)) {
-                found.functions.push_back({function, symbol, table});
-            } else if (symbol.name == "__libc_start_main") {
-                found.is_c_library = true;
-            } else if (symbol.name == "__cxa_throw") {
-                found.is_cxx_runtime = true;
-            }
-        });
-    }
-    found.is_cxx_runtime = found.is_cxx_runtime || module.name.starts_with("libc++");
-    return found;
-}
+// What defines these is the C library, the C++ runtime, the dynamic linker.
+constexpr const char* kCLibrary = "__libc_start_main";
+constexpr const char* kCxxRuntime = "__cxa_throw";
+constexpr const char* kModuleEvent = "_dl_debug_state";
 
 /// Does code lie within one of the functions of these names?
 bool lies_in(const Module& module, SymbolTable table, ElfAddr address,
@@ -55,14 +30,67 @@ bool lies_in(const Module& module, SymbolTable table, ElfAddr address,
 
 } // namespace
 
-std::vector<AllocatorEntry> AllocatorApi::find_entries(const Module& module, bool is_main) const {
-    std::vector<AllocatorEntry> entries;
-    if (!module.image) {
-        return entries;
+/// What a file's symbol tables tell.
+struct AllocatorSearch::FoundSymbols {
+    struct Symbol {
+        const AllocatorFunction* function;
+        ElfSymbol symbol;
+        SymbolTable table;
+    };
+    std::weak_ptr<const ElfImage> image; ///< the names point into it
+    std::vector<Symbol> functions;       ///< exported ones first
+    std::optional<ElfAddr> module_event;
+    bool is_c_library = false;
+    bool is_cxx_runtime = false;
+};
+
+AllocatorSearch::AllocatorSearch(std::shared_ptr<const AllocatorApi> api)
+    : api_(std::move(api)), filter_(api_->filter()) {
+    for (const char* name : {kCLibrary, kCxxRuntime, kModuleEvent}) {
+        filter_.add(name);
     }
-    const FoundSymbols found = look_through(*this, module);
-    std::vector<bool> begins(groups_);
-    std::vector<bool> ends(groups_);
+}
+
+AllocatorSearch::~AllocatorSearch() = default;
+
+const AllocatorSearch::FoundSymbols&
+AllocatorSearch::look_through(const std::shared_ptr<ElfImage>& image) {
+    const auto known = known_.find(image.get());
+    if (known != known_.end() && !known->second->image.expired()) {
+        return *known->second;
+    }
+    // Of libraries that come and go, nothing stays.
+    absl::erase_if(known_, [](const auto& entry) { return entry.second->image.expired(); });
+    auto found = std::make_unique<FoundSymbols>();
+    found->image = image;
+    for (const SymbolTable table : {SymbolTable::dynamic, SymbolTable::full}) {
+        const auto look_at = [&](const ElfSymbol& symbol) {
+            if (const AllocatorFunction* function = api_->find(symbol.name)) {
+                found->functions.push_back({function, symbol, table});
+            } else if (symbol.name == kCLibrary) {
+                found->is_c_library = true;
+            } else if (symbol.name == kCxxRuntime) {
+                found->is_cxx_runtime = true;
+            } else if (table == SymbolTable::dynamic && symbol.name == kModuleEvent) {
+                found->module_event = symbol.address;
+            }
+        };
+        image->for_each_function(table, look_at, &filter_);
+    }
+    return *(known_[image.get()] = std::move(found));
+}
+
+ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
+    ModulePlaces places;
+    if (!module.image) {
+        return places;
+    }
+    const FoundSymbols& found = look_through(module.image);
+    if (found.module_event) {
+        places.module_event = module.to_runtime(*found.module_event);
+    }
+    std::vector<bool> begins(api_->groups());
+    std::vector<bool> ends(api_->groups());
     bool has_malloc = false;
     for (const auto& [function, symbol, table] : found.functions) {
         if (function->origin.empty()) {
@@ -72,10 +100,11 @@ std::vector<AllocatorEntry> AllocatorApi::find_entries(const Module& module, boo
             has_malloc = has_malloc || function->name == "malloc";
         }
     }
-    const AllocatorFunction* const plain_malloc = find("malloc");
-    const AllocatorFunction* const plain_new = find("_Znwm");
+    const AllocatorFunction* const plain_malloc = api_->find("malloc");
+    const AllocatorFunction* const plain_new = api_->find("_Znwm");
+    const bool is_cxx_runtime = found.is_cxx_runtime || module.name.starts_with("libc++");
     // The C++ runtime's operators call malloc, which tells all, and costs one stop less.
-    const bool takes_operators = has_malloc || !found.is_cxx_runtime;
+    const bool takes_operators = has_malloc || !is_cxx_runtime;
     const bool is_static = is_main && module.image->interpreter().empty();
     const auto belongs = [&](const AllocatorFunction& function, SymbolTable table) {
         if (!function.origin.empty()) {
@@ -97,31 +126,19 @@ std::vector<AllocatorEntry> AllocatorApi::find_entries(const Module& module, boo
         }
         const CodeAddr address = module.to_runtime(symbol.address);
         if (symbol.indirect) {
-            log_warning("{} in {} is chosen at run time (IFUNC) and is not watched", symbol.name,
-                        module.name);
+            places.chosen_at_run_time.push_back(symbol.name);
             continue;
         }
-        const auto known = std::find_if(entries.begin(), entries.end(),
+        const auto known = std::find_if(places.entries.begin(), places.entries.end(),
                                         [&](const auto& e) { return e.address == address; });
-        if (known == entries.end()) {
-            entries.push_back({function, address, symbol.size, found.is_c_library && !is_main});
+        if (known == places.entries.end()) {
+            places.entries.push_back(
+                {function, address, symbol.size, found.is_c_library && !is_main});
         } else if (!function->origin.empty()) {
             known->function = function; // the user knows better
         }
     }
-    return entries;
-}
-
-std::optional<CodeAddr> find_module_event(const Module& module) {
-    std::optional<CodeAddr> address;
-    if (module.image) {
-        module.image->for_each_function(SymbolTable::dynamic, [&](const ElfSymbol& symbol) {
-            if (symbol.name == "_dl_debug_state") {
-                address = module.to_runtime(symbol.address);
-            }
-        });
-    }
-    return address;
+    return places;
 }
 
 bool frees_cached_blocks(const Module& module, ElfAddr address) {

@@ -17,7 +17,7 @@ namespace memleax {
 class Int3Engine final : public Engine, DepartureObserver {
   public:
     Int3Engine(Target& target, ModuleMap& modules, EventSink& sink, EngineObserver& observer,
-               const Int3Options& options);
+               AllocatorSearch& search, const Int3Options& options);
     ~Int3Engine() override;
 
     [[nodiscard]] const char* name() const override { return "int3"; }
@@ -86,7 +86,7 @@ class Int3Engine final : public Engine, DepartureObserver {
     EventSink& sink_;
     EngineObserver& observer_;
     BreakpointTable breakpoints_;
-    std::shared_ptr<const AllocatorApi> allocators_;
+    AllocatorSearch& search_;
     AllocationCalls calls_;
     TrapSignal trap_signal_;
     absl::flat_hash_map<Tid, Rehit> rehits_;

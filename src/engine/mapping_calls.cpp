@@ -65,9 +65,10 @@ bool is_error(MappingCall call, std::uint64_t result) {
 } // namespace
 
 MappingCalls::MappingCalls(Target& target, const ModuleMap& modules, Unwinder& unwinder,
-                           ReturnWatch& returns, EventSink& sink, const Int3Options& options)
+                           ReturnWatch& returns, EventSink& sink, const TrackedMemory& tracked,
+                           unsigned backtrace_limit)
     : target_(target), modules_(modules), unwinder_(unwinder), returns_(returns), sink_(sink),
-      backtrace_limit_(options.backtrace_limit), tracked_(options.allocators->tracked()) {}
+      backtrace_limit_(backtrace_limit), tracked_(tracked) {}
 
 void MappingCalls::know(const AllocatorEntry& entry) {
     const AllocatorFunction& function = *entry.function;

@@ -8,9 +8,8 @@
 #include <absl/container/flat_hash_map.h>
 
 #include "memleax/allocation_event.hpp"
-#include "memleax/allocator_api.hpp"
+#include "memleax/allocator_search.hpp"
 #include "memleax/breakpoint.hpp"
-#include "memleax/int3_engine.hpp"
 #include "memleax/pending_calls.hpp"
 #include "memleax/unwinder.hpp"
 #include "return_watch.hpp"
@@ -24,7 +23,7 @@ class MappingCalls {
   public:
     /// All references must outlive it.
     MappingCalls(Target& target, const ModuleMap& modules, Unwinder& unwinder, ReturnWatch& returns,
-                 EventSink& sink, const Int3Options& options);
+                 EventSink& sink, const TrackedMemory& tracked, unsigned backtrace_limit);
 
     /// A function that maps memory, or on whose behalf memory is mapped (malloc, pthread_create).
     void know(const AllocatorEntry& entry);

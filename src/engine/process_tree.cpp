@@ -42,7 +42,8 @@ Error another_by_now(const WatchedProcess& process) {
 
 } // namespace
 
-ProcessTree::ProcessTree(Host& host, const Options& options) : host_(host), options_(options) {}
+ProcessTree::ProcessTree(Host& host, const Options& options)
+    : host_(host), options_(options), search_(options.allocators) {}
 
 ProcessTree::~ProcessTree() = default;
 

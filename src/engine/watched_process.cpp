@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "memleax/allocator_api.hpp"
 #include "memleax/clock.hpp"
 #include "memleax/int3_engine.hpp"
 #include "memleax/living_thread.hpp"
@@ -87,12 +86,13 @@ Result<void> WatchedProcess::read_modules() {
 
 bool WatchedProcess::has_allocator() const {
     return std::any_of(modules_->all().begin(), modules_->all().end(), [&](const auto& module) {
-        const AllocatorApi& api = *tree_.options_.allocators;
-        const auto entries = module->unloaded
-                                 ? std::vector<AllocatorEntry>{}
-                                 : api.find_entries(*module, module.get() == modules_->main());
-        return std::any_of(entries.begin(), entries.end(),
-                           [&api](const auto& entry) { return api.traps(*entry.function); });
+        if (module->unloaded) {
+            return false;
+        }
+        const auto entries = tree_.search_.find(*module, module.get() == modules_->main()).entries;
+        return std::any_of(entries.begin(), entries.end(), [&](const auto& entry) {
+            return tree_.search_.api()->traps(*entry.function);
+        });
     });
 }
 
@@ -125,9 +125,8 @@ Result<void> WatchedProcess::watch(std::unique_ptr<Target> target, bool gap) {
     if (gap) {
         keeper().sink().on_gap(monotonic_now());
     }
-    engine_ = make_int3_engine(*target_, *modules_, keeper().sink(), *this,
-                               {.backtrace_limit = tree_.options_.backtrace_limit,
-                                .allocators = tree_.options_.allocators});
+    engine_ = make_int3_engine(*target_, *modules_, keeper().sink(), *this, tree_.search_,
+                               {.backtrace_limit = tree_.options_.backtrace_limit});
     tell_program();
     auto armed = engine_->arm();
     if (!armed) {

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "memleax/inherited.hpp"
 #include "memleax/log.hpp"
 #include "memleax/recovery.hpp"
 
@@ -155,7 +156,10 @@ std::optional<int> run_as_guardian(int argc, char** argv) {
         return std::nullopt;
     }
     prctl(PR_SET_NAME, kName);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTTOU, SIGTSTP}) {
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGTSTP}) {
+        std::signal(signal, SIG_IGN);
+    }
+    for (const int signal : kIgnoredSignals) {
         std::signal(signal, SIG_IGN);
     }
     auto file = RecoveryFile::open(kFile);

@@ -15,7 +15,7 @@ sigset_t session_signals() {
     sigset_t set;
     sigemptyset(&set);
     // SIGTSTP: a stopped memleax would leave the target standing at its next breakpoint.
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGWINCH}) {
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGTSTP, SIGWINCH}) {
         sigaddset(&set, signal);
     }
     return set;
@@ -51,18 +51,28 @@ void limit_memory(rlimit limit) {
 } // namespace
 
 Inherited prepare_process() {
-    // A reader that goes away (memleax PID | head), or a terminal that does, must not kill us while
-    // there are breakpoints in the target: writes fail with EPIPE or EIO instead.
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGTTOU, SIG_IGN);
+    // A reader that goes away (memleax PID | head), a terminal that does, or a report that is
+    // larger than files may be (RLIMIT_FSIZE), must not kill us while there are breakpoints in the
+    // target: writes fail with EPIPE, EIO or EFBIG instead.
+    Inherited before;
+    sigemptyset(&before.ignored_signals);
+    const auto note = [&before](int signal, auto* former) {
+        if (former == SIG_IGN) {
+            sigaddset(&before.ignored_signals, signal);
+        }
+    };
+    for (const int signal : kIgnoredSignals) {
+        note(signal, std::signal(signal, SIG_IGN));
+    }
     // Stops of traced threads need not be told by signal as well: we wait for them.
     struct sigaction quiet {};
     quiet.sa_handler = SIG_DFL;
     quiet.sa_flags = SA_NOCLDSTOP;
-    sigaction(SIGCHLD, &quiet, nullptr);
+    struct sigaction former {};
+    sigaction(SIGCHLD, &quiet, &former);
+    note(SIGCHLD, former.sa_handler);
 
     const sigset_t set = session_signals();
-    Inherited before;
     pthread_sigmask(SIG_BLOCK, &set, &before.signal_mask);
     getrlimit(RLIMIT_NOFILE, &before.open_files);
     const rlimit raised{before.open_files.rlim_max, before.open_files.rlim_max};

@@ -48,7 +48,9 @@ void ProcessAccount::on_watching(std::size_t threads) {
 void ProcessAccount::on_modules(const ModuleMap& modules) {
     // As long as it can be asked; names are looked up after its end, too.
     if (const auto info = try_read_process_info(facts_.pid)) {
-        generated_.own_number = own_number_of(facts_.pid);
+        if (generated_.own_number == 0) { // it stays the same
+            generated_.own_number = own_number_of(facts_.pid);
+        }
         generated_.owner = info->uid;
     }
     generated_.root = modules.main() != nullptr ? modules.main()->root : generated_.root;

@@ -16,11 +16,8 @@
 #include "memleax/clock.hpp"
 #include "memleax/live_lines.hpp"
 #include "memleax/log.hpp"
-#include "memleax/pid_namespace.hpp"
 #include "memleax/process_memory.hpp"
 #include "memleax/readable.hpp"
-#include "memleax/spare_descriptors.hpp"
-#include "memleax/symbolizer.hpp"
 #include "session_signals.hpp"
 
 namespace memleax {
@@ -40,22 +37,7 @@ constexpr std::int64_t kEventPauseNs = 100'000'000;
 constexpr std::size_t kMaxHeldNotices = 20'000;
 
 /// Those of session_signals() that end a session.
-constexpr int kEnds[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-
-std::int64_t to_ns(double seconds) {
-    return static_cast<std::int64_t>(seconds * kNsPerSecond);
-}
-
-WatchRequest request_of(Tid pid, const Options& options, const Inherited& inherited) {
-    WatchRequest request;
-    request.pid = pid;
-    request.command = options.command;
-    request.inherited = inherited;
-    request.options = {.backtrace_limit = options.backtrace_limit,
-                       .follow = options.follow_forks,
-                       .allocators = options.allocators};
-    return request;
-}
+constexpr int kEnds[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU};
 
 std::int64_t unix_now_ns() {
     timespec now{};
@@ -64,56 +46,6 @@ std::int64_t unix_now_ns() {
 }
 
 } // namespace
-
-Result<std::unique_ptr<Session>> Session::open(const Options& options, const Inherited& inherited) {
-    if (auto enough = check_descriptors(); !enough) {
-        return std::move(enough).error();
-    }
-    if (!options.debug_info.empty()) {
-        auto usable = Symbolizer::check_debug_file(options.debug_info);
-        if (!usable) {
-            return std::move(usable).error();
-        }
-    }
-    for (const std::string& folder : options.debug_folders) {
-        if (access(folder.c_str(), X_OK) != 0) {
-            return Error(fmt::format("cannot look into {} (--debug-dir)", folder), errno);
-        }
-    }
-    if (auto proc = check_proc_is_ours(); !proc) {
-        return std::move(proc).error();
-    }
-    Tid pid(options.pid.value_or(0));
-    if (options.ns_pid) {
-        auto found = find_in_pid_namespace(pid, *options.ns_pid);
-        if (!found) {
-            return std::move(found).error();
-        }
-        pid = *found;
-    }
-    auto output = ReportOutput::open(options.output);
-    if (!output) {
-        return std::move(output).error();
-    }
-    return std::unique_ptr<Session>(new Session(pid, options, *std::move(output), inherited));
-}
-
-Session::Session(Tid pid, const Options& options, ReportOutput output, const Inherited& inherited)
-    : options_(options), inherited_(inherited), output_(std::move(output)),
-      debuginfod_(Debuginfod::from_environment()), expire_ns_(to_ns(options.expire_s)),
-      live_lines_(options.format->write == write_text && !options.quiet &&
-                  !options.interval_s.has_value()),
-      accounts_({.expire_ns = expire_ns_,
-                 .memory_block_max = options.memory_block_max,
-                 .call_stack_max = options.call_stack_max,
-                 .notices = live_lines_},
-                options.debug_info, {options.debug_folders, debuginfod_}),
-      watcher_(request_of(pid, options, inherited), accounts_) {
-    set_live_events(options.events);
-    if (debuginfod_ != nullptr) {
-        debuginfod_->set_give_up([this] { return on_download(); });
-    }
-}
 
 int Session::run(SessionClient* client) {
     client_ = client;
@@ -272,7 +204,7 @@ void Session::on_first_watching() {
     watching_since_ = monotonic_now();
     started_unix_ns_ = unix_now_ns();
     if (options_.time_s) {
-        deadline_ = MonotonicNs(watching_since_->value() + to_ns(*options_.time_s));
+        deadline_ = MonotonicNs(watching_since_->value() + nanoseconds(*options_.time_s));
     }
     const ProcessFacts target = accounts_.first()->facts();
     announce(fmt::format("watching {} ({}, {}, engine {})", target.pid.value(), target.comm,
@@ -292,7 +224,7 @@ double Session::seconds_since_start(MonotonicNs time) const {
 }
 
 void Session::set_expire_s(double seconds) {
-    expire_ns_ = to_ns(seconds);
+    expire_ns_ = nanoseconds(seconds);
     accounts_.set_expire_ns(expire_ns_);
 }
 

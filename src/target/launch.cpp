@@ -46,9 +46,13 @@ struct Pipe {
     if (got != 1) {
         _exit(127); // memleax could not seize us, and has said why
     }
-    // Those that we ignore or handle ourselves; ignored ones would stay so over exec.
-    signal(SIGPIPE, SIG_DFL);
-    signal(SIGTTOU, SIG_DFL);
+    const auto as_before = [&inherited](int number) { // ignored ones stay so over exec
+        signal(number, sigismember(&inherited.ignored_signals, number) == 1 ? SIG_IGN : SIG_DFL);
+    };
+    for (const int number : kIgnoredSignals) {
+        as_before(number);
+    }
+    as_before(SIGCHLD);
     setrlimit(RLIMIT_NOFILE, &inherited.open_files);
     setrlimit(RLIMIT_DATA, &inherited.data);
     sigprocmask(SIG_SETMASK, &inherited.signal_mask, nullptr);

@@ -11,6 +11,13 @@ namespace {
 
 constexpr std::uint64_t kShownByDefault = 20;
 
+void check_tracked(const CommandContext& context) {
+    if (!context.session.options().allocators->tracked().any_mapped()) {
+        throw CommandError(
+            "mapped memory is not followed; memleax would have to be started with --track mmap");
+    }
+}
+
 void show_last(CommandContext& context, std::uint64_t count) {
     Session& session = context.session;
     const auto calls = session.tracker().with([count](Tracker& tracker) {
@@ -32,13 +39,10 @@ void show_last(CommandContext& context, std::uint64_t count) {
 } // namespace
 
 void run_events(CommandContext& context, Arguments& arguments) {
-    if (!context.session.options().allocators->tracked().any_mapped()) {
-        throw CommandError("mapped memory is not followed; start memleax with "
-                           "'--track heap,mmap,brk,shm'");
-    }
     const bool live = arguments.take("live");
     if (live || arguments.take("off")) {
         arguments.done();
+        check_tracked(context);
         context.session.set_live_events(live);
         return;
     }
@@ -46,6 +50,7 @@ void run_events(CommandContext& context, Arguments& arguments) {
         arguments.empty() ? kShownByDefault
                           : arguments.whole("the number of events", 1, MappingLog::kCapacity);
     arguments.done();
+    check_tracked(context);
     show_last(context, count);
 }
 

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// Where the functions of an AllocatorApi are in the modules of a process.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+
+#include "memleax/allocator_api.hpp"
+#include "memleax/modules.hpp"
+#include "memleax/types.hpp"
+
+namespace memleax {
+
+/// An entry point in the target.
+struct AllocatorEntry {
+    const AllocatorFunction* function = nullptr; ///< the AllocatorApi's
+    CodeAddr address;
+    std::uint64_t size = 0;    ///< bytes of the function's code, 0 if the symbol does not say
+    bool in_c_library = false; ///< in the library that defines __libc_start_main
+};
+
+/// What one module has for us.
+struct ModulePlaces {
+    /// One for each address, however many names it has.
+    std::vector<AllocatorEntry> entries;
+    /// Functions that are chosen at run time (STT_GNU_IFUNC): they cannot be watched.
+    std::vector<std::string_view> chosen_at_run_time;
+    /// The function that the dynamic linker calls when it has mapped or unmapped something (struct
+    /// r_debug's r_brk; glibc elf/dl-debug.c, musl ldso/dynlink.c), if it is this module.
+    std::optional<CodeAddr> module_event;
+};
+
+/// Looks through modules, and remembers what each file's symbol tables told: a large one takes
+/// milliseconds, and is met again by each look at a process that is starting, and by its children.
+/// It belongs to the thread of the images.
+class AllocatorSearch {
+  public:
+    /// `api` is complete, and never null.
+    explicit AllocatorSearch(std::shared_ptr<const AllocatorApi> api);
+    ~AllocatorSearch();
+    AllocatorSearch(const AllocatorSearch&) = delete;
+    AllocatorSearch& operator=(const AllocatorSearch&) = delete;
+
+    [[nodiscard]] const std::shared_ptr<const AllocatorApi>& api() const { return api_; }
+
+    /// Exported symbols count as they are. Others (.symtab) count if there is one that begins
+    /// blocks and one that ends them, as a lone "free" may be anything, or if the user named them.
+    [[nodiscard]] ModulePlaces find(const Module& module, bool is_main);
+
+  private:
+    struct FoundSymbols;
+    const FoundSymbols& look_through(const std::shared_ptr<ElfImage>& image);
+
+    std::shared_ptr<const AllocatorApi> api_;
+    NameFilter filter_; ///< of the api's names, and of those that tell what a module is
+    absl::flat_hash_map<const ElfImage*, std::unique_ptr<FoundSymbols>> known_;
+};
+
+/// Is this code of the allocator's that hands cached blocks, freed by the program already, to
+/// free()? By the names in glibc's malloc/arena.c and malloc/malloc.c, for statically linked
+/// programs.
+bool frees_cached_blocks(const Module& module, ElfAddr address);
+
+/// Is this code of the C++ runtime's that makes room for an exception, as for the one that an
+/// operator new is about to throw? (Itanium C++ ABI, section 2.4.2)
+bool makes_exception(const Module& module, ElfAddr address);
+
+} // namespace memleax

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What can be found wrong before anything begins.
+#include <cerrno>
+#include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "memleax/clock.hpp"
+#include "memleax/pid_namespace.hpp"
+#include "memleax/session.hpp"
+#include "memleax/spare_descriptors.hpp"
+#include "memleax/symbolizer.hpp"
+
+namespace memleax {
+
+namespace {
+
+WatchRequest request_of(Tid pid, const Options& options, const Inherited& inherited) {
+    WatchRequest request;
+    request.pid = pid;
+    request.command = options.command;
+    request.inherited = inherited;
+    request.options = {.backtrace_limit = options.backtrace_limit,
+                       .follow = options.follow_forks,
+                       .allocators = options.allocators};
+    return request;
+}
+
+} // namespace
+
+Result<std::unique_ptr<Session>> Session::open(const Options& options, const Inherited& inherited) {
+    if (auto enough = check_descriptors(); !enough) {
+        return std::move(enough).error();
+    }
+    if (!options.debug_info.empty()) {
+        auto usable = Symbolizer::check_debug_file(options.debug_info);
+        if (!usable) {
+            return std::move(usable).error();
+        }
+    }
+    for (const std::string& folder : options.debug_folders) {
+        if (access(folder.c_str(), X_OK) != 0) {
+            return Error(fmt::format("cannot look into {} (--debug-dir)", folder), errno);
+        }
+    }
+    if (auto proc = check_proc_is_ours(); !proc) {
+        return std::move(proc).error();
+    }
+    Tid pid(options.pid.value_or(0));
+    if (options.ns_pid) {
+        auto found = find_in_pid_namespace(pid, *options.ns_pid);
+        if (!found) {
+            return std::move(found).error();
+        }
+        pid = *found;
+    }
+    auto output = ReportOutput::open(options.output);
+    if (!output) {
+        return std::move(output).error();
+    }
+    return std::unique_ptr<Session>(new Session(pid, options, *std::move(output), inherited));
+}
+
+Session::Session(Tid pid, const Options& options, ReportOutput output, const Inherited& inherited)
+    : options_(options), inherited_(inherited), output_(std::move(output)),
+      debuginfod_(Debuginfod::from_environment()), expire_ns_(nanoseconds(options.expire_s)),
+      live_lines_(options.format->write == write_text && !options.quiet &&
+                  !options.interval_s.has_value()),
+      accounts_({.expire_ns = expire_ns_,
+                 .memory_block_max = options.memory_block_max,
+                 .call_stack_max = options.call_stack_max,
+                 .notices = live_lines_},
+                options.debug_info, {options.debug_folders, debuginfod_}),
+      watcher_(request_of(pid, options, inherited), accounts_) {
+    set_live_events(options.events);
+    if (debuginfod_ != nullptr) {
+        debuginfod_->set_give_up([this] { return on_download(); });
+    }
+}
+
+} // namespace memleax
