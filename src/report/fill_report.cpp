@@ -59,7 +59,10 @@ void add(const CallStackAccount& account, Report::Totals* sum) {
 
 void add(const MappedTotals& seen, std::optional<std::uint64_t> unexplained,
          std::optional<Report::Mapped>* sum) {
-    Report::Mapped& mapped = sum->has_value() ? **sum : sum->emplace();
+    if (!sum->has_value()) {
+        *sum = Report::Mapped{}; // clang 14 has no emplace() for a class within a class
+    }
+    Report::Mapped& mapped = **sum;
     mapped.mapped += seen.mapped;
     mapped.unmapped += seen.unmapped;
     mapped.failed += seen.failed;
