@@ -343,6 +343,31 @@ TEST(Command_errors, AreListedWithTheirStacks) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+TEST(Command_events, ListsTheLastCalls) {
+    Fixture fixture("mapped", {"stacks"});
+    Commands commands_of(fixture.pid(), {"--track", "mmap"});
+    EXPECT_EQ(commands_of.output_of("events"), "Nothing has been mapped or unmapped yet.\n");
+    fixture.go();
+    const std::string events = commands_of.output_of("events");
+    EXPECT_THAT(events, ContainsRegex(fmt::format(
+                            "thread {}: mmap maps 0x[0-9a-f]+-0x[0-9a-f]+, [0-9]+ bytes "
+                            "\\(thread-stack\\)\n.*  mmap",
+                            fixture.pid())));
+    EXPECT_LE(commands_of.output_of("events 1").size(), events.size());
+    EXPECT_THAT(commands_of.error_of("events 0"), HasSubstr("'0' is not the number of events"));
+    EXPECT_THAT(commands_of.error_of("events live 1"), HasSubstr("'1' is too much"));
+    EXPECT_EQ(commands_of.output_of("events live"), "");
+    EXPECT_EQ(commands_of.output_of("events off"), "");
+    commands_of.quit();
+}
+
+TEST(Command_events, NeedsMappedMemory) {
+    Fixture fixture("expiring");
+    Commands commands_of(fixture.pid());
+    EXPECT_THAT(commands_of.error_of("events"), HasSubstr("mapped memory is not followed"));
+    commands_of.quit();
+}
+
 TEST(Command_expire, SetsTheAge) {
     Fixture fixture("expiring");
     Commands commands_of(fixture.pid(), {"-e", "1000"});

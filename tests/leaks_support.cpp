@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "leaks_support.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include <gmock/gmock.h>
@@ -35,6 +36,11 @@ bool is_allocator(const std::string& function) {
                 return true;
             }
         }
+    }
+    static constexpr std::array kMapping{"mmap",  "mmap64", "mremap",   "brk",   "sbrk",
+                                         "shmat", "__mmap", "__mremap", "__brk", "__sbrk"};
+    if (std::find(kMapping.begin(), kMapping.end(), function) != kMapping.end()) {
+        return true;
     }
     return function.starts_with("operator new") || function.starts_with("tc_new") ||
            function.starts_with("fixture_pool_");

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "memleax/mapping_event.hpp"
 #include "memleax/types.hpp"
 
 namespace memleax {
@@ -75,6 +76,9 @@ class EventSink {
     /// The id of this stack, innermost frame first; equal stacks get equal ids.
     virtual StackId intern(std::span<const FrameAddress> frames, StackEnd end) = 0;
     virtual void on_event(const AllocationEvent& event) = 0;
+    virtual void on_mapping(const MappingEvent& /*event*/) {}
+    /// All that is mapped now, before the first event: it is nobody's of whom we know.
+    virtual void on_mapped_before(std::span<const AddrRange> /*ranges*/) {}
     /// Should the free of this address come with its stack? True only for suspects (an address that
     /// was freed already), so that the usual free costs no unwinding.
     virtual bool wants_free_stack(RemoteAddr address) = 0;

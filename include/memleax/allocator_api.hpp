@@ -13,6 +13,7 @@
 
 #include "arch.hpp"
 #include "memleax/allocation_event.hpp"
+#include "memleax/mapping_event.hpp"
 #include "memleax/name_filter.hpp"
 #include "memleax/types.hpp"
 
@@ -38,8 +39,9 @@ struct AllocatorFunction {
     int out_argument = -1;   ///< where the new block's address is stored; -1: it is the result
     int next_argument = -1;  ///< offset in a block of the next one that ends
     AllocatorFamily family = kMemory;
-    AllocatedBy by = AllocatedBy::unclear; ///< what it begins, or is to end
-    bool throws = false;                   ///< operator new: it does not return null
+    AllocatedBy by = AllocatedBy::unclear;   ///< what it begins, or is to end
+    MappingCall mapping = MappingCall::none; ///< else nothing of the above says anything
+    bool throws = false;                     ///< operator new: it does not return null
     bool is_descriptor = false; ///< an int of which 0 is valid, and the negative are failures
     std::string origin = {};    ///< "--alloc ..."; empty for what we know by ourselves
     std::size_t group = 0;      ///< of AllocatorApi: names with the same prefix
@@ -62,6 +64,13 @@ class AllocatorApi {
     /// The C++ runtime's operators are wanted, too, which only call malloc: with --check.
     void add_runtime_operators() { takes_runtime_operators_ = true; }
     [[nodiscard]] bool takes_runtime_operators() const { return takes_runtime_operators_; }
+    /// What is followed: by default the heap, and no mapped memory. With any kind of the latter the
+    /// C library's functions that map memory are looked for, too.
+    void track(TrackedMemory kinds);
+    [[nodiscard]] const TrackedMemory& tracked() const { return tracked_; }
+    /// Does this function get a breakpoint? Others are only known by their code.
+    [[nodiscard]] bool traps(const AllocatorFunction& function) const;
+
     /// A family for the handles of this acquire and this release function: that of either, if it
     /// has been given one, else a new one.
     AllocatorFamily resource_family(const std::string& acquire, const std::string& release);
@@ -84,10 +93,13 @@ class AllocatorApi {
     std::size_t groups_ = 0;
     bool takes_runtime_operators_ = false;
     AllocatorFamily families_ = kMemory + 1;
+    TrackedMemory tracked_;
 };
 
 /// The tables of known_allocators.cpp. Without prefix:
 std::vector<AllocatorFunction> malloc_functions();
+/// Those that map memory; and pthread_create.
+std::vector<AllocatorFunction> mapping_functions();
 /// The global operators new and delete, by their mangled names (64-bit size_t).
 std::vector<AllocatorFunction> cxx_operators();
 /// An allocator that goes by a prefix, and what it has besides malloc's kin.

@@ -78,6 +78,8 @@ class ElfImage {
     /// names `filter`, if there is one, does not know. Linear in the table's size.
     void for_each_function(SymbolTable table, const std::function<void(const ElfSymbol&)>& each,
                            const NameFilter* filter = nullptr) const;
+    /// A defined variable, of either table. Linear in their size.
+    [[nodiscard]] std::optional<ElfSymbol> find_variable(std::string_view name) const;
 
     /// The libelf handle, for src/elf/ only. libelf and libdw handles are not thread-safe: one
     /// image belongs to one thread. The descriptor stays open as long as the image.
@@ -88,6 +90,10 @@ class ElfImage {
   private:
     ElfImage() = default;
     static Result<std::shared_ptr<ElfImage>> parse(std::shared_ptr<ElfImage> image);
+    /// Functions, or variables.
+    void for_each_symbol(SymbolTable table, bool functions,
+                         const std::function<void(const ElfSymbol&)>& each,
+                         const NameFilter* filter) const;
 
     std::string name_;
     std::vector<std::byte> bytes_; ///< from_memory only

@@ -22,4 +22,7 @@ using StackChoice = std::function<bool(const Backtrace&)>;
 void fill_report(const TrackerSnapshot& snapshot, MonotonicNs begin, const StackResolver& resolve,
                  const StackChoice& shows, Report* report);
 
+/// Of the last process: what is mapped, and how much of it nobody that we saw has mapped.
+void add_mapped(const MappedTotals& seen, std::optional<std::uint64_t> unexplained, Report* report);
+
 } // namespace memleax

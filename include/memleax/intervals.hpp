@@ -74,6 +74,12 @@ class Intervals {
             entry_of(counts_[stack.value()], birth.value())->take(size, age);
         }
     }
+    /// ... or has lost some of its bytes.
+    void shrink(StackId stack, MonotonicNs birth, std::uint64_t size) {
+        if (covers(birth.value())) {
+            entry_of(counts_[stack.value()], birth.value())->live_bytes -= size;
+        }
+    }
 
     /// What a stack did, one for each of bounds().
     [[nodiscard]] std::vector<IntervalCount> of(StackId stack, MonotonicNs now) const;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "memleax/allocation_event.hpp"
+#include "memleax/mapping_log.hpp"
 #include "memleax/report.hpp"
 #include "memleax/source_frame.hpp"
 #include "memleax/types.hpp"
@@ -22,6 +23,11 @@ std::string too_many_expired_free(std::uint64_t id);
 std::string memory_error(const ErrorReport& error);
 std::string block_limit_reached(std::uint64_t id, std::uint64_t blocks);
 std::string stack_limit_reached(std::uint64_t stacks);
+
+/// A call that has mapped or unmapped memory, `seconds` after the begin, with its stack:
+/// "+1.5 s, thread 4711: mmap maps 0x7f0000000000-0x7f0000002000, 8192 bytes (mmap)".
+std::string mapping_call(const LoggedMapping& call, double seconds, const Backtrace& frames,
+                         StackEnd end);
 
 /// The same lines with the process's id in front, as strace has it: "[pid 4711] CallStack[1]: ...".
 /// Lines that are indented belong to the one before.

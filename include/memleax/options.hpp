@@ -46,6 +46,7 @@ struct Options {
     int error_exitcode = 0;
     bool check = false; ///< look for frees that are wrong, at the cost of a stack walk for each
     LogLevel log_level = LogLevel::info;
+    bool events = false; ///< print calls that map memory, as they happen
     /// What is watched: known allocators, and those that the user has named.
     std::shared_ptr<const AllocatorApi> allocators = std::make_shared<const AllocatorApi>();
 };

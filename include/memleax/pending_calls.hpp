@@ -10,6 +10,9 @@
 
 namespace memleax {
 
+/// Deep enough to find the call that made another one, when only a walk can tell.
+inline constexpr unsigned kNestingWalkLimit = 256;
+
 /// A call that has begun. It is recognised at its return by (thread, stack pointer, return
 /// address).
 struct PendingCall {
@@ -22,7 +25,8 @@ struct PendingCall {
     RemoteAddr out;         ///< where the result is stored, if not returned
     StackId stack = kNoStack;
     AllocatedBy by = AllocatedBy::unclear;
-    bool hidden = false; ///< the user is not told of it
+    bool hidden = false;                ///< the user is not told of it
+    MemoryKind kind = MemoryKind::heap; ///< of what a MappingCall maps
 };
 
 /// How a call that begins relates to those pending.

@@ -48,6 +48,10 @@ class ProcessAccount final : public ProcessKeeper {
     /// This process's time: it ends with the process.
     [[nodiscard]] MonotonicNs time(MonotonicNs now) const;
 
+    /// Bytes that are mapped and that no call that we saw has mapped, when somebody looked last.
+    [[nodiscard]] std::optional<std::uint64_t> unexplained() const { return unexplained_; }
+    void set_unexplained(std::uint64_t bytes) { unexplained_ = bytes; }
+
     EventSink& sink() override { return tracker_; }
     void on_program(ProgramFacts program) override;
     void on_watching(std::size_t threads) override;
@@ -61,6 +65,7 @@ class ProcessAccount final : public ProcessKeeper {
     ModuleMailbox mailbox_;
     GeneratedCode generated_; ///< the tracer thread's
     StackNames names_;
+    std::optional<std::uint64_t> unexplained_; ///< the main thread's
 };
 
 /// All of a session's processes, also those that have ended.

@@ -2,6 +2,7 @@
 /// The report as a model; report_writer.hpp has its forms. All numbers are exact.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "memleax/allocation_event.hpp"
 #include "memleax/block_count.hpp"
+#include "memleax/mapping_event.hpp"
 #include "memleax/memory_error.hpp"
 #include "memleax/source_frame.hpp"
 #include "memleax/types.hpp"
@@ -32,8 +34,9 @@ struct IntervalReport {
 };
 
 struct CallStackReport {
-    std::uint64_t id = 0;      ///< as in the live lines; of its process
-    std::uint32_t process = 0; ///< index in Report::processes
+    std::uint64_t id = 0;               ///< as in the live lines; of its process
+    std::uint32_t process = 0;          ///< index in Report::processes
+    MemoryKind kind = MemoryKind::heap; ///< if it is not that, its blocks are mappings
     BlockCount alloc;
     BlockCount free;
     BlockCount live;
@@ -106,6 +109,15 @@ struct Report {
         BlockCount live;
         BlockCount expired; ///< and still there
     };
+    /// Memory that was mapped while we watched. See MappedTotals in tracker.hpp.
+    struct Mapped {
+        std::uint64_t mapped = 0;
+        std::uint64_t unmapped = 0;
+        std::uint64_t failed = 0;
+        std::array<BlockCount, kMemoryKinds> live{}; ///< by MemoryKind; not heap
+        /// Bytes that are mapped now and that no call that we saw has mapped; absent: not looked
+        std::optional<std::uint64_t> unexplained;
+    };
     /// One of those that were watched.
     struct Process {
         unsigned number = 1; ///< as people see it
@@ -118,19 +130,24 @@ struct Report {
         std::optional<int> status;   ///< how it ended, as from waitpid, if that is known
         Events events;
         Totals totals;
+        std::optional<Mapped> mapped; ///< absent: not tracked
     };
 
     std::string version;
     Target target;                           ///< the first process
     Session session;                         ///< counts are those of all processes
-    Totals totals;                           ///< likewise
+    Totals totals;                           ///< likewise; without allocators' stocks and such
+    std::optional<Mapped> mapped;            ///< likewise; absent: mapped memory is not tracked
     bool follows_forks = false;              ///< children are watched, too
     std::vector<Process> processes;          ///< the first one first
     std::vector<CallStackReport> callstacks; ///< with live or expired blocks; most leaked last
-    bool checks = false;                     ///< with --check
-    std::vector<ErrorReport> errors;         ///< by process, in order of their numbers
-    std::vector<MemorySample> memory;        ///< in order of time
-    std::vector<Module> modules;             ///< the program first; also those that are gone
+    /// Of what allocators have mapped, and of thread stacks: they hold blocks that are counted by
+    /// themselves, and what is kept for later.
+    std::vector<CallStackReport> internal_callstacks;
+    bool checks = false;              ///< with --check
+    std::vector<ErrorReport> errors;  ///< by process, in order of their numbers
+    std::vector<MemorySample> memory; ///< in order of time
+    std::vector<Module> modules;      ///< the program first; also those that are gone
 };
 
 /// A backtrace, a line for each frame, indented by `indent` blanks.

@@ -2,6 +2,7 @@
 /// One run of memleax, from the command line's meaning to the exit status.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -71,6 +72,8 @@ class Session {
     [[nodiscard]] StackFilter& filter() { return filter_; }
     /// Does the user want to see this call stack?
     [[nodiscard]] bool shows(StackId id);
+    /// Are calls that map memory printed as they happen?
+    void set_live_events(bool live);
     /// All that is known, now.
     [[nodiscard]] Report make_report();
 
@@ -97,7 +100,10 @@ class Session {
     void sample_memory(MonotonicNs now);
     /// Hears what the tracker has to tell, and prints it, unless that has to wait.
     void print_notices();
+    void print_events();
     void print(std::string_view text);
+    /// Compares what is mapped with what we have seen; while the target is being watched.
+    void look_at_mappings();
     [[nodiscard]] int pause_ms(MonotonicNs now);
     void add_to_report(ProcessAccount& process, Report* report);
     int write_report();
@@ -121,6 +127,8 @@ class Session {
     std::optional<MonotonicNs> frozen_at_; ///< nobody watches since
     std::optional<MonotonicNs> deadline_;
     std::vector<std::pair<ProcessAccount*, Notice>> notices_; ///< not printed yet
+    bool live_events_ = false;
+    std::map<ProcessAccount*, std::uint64_t> printed_events_; ///< the last one's number
     const char* end_reason_ = nullptr; ///< set: the target is being let go of, or has been
     bool ending_ = false;              ///< ... and the loop ends then
     bool failed_ = false;              ///< the watching broke off

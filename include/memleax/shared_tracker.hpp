@@ -23,6 +23,8 @@ class SharedTracker final : public EventSink {
 
     StackId intern(std::span<const FrameAddress> frames, StackEnd end) override;
     void on_event(const AllocationEvent& event) override;
+    void on_mapping(const MappingEvent& event) override;
+    void on_mapped_before(std::span<const AddrRange> ranges) override;
     bool wants_free_stack(RemoteAddr address) override;
     bool is_live(RemoteAddr address) override;
     void on_code_gone(AddrRange range) override;
@@ -49,6 +51,16 @@ class SharedTracker final : public EventSink {
                 return stop == tracker.blocks().used() ? 0 : stop;
             });
         } while (end != 0);
+    }
+    /// What is left of mappings, as blocks: one for each range.
+    template <class Each> void for_each_range(Each each) {
+        with([&](Tracker& tracker) {
+            for (const MappedRanges::Piece& piece : tracker.mapped().pieces()) {
+                const MappedMemory& memory = tracker.mapped()[piece.mapping];
+                each(Block{RemoteAddr(piece.range.begin), piece.range.size(), memory.time,
+                           memory.stack, memory.tid, memory.expired});
+            }
+        });
     }
 
   private:

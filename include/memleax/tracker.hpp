@@ -3,6 +3,7 @@
 /// expire.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -15,22 +16,26 @@
 #include "memleax/freed_blocks.hpp"
 #include "memleax/intervals.hpp"
 #include "memleax/live_blocks.hpp"
+#include "memleax/mapped_ranges.hpp"
+#include "memleax/mapping_log.hpp"
 #include "memleax/memory_error.hpp"
 #include "memleax/stack_table.hpp"
 #include "memleax/types.hpp"
 
 namespace memleax {
 
-/// What happened at one call stack.
+/// What happened at one call stack. Its blocks are mappings if its kind is not heap: one counts as
+/// ended with its last byte, and its bytes as they go.
 struct CallStackAccount {
-    std::uint32_t id = 0;    ///< the number that people see: 1, 2, ... by first expiry; 0: none yet
-    BlockCount alloc;        ///< began here
-    BlockCount free;         ///< of those, ended
-    BlockCount expired;      ///< of those, lived longer than the expire threshold
-    BlockCount free_expired; ///< of those, ended after that
-    BlockCount lost;         ///< began here, and nobody knows whether they ended
-    BlockCount lost_expired; ///< of those, expired
-    std::int64_t lifetime_min = 0; ///< ns, of the ended ones
+    std::uint32_t id = 0; ///< the number that people see: 1, 2, ... by first expiry; 0: none yet
+    MemoryKind kind = MemoryKind::heap; ///< a stack has one: its innermost function tells
+    BlockCount alloc;                   ///< began here
+    BlockCount free;                    ///< of those, ended
+    BlockCount expired;                 ///< of those, lived longer than the expire threshold
+    BlockCount free_expired;            ///< of those, ended after that
+    BlockCount lost;                    ///< began here, and nobody knows whether they ended
+    BlockCount lost_expired;            ///< of those, expired
+    std::int64_t lifetime_min = 0;      ///< ns, of the ended ones
     std::int64_t lifetime_max = 0;
     double lifetime_sum = 0;
 
@@ -54,6 +59,14 @@ struct EventCounts {
     [[nodiscard]] std::uint64_t all() const {
         return alloc + free + realloc + failed_alloc + unknown_free + double_free + invalid_free;
     }
+};
+
+/// The ranges that are followed.
+struct MappedTotals {
+    std::uint64_t mapped = 0;   ///< calls that have mapped something
+    std::uint64_t unmapped = 0; ///< calls that have unmapped something that we knew
+    std::uint64_t failed = 0;
+    std::array<BlockCount, kMemoryKinds> live{}; ///< by MemoryKind; not heap
 };
 
 /// Something to tell the user while the session runs.
@@ -90,6 +103,8 @@ class Tracker final : public EventSink {
 
     StackId intern(std::span<const FrameAddress> frames, StackEnd end) override;
     void on_event(const AllocationEvent& event) override;
+    void on_mapping(const MappingEvent& event) override;
+    void on_mapped_before(std::span<const AddrRange> ranges) override;
     bool wants_free_stack(RemoteAddr address) override;
     bool is_live(RemoteAddr address) override { return blocks_.find(address).has_value(); }
     void on_code_gone(AddrRange range) override { stacks_.on_code_gone(range); }
@@ -118,6 +133,14 @@ class Tracker final : public EventSink {
     [[nodiscard]] const LiveBlocks& blocks() const { return blocks_; }
     [[nodiscard]] const EventCounts& events() const { return events_; }
     [[nodiscard]] const std::vector<MemoryError>& errors() const { return errors_.all(); }
+    [[nodiscard]] const MappedRanges& mapped() const { return mapped_; }
+    [[nodiscard]] const MappedTotals& mapped_totals() const { return mapped_totals_; }
+    [[nodiscard]] const MappingLog& mapping_log() const { return mapping_log_; }
+    /// Of a range that is mapped now: the bytes of which we know neither a call that has mapped
+    /// them nor that they were mapped before.
+    [[nodiscard]] std::uint64_t unexplained(AddrRange range) const {
+        return range.size() - mapped_.covered(range) - mapped_before_.covered(range);
+    }
     /// Allocations at an address that was still live: their block's free was not seen.
     [[nodiscard]] std::uint64_t missed_frees() const { return missed_frees_; }
     [[nodiscard]] const CallStackAccount& account(StackId id) const;
@@ -149,6 +172,24 @@ class Tracker final : public EventSink {
     bool finish_realloc(const AllocationEvent& event);
     void put_back(BlockId id, MonotonicNs time);
     void notify(const Notice& notice);
+    /// Counts a block that expires, ...
+    void count_expired(StackId stack, std::uint64_t size);
+    /// ... or bytes that end, of a block that lives on if it is not `whole`.
+    void count_end(StackId stack, std::int64_t age, std::uint64_t size, bool expired, bool whole);
+
+    // tracker_mappings.cpp
+    using Pieces = std::vector<MappedRanges::Piece>;
+    void begin_unmapping(const MappingEvent& event);
+    void begin_mapping(const MappingEvent& event, MemoryKind kind);
+    void log_mapping(const MappingEvent& event, MemoryKind kind, AddrRange ended,
+                     std::uint64_t known);
+    /// True if there was anything.
+    bool end_mapped(const Pieces& pieces, MonotonicNs time);
+    [[nodiscard]] MemoryKind kind_of(const MappingEvent& event, const Pieces& ended) const;
+    bool expire_mappings(MonotonicNs latest, std::size_t budget);
+    void expire_mapping(MappingId id);
+    void forget_mapped();
+    void end_all_mapped(MonotonicNs time);
 
     Options options_;
     StackTable stacks_;
@@ -172,6 +213,17 @@ class Tracker final : public EventSink {
         std::uint64_t allocations = 0; ///< allocations_ when it began
     };
     absl::flat_hash_map<Tid, PendingRealloc> pending_;
+    MappedRanges mapped_;
+    MappedRanges mapped_before_; ///< what was there when the watching began, as one mapping
+    /// What calls under way are about to end; a signal handler may make one within another.
+    struct Unmapping {
+        AddrRange named; ///< by the call
+        Pieces pieces;
+        Pieces before; ///< of mapped_before_
+    };
+    absl::flat_hash_map<Tid, std::vector<Unmapping>> unmapping_;
+    MappingLog mapping_log_;
+    MappedTotals mapped_totals_;
     EventCounts events_;
     std::uint64_t missed_frees_ = 0;
     std::vector<Notice> notices_;

@@ -23,6 +23,7 @@ struct TrackerSnapshot {
     MonotonicNs time;
     EventCounts events;
     std::vector<MemoryError> errors;
+    MappedTotals mapped;
     std::vector<StackSnapshot> stacks; ///< those that have live blocks or have let some expire
 };
 
@@ -38,11 +39,14 @@ class SnapshotCopier {
   private:
     void copy_stacks(Tracker& tracker);
     void find_oldest(const Tracker& tracker);
+    void find_oldest_mapped(const Tracker& tracker);
+    void note_oldest(StackId stack, MonotonicNs time);
 
     TrackerSnapshot snapshot_;
     std::vector<std::uint32_t> place_; ///< of a stack in the snapshot, by StackId; kNowhere
     std::uint32_t next_stack_ = 0;
     std::uint32_t next_block_ = 0;
+    std::optional<MappingId> next_mapping_ = MappingId(0); ///< absent: all have been looked at
 };
 
 } // namespace memleax

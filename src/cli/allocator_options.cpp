@@ -151,6 +151,18 @@ void add_free(AllocatorApi& api, const std::string& option, const std::string& t
     api.add(std::move(function));
 }
 
+void set_tracked(AllocatorApi& api, const std::string& option, const std::string& text) {
+    static const Names<bool TrackedMemory::*> kinds{{"heap", &TrackedMemory::heap},
+                                                    {"mmap", &TrackedMemory::mmap},
+                                                    {"brk", &TrackedMemory::brk},
+                                                    {"shm", &TrackedMemory::shm}};
+    TrackedMemory tracked{.heap = false};
+    for (const std::string& name : split(text, ',')) {
+        tracked.*parse_name(option, name, kinds) = true;
+    }
+    api.track(tracked);
+}
+
 void add_realloc(AllocatorApi& api, const std::string& option, const std::string& text) {
     AllocatorFunction function{.call = AllocatorCall::realloc};
     parse_function(function, option, text, "NAME:ptr=ARG,size=ARG[,count=ARG]",

@@ -8,6 +8,8 @@
 
 namespace memleax {
 
+/// What is followed: "heap,mmap,brk,shm"
+void set_tracked(AllocatorApi& api, const std::string& option, const std::string& text);
 /// NAME:size=ARG[,count=ARG][,out=ARG]
 void add_alloc(AllocatorApi& api, const std::string& option, const std::string& text);
 /// NAME:ptr=ARG[,next=ARG]

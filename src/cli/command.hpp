@@ -85,6 +85,7 @@ void run_dump(CommandContext& context, Arguments& arguments);
 void run_blocks(CommandContext& context, Arguments& arguments);
 void run_show(CommandContext& context, Arguments& arguments);
 void run_errors(CommandContext& context, Arguments& arguments);
+void run_events(CommandContext& context, Arguments& arguments);
 void run_expire(CommandContext& context, Arguments& arguments);
 void run_mark(CommandContext& context, Arguments& arguments);
 void run_since(CommandContext& context, Arguments& arguments);

@@ -32,6 +32,13 @@ constexpr std::array kCommands{
             "had been freed, if it had, and where it was allocated. Without --check only double\n"
             "frees are looked for, and the stack of the first free is not known.",
             run_errors},
+    Command{
+        "events", "[N|live|off]", "the last calls that mapped memory, with their stacks",
+        "The N last ones (20 if not said) of mmap, munmap, mremap, brk, sbrk, shmat and shmdt, as "
+        "far\n"
+        "as --track has them followed; 10,000 are kept. live prints each as it happens, off ends\n"
+        "that.",
+        run_events},
     Command{"expire", "[SECONDS]", "show or set the age at which blocks expire",
             "Blocks that have expired stay so.", run_expire},
     Command{"help", "[COMMAND]", "explain the commands", "", run_help, Completion::commands},

@@ -212,6 +212,9 @@ Parser::Parser(Options& options) {
         ->disable_flag_override();
     app_.add_flag("-f,--follow-forks", options.follow_forks, "watch child processes that come, too")
         ->disable_flag_override();
+    app_.add_flag("--events", options.events,
+                  "print each call that maps memory, with its stack\n(see --track)")
+        ->disable_flag_override();
     app_.add_flag("-q,--quiet", options.quiet, "final report only")->disable_flag_override();
     app_.add_flag("-v,--version", version_, "print the version")->disable_flag_override();
 }
@@ -225,6 +228,8 @@ void Parser::add_allocators(Options& options) {
         const char* help;
     };
     static constexpr Row rows[] = {
+        {"--track", "KINDS", set_tracked,
+         "what to follow: heap (default), and mapped memory:\nmmap, brk, shm; as in heap,mmap"},
         {"--alloc", "FUNCTION", add_alloc,
          "watch an allocator of your own, as in\npool_get:size=2 (arguments count from 1)"},
         {"--free", "FUNCTION", add_free, "what ends its blocks, as in pool_put:ptr=2"},
@@ -299,6 +304,16 @@ void take_target(const std::vector<std::string>& positionals, bool has_command, 
     options.pid = parse_pid(positionals[0]);
 }
 
+/// There is something to print, and somewhere to print it.
+void check_events(const Options& options) {
+    if (options.events && !options.allocators->tracked().any_mapped()) {
+        throw UsageError("--events: no mapped memory is followed: add --track heap,mmap,brk,shm");
+    }
+    if (options.events && options.format->write != write_text) {
+        throw UsageError("--events: goes with --format text only");
+    }
+}
+
 /// A terminal would take bytes of the report for commands.
 void refuse_binary_on_terminal(const Options& options) {
     if (options.format->is_binary && options.output.empty() && isatty(STDOUT_FILENO) == 1) {
@@ -333,6 +348,7 @@ std::variant<Options, EarlyExit> parse_options(int argc, const char* const* argv
         }
         take_target(parser.positionals(), own < argc, options);
         refuse_binary_on_terminal(options);
+        check_events(options);
     } catch (const CLI::CallForHelp&) {
         return EarlyExit{0, parser.help()};
     } catch (const CLI::Error& error) {

@@ -50,6 +50,9 @@ std::vector<StackRow> stack_rows(Session& session, ProcessAccount& process, Stac
     const MonotonicNs now = process.time(session.now());
     std::vector<StackRow> rows;
     for (StackSnapshot& stack : process.tracker().snapshot(now).stacks) {
+        if (!is_programs_own(stack.account.kind)) {
+            continue; // an allocator's stock: its blocks have rows of their own
+        }
         if (!session.filter().empty() &&
             !session.filter().shows(process.names().resolve(stack.id))) {
             ++*hidden;
@@ -109,6 +112,9 @@ std::string stats_table(Session& session, const Console& console, const std::vec
             bytes_text(static_cast<double>(account.live().bytes)), account.live().blocks,
             account.may_leak().blocks, human_rate(row.judgement.blocks_per_s),
             human_byte_rate(row.judgement.bytes_per_s), human_share(kept_share(account)));
+        if (account.kind != MemoryKind::heap) {
+            line += fmt::format("[{}] ", describe(account.kind));
+        }
         line += where(session.names().resolve(row.stack.id));
         if (!row.judgement.why.empty()) {
             line += "  (" + row.judgement.why + ")";

@@ -52,17 +52,21 @@ std::string_view without_version(std::string_view name) {
     return name.substr(0, name.find('@'));
 }
 
+bool is_wanted(unsigned type, bool functions) {
+    return functions ? type == STT_FUNC || type == STT_GNU_IFUNC : type == STT_OBJECT;
+}
+
 template <class NameOf>
-void each_function(Elf_Data* symbols, std::size_t count,
-                   const std::function<void(const ElfSymbol&)>& each, const NameFilter* filter,
-                   NameOf name_of) {
+void each_symbol(Elf_Data* symbols, std::size_t count, bool functions,
+                 const std::function<void(const ElfSymbol&)>& each, const NameFilter* filter,
+                 NameOf name_of) {
     for (std::size_t i = 0; i < count; ++i) {
         GElf_Sym symbol;
         if (gelf_getsym(symbols, static_cast<int>(i), &symbol) == nullptr) {
             break;
         }
         const auto type = GELF_ST_TYPE(symbol.st_info);
-        if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol.st_shndx == SHN_UNDEF) {
+        if (!is_wanted(type, functions) || symbol.st_shndx == SHN_UNDEF) {
             continue;
         }
         const char* name = name_of(symbol);
@@ -185,6 +189,24 @@ bool ElfImage::changed_on_disk() const {
 void ElfImage::for_each_function(SymbolTable table,
                                  const std::function<void(const ElfSymbol&)>& each,
                                  const NameFilter* filter) const {
+    for_each_symbol(table, true, each, filter);
+}
+
+std::optional<ElfSymbol> ElfImage::find_variable(std::string_view name) const {
+    std::optional<ElfSymbol> found;
+    const auto look_at = [&](const ElfSymbol& symbol) {
+        if (!found && symbol.name == name) {
+            found = symbol;
+        }
+    };
+    for_each_symbol(SymbolTable::dynamic, false, look_at, nullptr);
+    for_each_symbol(SymbolTable::full, false, look_at, nullptr);
+    return found;
+}
+
+void ElfImage::for_each_symbol(SymbolTable table, bool functions,
+                               const std::function<void(const ElfSymbol&)>& each,
+                               const NameFilter* filter) const {
     const GElf_Word wanted = table == SymbolTable::dynamic ? SHT_DYNSYM : SHT_SYMTAB;
     Elf_Scn* section = nullptr;
     while ((section = elf_nextscn(elf_, section)) != nullptr) {
@@ -198,16 +220,16 @@ void ElfImage::for_each_function(SymbolTable table,
         // would take for ever.
         const NameTable names(elf_getdata(elf_getscn(elf_, header.sh_link), nullptr));
         const std::size_t count = data->d_size / gelf_fsize(elf_, ELF_T_SYM, 1, EV_CURRENT);
-        each_function(data, count, each, filter,
-                      [&](const GElf_Sym& symbol) { return names.name(symbol.st_name); });
+        each_symbol(data, count, functions, each, filter,
+                    [&](const GElf_Sym& symbol) { return names.name(symbol.st_name); });
         return;
     }
     if (table != SymbolTable::dynamic) {
         return;
     }
     if (const auto dynamic = find_dynamic_symbols(elf_, segments_)) {
-        each_function(dynamic->symbols, dynamic->count, each, filter,
-                      [&](const GElf_Sym& symbol) { return dynamic->names.name(symbol.st_name); });
+        each_symbol(dynamic->symbols, dynamic->count, functions, each, filter,
+                    [&](const GElf_Sym& symbol) { return dynamic->names.name(symbol.st_name); });
     }
 }
 

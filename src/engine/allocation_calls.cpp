@@ -9,16 +9,25 @@
 
 namespace memleax {
 
+namespace {
+bool ends_blocks(const AllocatorEntry& entry) {
+    return entry.function->call == AllocatorCall::free &&
+           entry.function->mapping == MappingCall::none;
+}
+} // namespace
+
 AllocationCalls::AllocationCalls(Target& target, ModuleMap& modules, BreakpointTable& breakpoints,
                                  EventSink& sink, std::shared_ptr<const AllocatorApi> api,
                                  const Int3Options& options)
     : target_(target), modules_(modules), breakpoints_(breakpoints), sink_(sink),
       unwinder_(modules, target.memory()), backtrace_limit_(options.backtrace_limit),
-      check_(options.check), api_(std::move(api)) {}
+      check_(options.check), api_(std::move(api)), returns_(modules, breakpoints),
+      mappings_(target, modules, unwinder_, returns_, sink, api_->tracked(), backtrace_limit_) {}
 
 int AllocationCalls::add_entry(const AllocatorEntry& entry) {
     entries_.push_back(entry);
-    free_entries_ += entry.function->call == AllocatorCall::free ? 1 : 0;
+    free_entries_ += ends_blocks(entry) ? 1 : 0;
+    mappings_.know(entry);
     return static_cast<int>(entries_.size() - 1);
 }
 
@@ -28,9 +37,10 @@ bool AllocationCalls::watches(const AllocatorFunction& function) const {
 }
 
 void AllocationCalls::forget_entries(AddrRange range) {
+    mappings_.forget(range);
     for (AllocatorEntry& entry : entries_) {
         if (range.contains(entry.address.value())) {
-            free_entries_ -= entry.function->call == AllocatorCall::free ? 1 : 0;
+            free_entries_ -= ends_blocks(entry) ? 1 : 0;
             entry.address = CodeAddr();
         }
     }
@@ -44,9 +54,11 @@ void AllocationCalls::on_signal(Tid tid) {
             calls.last_free.valid = false;
         }
     }
+    mappings_.on_signal(tid);
 }
 
 void AllocationCalls::on_thread_gone(Tid tid) {
+    mappings_.on_thread_gone(tid);
     const auto it = threads_.find(tid);
     if (it == threads_.end()) {
         return;
@@ -62,7 +74,8 @@ void AllocationCalls::on_thread_gone(Tid tid) {
 void AllocationCalls::reset() {
     threads_.clear();
     entries_.clear();
-    unwatched_returns_.clear();
+    returns_.reset();
+    mappings_.reset();
     own_callers_.clear();
     exception_makers_.clear();
     free_entries_ = 0;
@@ -74,6 +87,7 @@ void AllocationCalls::on_hit(Tid tid, const arch::Registers& regs, const Breakpo
     // An address may be both: the return comes first in time.
     if (breakpoint.is_return) {
         on_return(tid, regs, breakpoint);
+        mappings_.on_return(tid, regs, breakpoint);
     }
     if (breakpoint.entry >= 0) {
         on_entry(tid, regs, breakpoint, can_watch_return);
@@ -92,6 +106,11 @@ void AllocationCalls::on_entry(Tid tid, const arch::Registers& regs, const Break
                                bool can_watch_return) {
     // A copy: following the call may add entries.
     const AllocatorEntry entry = entries_[static_cast<std::size_t>(breakpoint.entry)];
+    if (entry.function->mapping != MappingCall::none) {
+        mappings_.on_entry(tid, regs, entry, is_within_allocator(tid, regs, entry.address),
+                           can_watch_return);
+        return;
+    }
     if (entry.in_c_library && entry.function->family != kMemory &&
         modules_.find(caller_of(regs)) == modules_.find(entry.address)) {
         return; // fopen's open; the close of fclose is another function
@@ -111,6 +130,23 @@ void AllocationCalls::on_entry(Tid tid, const arch::Registers& regs, const Break
         calls.last_free.valid = false;
         begin_call(tid, calls, regs, entry, role);
     }
+}
+
+bool AllocationCalls::is_within_allocator(Tid tid, const arch::Registers& regs, CodeAddr entry) {
+    const auto it = threads_.find(tid);
+    if (it == threads_.end()) {
+        return false;
+    }
+    const bool nested = is_nested(tid, it->second[kMemory], regs, entry);
+    flush_abandoned(tid);
+    return nested;
+}
+
+bool AllocationCalls::ends_live_block(const AllocatorEntry& entry, const arch::Registers& regs) {
+    const int argument = entry.function->pointer_argument;
+    return argument >= 0 &&
+           sink_.is_live(handle_address(*entry.function,
+                                        arch::argument(regs, static_cast<unsigned>(argument))));
 }
 
 bool AllocationCalls::replaces_unknown(const AllocatorEntry& entry, const arch::Registers& regs) {
@@ -227,7 +263,7 @@ void AllocationCalls::begin_call(Tid tid, FamilyCalls& calls, const arch::Regist
     call.return_address = backtrace_.frames[1].pc();
     call.sp_after_return = arch::sp_after_return(regs);
     call.by = entry.function->family == kMemory ? entry.by : AllocatedBy::no_memory;
-    if (!watch_return(tid, call.return_address)) {
+    if (!returns_.watch(tid, call.return_address)) {
         if (entry.function->family == kMemory) {
             sink_.on_event({.kind = EventKind::unseen_alloc,
                             .tid = tid,
@@ -271,33 +307,6 @@ StackId AllocationCalls::intern_backtrace() {
     return sink_.intern(
         std::span(backtrace_.frames).first(cut ? backtrace_limit_ : backtrace_.frames.size()),
         cut ? StackEnd::limit : backtrace_.end);
-}
-
-bool AllocationCalls::watch_return(Tid tid, CodeAddr return_address) {
-    if (Breakpoint* known = breakpoints_.find(return_address)) {
-        known->is_return = true;
-        return true;
-    }
-    const auto unwatched = unwatched_returns_.find(return_address);
-    if (unwatched != unwatched_returns_.end()) {
-        ++unwatched->second;
-        return false;
-    }
-    // Generated code is not patched: it may be moved, with our breakpoint in it, or thrown away and
-    // its place be used for other bytes, which we would then "restore".
-    std::string problem = "it is not in a mapped file";
-    if (modules_.find(return_address) != nullptr) {
-        auto inserted = breakpoints_.insert(return_address, tid);
-        if (inserted) {
-            (*inserted)->is_return = true;
-            return true;
-        }
-        problem = inserted.error().message();
-    }
-    log_warning("calls of the allocator that return to {:#x} are not seen: {}",
-                return_address.value(), problem);
-    unwatched_returns_.emplace(return_address, 1);
-    return false;
 }
 
 void AllocationCalls::on_return(Tid tid, const arch::Registers& regs,

@@ -8,17 +8,16 @@
 
 #include <absl/container/flat_hash_map.h>
 
+#include "mapping_calls.hpp"
 #include "memleax/allocation_event.hpp"
 #include "memleax/allocator_search.hpp"
 #include "memleax/breakpoint.hpp"
 #include "memleax/int3_engine.hpp"
 #include "memleax/pending_calls.hpp"
 #include "memleax/unwinder.hpp"
+#include "return_watch.hpp"
 
 namespace memleax {
-
-/// Deep enough to find the call that made another one, when only a walk can tell.
-inline constexpr unsigned kNestingWalkLimit = 256;
 
 /// Follows every thread's allocator calls. Knows about calls, not about stops: it neither resumes
 /// threads nor takes breakpoints out.
@@ -30,6 +29,8 @@ class AllocationCalls {
 
     /// Makes this entry point known; its index goes into Breakpoint::entry.
     int add_entry(const AllocatorEntry& entry);
+    /// This function has no breakpoint, but what it maps is an allocator's or a thread's.
+    void know(const AllocatorEntry& entry) { mappings_.know(entry); }
     /// The modules that were unmapped took these with them.
     void forget_entries(AddrRange range);
     void modules_changed() {
@@ -119,7 +120,8 @@ class AllocationCalls {
     void flush_abandoned(Tid tid);
     /// What was walked last, as far as the limit.
     [[nodiscard]] StackId intern_backtrace();
-    [[nodiscard]] bool watch_return(Tid tid, CodeAddr return_address);
+    /// Is this call made by an allocator's, which is under way?
+    [[nodiscard]] bool is_within_allocator(Tid tid, const arch::Registers& regs, CodeAddr entry);
 
     Target& target_;
     ModuleMap& modules_;
@@ -138,8 +140,8 @@ class AllocationCalls {
     std::vector<PendingCall> abandoned_;
     absl::flat_hash_map<CodeAddr, bool> own_callers_;      ///< is_allocators_own(), by caller
     absl::flat_hash_map<CodeAddr, bool> exception_makers_; ///< is_for_exception(), by caller
-    absl::flat_hash_map<CodeAddr, std::uint64_t>
-        unwatched_returns_; ///< and how often they were seen
+    ReturnWatch returns_;
+    MappingCalls mappings_;
 };
 
 } // namespace memleax

@@ -51,6 +51,36 @@ void AllocatorApi::add(AllocatorFunction function) {
     filter_.add(added.name);
 }
 
+void AllocatorApi::track(TrackedMemory kinds) {
+    if (kinds.any_mapped() && !tracked_.any_mapped()) {
+        const std::size_t group = groups_++;
+        for (const AllocatorFunction& function : mapping_functions()) {
+            add_known(function, "", group);
+        }
+    }
+    tracked_ = kinds;
+}
+
+bool AllocatorApi::traps(const AllocatorFunction& function) const {
+    switch (function.mapping) {
+    case MappingCall::none:
+        return tracked_.heap || function.family != kMemory;
+    case MappingCall::mmap: // any of these may end a range of another kind
+    case MappingCall::munmap:
+    case MappingCall::mremap:
+        return tracked_.any_mapped();
+    case MappingCall::brk:
+    case MappingCall::sbrk:
+        return tracked_.brk;
+    case MappingCall::shmat:
+    case MappingCall::shmdt:
+        return tracked_.shm;
+    case MappingCall::thread_start:
+        break;
+    }
+    return false;
+}
+
 AllocatorFamily AllocatorApi::resource_family(const std::string& acquire,
                                               const std::string& release) {
     for (const std::string& name : {acquire, release}) {

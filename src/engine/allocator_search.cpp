@@ -115,6 +115,9 @@ ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
         if (plain_new != nullptr && function.group == plain_new->group && !takes_operators) {
             return false;
         }
+        if (function.mapping != MappingCall::none) { // the dynamic linker's own are not exported
+            return table == SymbolTable::dynamic || is_static;
+        }
         const bool is_plain = plain_malloc != nullptr && function.group == plain_malloc->group;
         const bool is_exported = table == SymbolTable::dynamic || is_static;
         return (is_plain && is_exported) || (begins[function.group] && ends[function.group]);

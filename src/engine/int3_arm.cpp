@@ -60,6 +60,7 @@ Result<void> Int3Engine::patch_first(const Places& places, bool* executes) {
     if (done) {
         done = refresh_modules(*worker); // now that the module event is watched, what came between
         calls_.set_first_mappings(modules_.mappings());
+        tell_mapped_before();
     }
     if (!done && !is_child) {
         arch::Registers regs;
@@ -67,6 +68,19 @@ Result<void> Int3Engine::patch_first(const Places& places, bool* executes) {
                                                           : target_.executes_instead_of_ending();
     }
     return done;
+}
+
+void Int3Engine::tell_mapped_before() {
+    if (!search_.api()->tracked().any_mapped()) {
+        return;
+    }
+    std::vector<AddrRange> ranges;
+    if (const auto maps = read_maps(target_.pid())) {
+        for (const Mapping& mapping : *maps) {
+            ranges.push_back(mapping.range);
+        }
+    }
+    sink_.on_mapped_before(ranges);
 }
 
 void Int3Engine::announce_if_ready() {
@@ -150,6 +164,10 @@ Result<void> Int3Engine::patch(const Places& places, Tid worker) {
         (*inserted)->is_module_event = true;
     }
     for (const AllocatorEntry& entry : places.entries) {
+        if (!search_.api()->traps(*entry.function)) {
+            calls_.know(entry);
+            continue;
+        }
         auto inserted = breakpoints_.insert(entry.address, worker);
         if (!inserted) {
             return std::move(inserted).error().while_doing(

@@ -213,6 +213,7 @@ void Int3Engine::on_stop(const ExecStop& stop) {
     if (arch::Registers regs; !refreshed && target_.get_registers(stop.tid, &regs)) {
         log_error("{}", refreshed.error().message()); // else its end is about to be told
     }
+    tell_mapped_before();
     if (!observer_.on_exec()) {
         leave();
         on_all_gone();

@@ -70,6 +70,7 @@ class Int3Engine final : public Engine, DepartureObserver {
     Result<void> patch(const Places& places, Tid worker);
     Result<void> refresh_modules(Tid worker);
     void announce_if_ready();
+    void tell_mapped_before();
     /// Of the user's functions.
     void warn_of_missing();
     /// Before a signal whose default is a core dump: the core is to hold the original code.

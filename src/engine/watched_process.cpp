@@ -86,8 +86,13 @@ Result<void> WatchedProcess::read_modules() {
 
 bool WatchedProcess::has_allocator() const {
     return std::any_of(modules_->all().begin(), modules_->all().end(), [&](const auto& module) {
-        return !module->unloaded &&
-               !tree_.search_.find(*module, module.get() == modules_->main()).entries.empty();
+        if (module->unloaded) {
+            return false;
+        }
+        const auto entries = tree_.search_.find(*module, module.get() == modules_->main()).entries;
+        return std::any_of(entries.begin(), entries.end(), [&](const auto& entry) {
+            return tree_.search_.api()->traps(*entry.function);
+        });
     });
 }
 
@@ -97,7 +102,9 @@ bool WatchedProcess::is_static() const {
 }
 
 Error WatchedProcess::no_allocator() const {
-    std::string reason = "none of its modules defines malloc";
+    std::string reason = tree_.options_.allocators->tracked().heap
+                             ? "none of its modules defines malloc"
+                             : "none of its modules defines mmap";
     for (const auto& module : modules_->all()) {
         if (!module->image) {
             reason += fmt::format("; {}: {}", module->name, module->problem);

@@ -75,10 +75,15 @@ void CallGraph::add(const CallStackReport& stack, std::uint32_t index) {
     add_to(total_, stack_costs_.back());
     const std::string missing = missing_frames_label(stack);
     Call caller{function("", "", missing.empty() ? kThreadStart : missing), 0};
-    if (const std::string process = process_label(report_, stack); !process.empty()) {
-        const FunctionId root = function("", "", process);
-        steps_[root].push_back({0, caller.function, index, 1});
-        last_stack_[root] = index;
+    // Outside of all: the process, then the kind of memory.
+    FunctionId inner = caller.function;
+    for (const std::string& label : {kind_label(stack), process_label(report_, stack)}) {
+        if (!label.empty()) {
+            const FunctionId root = function("", "", label);
+            steps_[root].push_back({0, inner, index, 1});
+            last_stack_[root] = index;
+            inner = root;
+        }
     }
     last_stack_[caller.function] = index;
     const auto frames = stack.frames.machine_frames();

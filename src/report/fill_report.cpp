@@ -13,6 +13,7 @@ CallStackReport describe_stack(const StackSnapshot& snapshot, MonotonicNs now, M
     const CallStackAccount& account = snapshot.account;
     CallStackReport stack;
     stack.id = account.id;
+    stack.kind = account.kind;
     stack.alloc = account.alloc;
     stack.free = account.free;
     stack.live = account.live();
@@ -58,7 +59,42 @@ void add(const CallStackAccount& account, Report::Totals* sum) {
     sum->expired = sum->expired + account.may_leak();
 }
 
+void add(const MappedTotals& seen, std::optional<std::uint64_t> unexplained,
+         std::optional<Report::Mapped>* sum) {
+    if (!sum->has_value()) {
+        *sum = Report::Mapped{}; // clang 14 has no emplace() for a class within a class
+    }
+    Report::Mapped& mapped = **sum;
+    mapped.mapped += seen.mapped;
+    mapped.unmapped += seen.unmapped;
+    mapped.failed += seen.failed;
+    for (std::size_t kind = 0; kind < seen.live.size(); ++kind) {
+        mapped.live.at(kind) = mapped.live.at(kind) + seen.live.at(kind);
+    }
+    if (unexplained) {
+        mapped.unexplained = mapped.unexplained.value_or(0) + *unexplained;
+    }
+}
+
+/// Most leaked last.
+void sort_stacks(std::vector<CallStackReport>& stacks) {
+    std::sort(stacks.begin(), stacks.end(), [](const auto& a, const auto& b) {
+        const BlockCount leak_a = a.may_leak();
+        const BlockCount leak_b = b.may_leak();
+        return std::tuple(leak_a.bytes, leak_a.blocks, a.live.bytes, b.process, b.id) <
+               std::tuple(leak_b.bytes, leak_b.blocks, b.live.bytes, a.process, a.id);
+    });
+}
+
 } // namespace
+
+void add_mapped(const MappedTotals& seen, std::optional<std::uint64_t> unexplained,
+                Report* report) {
+    add(seen, unexplained, &report->mapped);
+    if (!report->processes.empty()) {
+        add(seen, unexplained, &report->processes.back().mapped);
+    }
+}
 
 void fill_report(const TrackerSnapshot& snapshot, MonotonicNs begin, const StackResolver& resolve,
                  const StackChoice& shows, Report* report) {
@@ -77,22 +113,21 @@ void fill_report(const TrackerSnapshot& snapshot, MonotonicNs begin, const Stack
                                   resolve_known(error.alloc_stack)});
     }
     for (const StackSnapshot& each : snapshot.stacks) {
-        add(each.account, &report->totals);
-        add(each.account, &process.totals);
+        const bool is_own = is_programs_own(each.account.kind);
+        if (is_own) {
+            add(each.account, &report->totals);
+            add(each.account, &process.totals);
+        }
         Backtrace frames = resolve(each.id);
         if (shows(frames)) {
-            report->callstacks.push_back(describe_stack(each, snapshot.time, begin));
-            report->callstacks.back().frames = std::move(frames);
-            report->callstacks.back().process = index;
+            auto& stacks = is_own ? report->callstacks : report->internal_callstacks;
+            stacks.push_back(describe_stack(each, snapshot.time, begin));
+            stacks.back().frames = std::move(frames);
+            stacks.back().process = index;
         }
     }
-    std::sort(report->callstacks.begin(), report->callstacks.end(),
-              [](const auto& a, const auto& b) {
-                  const BlockCount leak_a = a.may_leak();
-                  const BlockCount leak_b = b.may_leak();
-                  return std::tuple(leak_a.bytes, leak_a.blocks, a.live.bytes, b.process, b.id) <
-                         std::tuple(leak_b.bytes, leak_b.blocks, b.live.bytes, a.process, a.id);
-              });
+    sort_stacks(report->callstacks);
+    sort_stacks(report->internal_callstacks);
 }
 
 } // namespace memleax

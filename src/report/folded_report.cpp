@@ -40,6 +40,9 @@ class FoldedStacks {
         if (!process.empty()) {
             path.push_back(names_.number(folded_name(process)).first);
         }
+        if (std::string kind = kind_label(stack); !kind.empty()) {
+            path.push_back(names_.number(std::move(kind)).first);
+        }
         if (std::string root = missing_frames_label(stack); !root.empty()) {
             path.push_back(names_.number(std::move(root)).first);
         }

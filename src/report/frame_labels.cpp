@@ -33,6 +33,10 @@ std::string missing_frames_label(const CallStackReport& stack) {
     return stack.frames.empty() ? "[no backtrace]" : "";
 }
 
+std::string kind_label(const CallStackReport& stack) {
+    return stack.kind == MemoryKind::heap ? "" : fmt::format("[{}]", describe(stack.kind));
+}
+
 std::string process_label(const Report& report, const CallStackReport& stack) {
     if (!report.follows_forks || stack.process >= report.processes.size()) {
         return "";

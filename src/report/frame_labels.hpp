@@ -16,6 +16,9 @@ std::string function_label(const SourceFrame& frame);
 /// look as if it began there: "[backtrace limit]"; "" if the stack is whole.
 std::string missing_frames_label(const CallStackReport& stack);
 
+/// What stands above the stacks of a kind of memory: "[mmap]"; "" for the heap.
+std::string kind_label(const CallStackReport& stack);
+
 /// What stands above a process's stacks, "nginx-4711"; "" in a report that tells none apart.
 std::string process_label(const Report& report, const CallStackReport& stack);
 

@@ -3,12 +3,14 @@
 
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "frame_labels.hpp"
 #include "frame_tree.hpp"
 #include "memleax/function_name.hpp"
 #include "memleax/own_frame.hpp"
@@ -56,14 +58,18 @@ class DataWriter {
     std::uint32_t division(const std::vector<IntervalReport>& intervals);
 
     PieceBuffer out_;
-    std::vector<SourceFrame>
-        processes_; ///< as frames outside of all others; the tree refers to them
+    const SourceFrame* root_of(const CallStackReport& stack);
+
+    /// Processes and kinds of memory, as frames outside of all others; the tree refers to them.
+    std::map<std::pair<std::uint32_t, MemoryKind>, SourceFrame> roots_;
+    const Report* report_ = nullptr;
     FrameTree tree_;
     NameTable names_;
     NameTable divisions_; ///< as JSON
 };
 
 void DataWriter::write(const Report& report) {
+    report_ = &report;
     write_about(report);
     write_stacks(report);
     write_tree();
@@ -109,13 +115,6 @@ void DataWriter::write_about(const Report& report) {
 void DataWriter::write_stacks(const Report& report) {
     out_.print("\"stacks\":[");
     const char* separator = "\n";
-    if (report.follows_forks) {
-        for (const Report::Process& process : report.processes) {
-            processes_.emplace_back();
-            processes_.back().function = fmt::format("{}-{}", process.comm, process.pid);
-            processes_.back().module = process.exe.substr(process.exe.rfind('/') + 1);
-        }
-    }
     for (const CallStackReport& stack : report.callstacks) {
         out_.print("{}", separator);
         write_stack(stack);
@@ -124,10 +123,25 @@ void DataWriter::write_stacks(const Report& report) {
     out_.print("],\n");
 }
 
+const SourceFrame* DataWriter::root_of(const CallStackReport& stack) {
+    const bool has_process = report_->follows_forks && stack.process < report_->processes.size();
+    const std::string kind = kind_label(stack);
+    if (!has_process && kind.empty()) {
+        return nullptr;
+    }
+    SourceFrame& root = roots_[{stack.process, stack.kind}];
+    root.function = kind;
+    if (has_process) {
+        const Report::Process& process = report_->processes[stack.process];
+        root.function =
+            fmt::format("{}-{}{}{}", process.comm, process.pid, kind.empty() ? "" : " ", kind);
+        root.module = process.exe.substr(process.exe.rfind('/') + 1);
+    }
+    return &root;
+}
+
 void DataWriter::write_stack(const CallStackReport& stack) {
-    const SourceFrame* process =
-        stack.process < processes_.size() ? &processes_[stack.process] : nullptr;
-    const std::uint32_t node = tree_.insert(stack.frames, process);
+    const std::uint32_t node = tree_.insert(stack.frames, root_of(stack));
     const char* end = stack.end == StackEnd::outermost ? "" : describe(stack.end);
     out_.print("[{},{},{},{},", stack.id, node, own_frame(stack.frames), name(end));
     if (stack.judgement) {

@@ -47,12 +47,16 @@ Json frame_json(const SourceFrame& frame) {
     return json;
 }
 
-Json call_stack_json(const CallStackReport& stack, const Report::Process* process) {
+Json call_stack_json(const CallStackReport& stack, const Report::Process* process,
+                     bool tells_kind) {
     Json json;
     json["id"] = stack.id;
     if (process != nullptr) {
         json["process"] = process->number;
         json["pid"] = process->pid;
+    }
+    if (tells_kind) {
+        json["kind"] = describe(stack.kind);
     }
     put_count(json, "expired", stack.expired);
     put_count(json, "free_expired", stack.free_expired);
@@ -109,9 +113,11 @@ std::string text_of(const Json& json, unsigned indent) {
 /// Frames make up most of a report: the text of each is made once.
 class CallStackTexts {
   public:
+    explicit CallStackTexts(bool tells_kind) : tells_kind_(tells_kind) {}
+
     /// As an element of the document's array; `process` is null where none are told apart.
     std::string text(const CallStackReport& stack, const Report::Process* process) {
-        std::string text = text_of(call_stack_json(stack, process), kIndent);
+        std::string text = text_of(call_stack_json(stack, process, tells_kind_), kIndent);
         if (stack.frames.empty()) {
             return text;
         }
@@ -139,6 +145,7 @@ class CallStackTexts {
         return text;
     }
     FrameCache<std::string> texts_;
+    bool tells_kind_;
 };
 
 Json events_json(const Report::Events& events) {
@@ -201,6 +208,18 @@ Json totals_json(const Report::Totals& totals) {
     return json;
 }
 
+Json mapped_json(const Report::Mapped& mapped) {
+    Json json{{"mapped", mapped.mapped}, {"unmapped", mapped.unmapped}, {"failed", mapped.failed}};
+    for (unsigned i = 1; i < kMemoryKinds; ++i) {
+        Json& live = json[describe(static_cast<MemoryKind>(i))];
+        put_count(live, "live", mapped.live.at(i));
+    }
+    if (mapped.unexplained) {
+        json["unexplained_bytes"] = *mapped.unexplained;
+    }
+    return json;
+}
+
 Json process_json(const Report::Process& process) {
     Json json{{"number", process.number}, {"pid", process.pid}};
     if (process.parent != 0) {
@@ -221,6 +240,9 @@ Json process_json(const Report::Process& process) {
     }
     json["events"] = events_json(process.events);
     json["totals"] = totals_json(process.totals);
+    if (process.mapped) {
+        json["mapped"] = mapped_json(*process.mapped);
+    }
     return json;
 }
 
@@ -254,16 +276,25 @@ void write_json(const Report& report, ReportSink& sink) {
         }
         member("errors", errors);
     }
-    sink.write("  \"callstacks\": [");
-    CallStackTexts texts;
-    const char* separator = "\n    ";
-    for (const CallStackReport& stack : report.callstacks) {
-        const Report::Process* process =
-            report.follows_forks ? &report.processes.at(stack.process) : nullptr;
-        sink.write(separator + texts.text(stack, process));
-        separator = ",\n    ";
+    CallStackTexts texts(report.mapped.has_value());
+    const auto stacks = [&](const char* name, const std::vector<CallStackReport>& list) {
+        sink.write(fmt::format("  \"{}\": [", name));
+        const char* separator = "\n    ";
+        for (const CallStackReport& stack : list) {
+            const Report::Process* process =
+                report.follows_forks ? &report.processes.at(stack.process) : nullptr;
+            sink.write(separator + texts.text(stack, process));
+            separator = ",\n    ";
+        }
+        sink.write(list.empty() ? "]" : "\n  ]");
+    };
+    if (report.mapped) {
+        member("mapped", mapped_json(*report.mapped));
+        stacks("internal_callstacks", report.internal_callstacks);
+        sink.write(",\n");
     }
-    sink.write(report.callstacks.empty() ? "]\n}\n" : "\n  ]\n}\n");
+    stacks("callstacks", report.callstacks);
+    sink.write("\n}\n");
 }
 
 } // namespace memleax

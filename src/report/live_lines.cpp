@@ -62,6 +62,31 @@ std::string too_many_expired_free(std::uint64_t id) {
         id);
 }
 
+std::string mapping_call(const LoggedMapping& call, double seconds, const Backtrace& frames,
+                         StackEnd end) {
+    const auto range_text = [](AddrRange range) {
+        return fmt::format("{:#x}-{:#x}, {} bytes", range.begin, range.end, range.size());
+    };
+    std::string text =
+        fmt::format("+{:.3f} s, thread {}: {}", seconds, call.tid.value(), describe(call.call));
+    if (call.failed) {
+        text += " failed";
+    }
+    if (call.ended.size() != 0) {
+        text += fmt::format(" ends {}", range_text(call.ended));
+        // Otherwise all of it is ours.
+        if (call.known != call.ended.size() && !call.failed) {
+            text += fmt::format(", {} of them known", call.known);
+        }
+    }
+    if (call.added.size() != 0) {
+        text +=
+            fmt::format("{} maps {}", call.ended.size() != 0 ? "," : "", range_text(call.added));
+    }
+    return text + fmt::format(" ({})\n", describe(call.kind)) +
+           backtrace_text(frames, end, kIndent);
+}
+
 std::string block_limit_reached(std::uint64_t id, std::uint64_t blocks) {
     return fmt::format("\n== {} memory block{} expired at CallStack[{}]: the limit is reached "
                        "(--memory-block-max).\n",

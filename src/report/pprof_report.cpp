@@ -142,6 +142,8 @@ void PprofWriter::write_sample(const CallStackReport& stack) {
                             int64(stack.live.blocks), int64(stack.live.bytes)};
     const std::int64_t verdict_key = stack.judgement ? string("verdict") : 0;
     const std::int64_t verdict = stack.judgement ? string(describe(stack.judgement->verdict)) : 0;
+    const std::int64_t kind_key = report_.mapped ? string("kind") : 0;
+    const std::int64_t kind = report_.mapped ? string(describe(stack.kind)) : 0;
     const std::string process = process_label(report_, stack);
     const std::int64_t process_key = process.empty() ? 0 : string("process");
     const std::int64_t process_name = process.empty() ? 0 : string(process);
@@ -155,6 +157,11 @@ void PprofWriter::write_sample(const CallStackReport& stack) {
             Builder<Label> tag(sample, Sample::label);
             tag.add_int64(Label::key, verdict_key);
             tag.add_int64(Label::str, verdict);
+        }
+        if (report_.mapped) { // as in pprof -tagroot=kind
+            Builder<Label> tag(sample, Sample::label);
+            tag.add_int64(Label::key, kind_key);
+            tag.add_int64(Label::str, kind);
         }
         if (!process.empty()) { // as in pprof -tagroot=process
             {

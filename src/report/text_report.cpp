@@ -21,8 +21,10 @@ std::string count_text(BlockCount count) {
 
 std::string call_stack_text(const CallStackReport& stack, BacktraceTexts& backtraces) {
     const FreedLifetime freed = stack.freed_lifetime.value_or(FreedLifetime{});
-    std::string text =
-        fmt::format("CallStack[{}]: may-leak={}\n", stack.id, count_text(stack.may_leak()));
+    std::string text = fmt::format(
+        "CallStack[{}]{}: may-leak={}\n", stack.id,
+        stack.kind == MemoryKind::heap ? "" : fmt::format(" ({})", describe(stack.kind)),
+        count_text(stack.may_leak()));
     text += fmt::format("    expired={}, free_expired={}\n", count_text(stack.expired),
                         count_text(stack.free_expired));
     text += fmt::format("    alloc={}, free={}\n", count_text(stack.alloc), count_text(stack.free));
@@ -69,6 +71,28 @@ std::string events_text(const Report::Events& events) {
     return text + ".\n";
 }
 
+/// What is mapped, by kind; nothing of it is said of the heap alone.
+std::string mapped_text(const std::optional<Report::Mapped>& mapped) {
+    if (!mapped) {
+        return "";
+    }
+    const auto live = [&mapped](MemoryKind kind) {
+        return count_text(mapped->live.at(static_cast<std::size_t>(kind)));
+    };
+    std::string text = fmt::format(
+        "== Mapped memory: {}, {}, {} failed. Live: mmap {}, brk {}, shm {}.\n"
+        "== Not counted as the program's: by the allocator {}, thread stacks {}.\n",
+        number_of(mapped->mapped, "mapping"), number_of(mapped->unmapped, "unmapping"),
+        mapped->failed, live(MemoryKind::mmap), live(MemoryKind::brk), live(MemoryKind::shm),
+        live(MemoryKind::allocator), live(MemoryKind::thread_stack));
+    if (mapped->unexplained.value_or(0) != 0) {
+        text += fmt::format("== Mapped by calls that were not seen (system calls that do not go "
+                            "through the C library): {}.\n",
+                            number_of(*mapped->unexplained, "byte"));
+    }
+    return text;
+}
+
 std::string header(const Report& report) {
     const Report::Session& session = report.session;
     const std::size_t others = std::max<std::size_t>(report.processes.size(), 1) - 1;
@@ -79,7 +103,7 @@ std::string header(const Report& report) {
     return fmt::format("\n== Watched {} ({}){} for {} s; {}.\n", report.target.pid,
                        printable(report.target.exe), and_others, seconds_text(session.duration_s),
                        why(session.end_reason)) +
-           events_text(session.events);
+           events_text(session.events) + (report.follows_forks ? "" : mapped_text(report.mapped));
 }
 
 /// "== Process 4712 (worker, /usr/bin/worker), child of 4711, from 1.2 s to 3 s: exit status 0."
@@ -94,7 +118,7 @@ std::string process_header(const Report::Process& process) {
         text += fmt::format("{} to {} s: {}", process.parent != 0 ? "" : ",",
                             seconds_text(*process.end_s), end_text(process.status));
     }
-    return text + ".\n" + events_text(process.events);
+    return text + ".\n" + events_text(process.events) + mapped_text(process.mapped);
 }
 
 /// Those of one process, or of all.

@@ -30,6 +30,8 @@ constexpr std::size_t kExpireBudget = 256;
 constexpr std::int64_t kMinPauseNs = 20'000'000;
 /// ... and at least this often, as nobody tells it of new blocks.
 constexpr std::int64_t kMaxPauseNs = kNsPerSecond;
+/// ... or this often, if each call that maps memory is to be printed.
+constexpr std::int64_t kEventPauseNs = 100'000'000;
 
 /// Live lines that wait for the end of a pager, besides the first one of each call stack.
 constexpr std::size_t kMaxHeldNotices = 20'000;
@@ -89,6 +91,7 @@ void Session::step() {
         }
     }
     print_notices();
+    print_events();
     if (output_.error() != 0) {
         end("user"); // nobody reads us any more
     }
@@ -123,6 +126,9 @@ int Session::pause_ms(MonotonicNs now) {
                 pause = std::clamp(next->value() - now.value(), kMinPauseNs, pause);
             }
         }
+    }
+    if (live_events_) {
+        pause = std::min(pause, kEventPauseNs);
     }
     if (deadline_) {
         pause = std::min(pause, std::max<std::int64_t>(deadline_->value() - now.value(), 0));
@@ -259,12 +265,14 @@ void Session::finish_leaving() {
         return;
     }
     if (phase_ != Phase::left) {
+        look_at_mappings();
         watcher_.stop();
         if (!frozen_at_) {
             frozen_at_ = monotonic_now();
         }
         expire(*frozen_at_);
         print_notices();
+        print_events();
         const bool begun = watching_since_.has_value();
         phase_ = Phase::left;
         if (!begun || ending_ || client_ == nullptr || !client_->on_left(end_reason_)) {

@@ -75,6 +75,7 @@ Session::Session(Tid pid, const Options& options, ReportOutput output, const Inh
                  .check = options.check},
                 options.debug_info, {options.debug_folders, debuginfod_}),
       watcher_(request_of(pid, options, inherited), accounts_) {
+    set_live_events(options.events);
     if (debuginfod_ != nullptr) {
         debuginfod_->set_give_up([this] { return on_download(); });
     }

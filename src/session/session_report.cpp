@@ -24,6 +24,7 @@ void add_modules(std::vector<Report::Module> modules, Report* report) {
 } // namespace
 
 Report Session::make_report() {
+    look_at_mappings();
     Report report;
     report.version = MEMLEAX_VERSION;
     if (const ProcessAccount* first = accounts_.first()) {
@@ -58,6 +59,10 @@ void Session::add_to_report(ProcessAccount& process, Report* report) {
     }
     described.status = facts.status;
     report->processes.push_back(std::move(described));
+    if (options_.allocators->tracked().any_mapped()) {
+        add_mapped(process.tracker().with([](Tracker& t) { return t.mapped_totals(); }),
+                   process.unexplained(), report);
+    }
     StackNames& names = process.names();
     add_modules(report_modules(names.modules(), names.main()), report);
     const TrackerSnapshot snapshot = process.tracker().snapshot(process.time(now()));

@@ -35,6 +35,18 @@ void SharedTracker::on_event(const AllocationEvent& event) {
     }
 }
 
+void SharedTracker::on_mapping(const MappingEvent& event) {
+    if (const auto lock = lock_unless_abandoned()) {
+        tracker_.on_mapping(event);
+    }
+}
+
+void SharedTracker::on_mapped_before(std::span<const AddrRange> ranges) {
+    if (const auto lock = lock_unless_abandoned()) {
+        tracker_.on_mapped_before(ranges);
+    }
+}
+
 void SharedTracker::on_code_gone(AddrRange range) {
     if (const auto lock = lock_unless_abandoned()) {
         tracker_.on_code_gone(range);

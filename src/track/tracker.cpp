@@ -190,30 +190,39 @@ void Tracker::end_block(BlockId id, MonotonicNs time, StackId freed_at) {
         }
     }
     intervals_.end(block.stack, block.time, age, block.size);
-    CallStackAccount& account = account_of(block.stack);
+    count_end(block.stack, age, block.size, block.expired, true);
+}
+
+void Tracker::count_end(StackId stack, std::int64_t age, std::uint64_t size, bool expired,
+                        bool whole) {
+    CallStackAccount& account = account_of(stack);
+    if (!whole) {
+        account.free.bytes += size;
+        account.free_expired.bytes += expired ? size : 0;
+        return;
+    }
     account.lifetime_min = account.free.blocks == 0 ? age : std::min(account.lifetime_min, age);
     account.lifetime_max = std::max(account.lifetime_max, age);
     account.lifetime_sum += static_cast<double>(age);
-    account.free.add(block.size);
-    if (!block.expired) {
+    account.free.add(size);
+    if (!expired) {
         return;
     }
-    account.free_expired.add(block.size);
+    account.free_expired.add(size);
     const std::uint64_t times = account.free_expired.blocks;
     if (times <= kShownExpiredFrees) {
-        notify({.kind = Notice::Kind::expired_freed,
-                .stack = block.stack,
-                .id = account.id,
-                .age = age});
+        notify({.kind = Notice::Kind::expired_freed, .stack = stack, .id = account.id, .age = age});
     }
     if (times == kShownExpiredFrees) {
-        notify(
-            {.kind = Notice::Kind::too_many_expired_free, .stack = block.stack, .id = account.id});
+        notify({.kind = Notice::Kind::too_many_expired_free, .stack = stack, .id = account.id});
     }
 }
 
 std::optional<MonotonicNs> Tracker::next_expiry() const {
-    const auto oldest = blocks_.oldest_young();
+    auto oldest = blocks_.oldest_young();
+    if (const auto mapped = mapped_.oldest_young()) {
+        oldest = std::min(oldest.value_or(*mapped), *mapped);
+    }
     return oldest ? std::optional(MonotonicNs(oldest->value() + options_.expire_ns)) : std::nullopt;
 }
 
@@ -223,7 +232,7 @@ bool Tracker::expire(MonotonicNs now, std::size_t budget) {
     for (; budget > 0; --budget) {
         const auto id = blocks_.next_to_expire(latest);
         if (!id) {
-            return false;
+            return expire_mappings(latest, budget);
         }
         expire_block(*id);
     }
@@ -246,21 +255,25 @@ void Tracker::expire_up_to(BlockId id) {
 void Tracker::expire_block(BlockId id) {
     const Block block = blocks_[id];
     blocks_.mark_expired(id);
-    CallStackAccount& account = account_of(block.stack);
-    account.expired.add(block.size);
-    number(block.stack);
+    count_expired(block.stack, block.size);
+}
+
+void Tracker::count_expired(StackId stack, std::uint64_t size) {
+    CallStackAccount& account = account_of(stack);
+    account.expired.add(size);
+    number(stack);
     const bool first = account.expired.blocks == 1;
     stacks_expired_ += first ? 1 : 0;
     if (account.free_expired.blocks < kShownExpiredFrees) {
         notify({.kind = Notice::Kind::expired,
-                .stack = block.stack,
+                .stack = stack,
                 .id = account.id,
-                .size = block.size,
+                .size = size,
                 .count = account.expired.blocks});
     }
     if (options_.memory_block_max != 0 && account.expired.blocks == options_.memory_block_max) {
         notify({.kind = Notice::Kind::block_limit,
-                .stack = block.stack,
+                .stack = stack,
                 .id = account.id,
                 .count = account.expired.blocks});
     }
@@ -302,6 +315,7 @@ void Tracker::forget_live(MonotonicNs now) {
     blocks_.clear();
     pending_.clear();
     forget_freed();
+    forget_mapped();
     // Their shares of live blocks mean nothing any more.
     if (intervals_.recording()) {
         intervals_.start(now);
@@ -324,6 +338,7 @@ void Tracker::on_memory_gone(MonotonicNs time) {
             end_block(*id, time);
         }
     }
+    end_all_mapped(time);
     sees_all_ = true;
     forget_freed(); // the new program's addresses are others, whatever their numbers
 }

@@ -9,6 +9,7 @@ namespace {
 constexpr std::uint32_t kNowhere = 0xffffffff;
 constexpr std::uint32_t kStacksAtOnce = 128; ///< each has some dozen intervals to be copied
 constexpr std::uint32_t kBlocksAtOnce = 8192;
+constexpr std::size_t kMappingsAtOnce = 1024;
 } // namespace
 
 bool SnapshotCopier::copy_some(Tracker& tracker) {
@@ -20,8 +21,13 @@ bool SnapshotCopier::copy_some(Tracker& tracker) {
         find_oldest(tracker);
         return true;
     }
+    if (next_mapping_) {
+        find_oldest_mapped(tracker);
+        return true;
+    }
     snapshot_.events = tracker.events();
     snapshot_.errors = tracker.errors(); // 1,000 at most
+    snapshot_.mapped = tracker.mapped_totals();
     return false;
 }
 
@@ -43,15 +49,26 @@ void SnapshotCopier::copy_stacks(Tracker& tracker) {
 
 void SnapshotCopier::find_oldest(const Tracker& tracker) {
     const auto end = std::min(next_block_ + kBlocksAtOnce, tracker.blocks().used());
-    tracker.blocks().for_each(next_block_, end, [this](const Block& block) {
-        const std::size_t stack = block.stack.value();
-        if (stack >= place_.size() || place_[stack] == kNowhere) {
-            return; // came after the stacks were copied
-        }
-        auto& oldest = snapshot_.stacks[place_[stack]].oldest;
-        oldest = oldest ? std::min(*oldest, block.time) : block.time;
-    });
+    tracker.blocks().for_each(next_block_, end,
+                              [this](const Block& block) { note_oldest(block.stack, block.time); });
     next_block_ = end;
+}
+
+void SnapshotCopier::find_oldest_mapped(const Tracker& tracker) {
+    const auto& mappings = tracker.mapped().mappings();
+    auto it = mappings.lower_bound(*next_mapping_);
+    for (std::size_t budget = kMappingsAtOnce; budget > 0 && it != mappings.end(); --budget, ++it) {
+        note_oldest(it->second.stack, it->second.time);
+    }
+    next_mapping_ = it != mappings.end() ? std::optional(it->first) : std::nullopt;
+}
+
+void SnapshotCopier::note_oldest(StackId stack, MonotonicNs time) {
+    if (stack.value() >= place_.size() || place_[stack.value()] == kNowhere) {
+        return; // came after the stacks were copied
+    }
+    auto& oldest = snapshot_.stacks[place_[stack.value()]].oldest;
+    oldest = oldest ? std::min(*oldest, time) : time;
 }
 
 } // namespace memleax

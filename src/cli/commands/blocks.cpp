@@ -87,7 +87,7 @@ void run_blocks(CommandContext& context, Arguments& arguments) {
     const auto older = [](const Block& a, const Block& b) {
         return std::tuple(a.time, a.address) < std::tuple(b.time, b.address);
     };
-    session.tracker().for_each_block([&](const Block& block) {
+    const auto take = [&](const Block& block) {
         if (block.stack != *stack) {
             return;
         }
@@ -98,7 +98,9 @@ void run_blocks(CommandContext& context, Arguments& arguments) {
             std::pop_heap(blocks.begin(), blocks.end(), older);
             blocks.pop_back();
         }
-    });
+    };
+    session.tracker().for_each_block(take);
+    session.tracker().for_each_range(take);
     std::sort_heap(blocks.begin(), blocks.end(), older);
     Console& console = context.console;
     console.add(console.styled(Style::heading, fmt::format("{:<18}  {:>10}  {:>14}  {:>8}\n",
@@ -119,14 +121,16 @@ void run_show(CommandContext& context, Arguments& arguments) {
     arguments.done();
     Session& session = context.session;
     std::optional<Block> found;
-    session.tracker().for_each_block([&](const Block& block) {
+    const auto look = [&](const Block& block) {
         // A block of no bytes is at its address, too.
         if (address >= block.address &&
             (address == block.address ||
              static_cast<std::uint64_t>(address - block.address) < block.size)) {
             found = block;
         }
-    });
+    };
+    session.tracker().for_each_range(look);
+    session.tracker().for_each_block(look); // rather than the range that an allocator has it in
     Console& console = context.console;
     if (!found) {
         console.add(fmt::format("0x{:x} is in no live block that we know. Blocks from before the "

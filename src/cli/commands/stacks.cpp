@@ -45,6 +45,9 @@ std::string whole_account(CommandContext& context, const StackRow& row) {
         style_of(row.judgement.verdict),
         fmt::format("CallStack[{}]: {}", account.id, describe(row.judgement.verdict)));
     text += row.judgement.why.empty() ? "\n" : fmt::format(" ({})\n", row.judgement.why);
+    if (account.kind != MemoryKind::heap) {
+        text += fmt::format("    {:<14}{}\n", "kind", describe(account.kind));
+    }
     text += line("live", account.live());
     text += line("expired", account.may_leak());
     text += line("allocated", account.alloc);
@@ -146,7 +149,9 @@ void run_mark(CommandContext& context, Arguments& arguments) {
         if (stack.id.value() >= mark.live.size()) {
             mark.live.resize(stack.id.value() + 1);
         }
-        mark.live[stack.id.value()] = stack.account.live();
+        if (is_programs_own(stack.account.kind)) {
+            mark.live[stack.id.value()] = stack.account.live();
+        }
     }
     context.marks().push_back(std::move(mark));
     context.console.add(fmt::format("Mark {}. 'since {}' shows what has grown.\n", name, name));
@@ -194,7 +199,7 @@ std::vector<Growth> growth_since(CommandContext& context, const Mark& mark, Grow
         const BlockCount before = stack.id.value() < before_all.size()
                                       ? std::exchange(before_all[stack.id.value()], BlockCount{})
                                       : BlockCount{};
-        if (!context.session.shows(stack.id)) {
+        if (!is_programs_own(stack.account.kind) || !context.session.shows(stack.id)) {
             continue;
         }
         const BlockCount live = stack.account.live();

@@ -92,6 +92,16 @@ std::string event_line(CommandContext& context, const EventCounts& events) {
                             events.double_free, events.invalid_free, events.mismatched_free));
 }
 
+std::string mapped_line(const MappedTotals& mapped) {
+    std::string text;
+    for (unsigned kind = 1; kind < kMemoryKinds; ++kind) {
+        text +=
+            fmt::format("{}{} {}", text.empty() ? "" : ", ",
+                        describe(static_cast<MemoryKind>(kind)), human_count(mapped.live.at(kind)));
+    }
+    return text;
+}
+
 std::string own_line(const Session& session) {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
@@ -116,6 +126,9 @@ void run_status(CommandContext& context, Arguments& arguments) {
     BlockCount expired;
     const TrackerSnapshot snapshot = session.tracker().snapshot(session.process_time());
     for (const StackSnapshot& stack : snapshot.stacks) {
+        if (!is_programs_own(stack.account.kind)) {
+            continue;
+        }
         live = live + stack.account.live();
         expired = expired + stack.account.may_leak();
     }
@@ -131,6 +144,9 @@ void run_status(CommandContext& context, Arguments& arguments) {
     console.add(event_line(context, snapshot.events));
     console.add(line("live", human_count(live)));
     console.add(line("expired", human_count(expired)));
+    if (session.options().allocators->tracked().any_mapped()) {
+        console.add(line("mapped", mapped_line(snapshot.mapped)));
+    }
     if (threads > 0) {
         console.add(memory_lines(read_process_memory(target.pid),
                                  target.number == 1 ? context.memory_at_start : ProcessMemory{}));
