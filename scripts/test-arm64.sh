@@ -57,8 +57,9 @@ done
 scripts/setup.sh arm64
 scripts/arm64/packages.sh
 scripts/arm64/machine.sh
-cmake --preset arm64 >build/arm64-configure.log || { cat build/arm64-configure.log && exit 1; }
-cmake --build --preset arm64 --parallel "$(nproc)" --target memleax fixtures "${all[@]/%/_test}"
+cmake --preset arm64 --log-level=WARNING >/dev/null
+cmake --build --preset arm64 --parallel "$(nproc)" --target memleax fixtures "${all[@]/%/_test}" \
+    -- --quiet
 echo "-- built after $SECONDS s"
 
 # A line for each boot: the CPU, and tests.

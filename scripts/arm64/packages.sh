@@ -20,7 +20,7 @@ packages=(
     libc-bin gzip hostname less
     libglib2.0-0 libsqlite3-0 libapr1 libssl3
     gcc binutils dwz xz-utils debuginfod
-    redis-server redis-tools memcached nginx-light wrk python3-minimal
+    redis-server redis-tools memcached nginx-light wrk python3
 )
 
 # Unpacked already, by this script as it is now? The stamp comes last.
