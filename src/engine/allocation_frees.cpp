@@ -162,7 +162,7 @@ bool AllocationCalls::is_never_allocated(const AllocatorFunction& function, Remo
     // No allocator gives less than the alignment of a pointer; some give no more, for small blocks.
     constexpr std::uint64_t kLeastAlignment = 8;
     constexpr std::int64_t kLookAgainNs = 1'000'000; // reading the mappings takes a twentieth
-    if (!check_ || function.family != kMemory || !unwatched_returns_.empty() ||
+    if (!check_ || function.family != kMemory || !returns_.watches_all() ||
         sink_.is_live(address)) {
         return false;
     }

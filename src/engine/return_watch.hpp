@@ -21,6 +21,8 @@ class ReturnWatch {
     /// Will the return of a call to this address be seen? If not, a warning names it once. `tid`
     /// is stopped.
     bool watch(Tid tid, CodeAddr return_address);
+    /// Has each return that was asked for been watched?
+    [[nodiscard]] bool watches_all() const { return unwatched_.empty(); }
     void reset() { unwatched_.clear(); }
 
   private:
