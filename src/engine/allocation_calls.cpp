@@ -142,13 +142,6 @@ bool AllocationCalls::is_within_allocator(Tid tid, const arch::Registers& regs, 
     return nested;
 }
 
-bool AllocationCalls::ends_live_block(const AllocatorEntry& entry, const arch::Registers& regs) {
-    const int argument = entry.function->pointer_argument;
-    return argument >= 0 &&
-           sink_.is_live(handle_address(*entry.function,
-                                        arch::argument(regs, static_cast<unsigned>(argument))));
-}
-
 bool AllocationCalls::replaces_unknown(const AllocatorEntry& entry, const arch::Registers& regs) {
     const AllocatorFunction& function = *entry.function;
     return function.call == AllocatorCall::realloc && !function.origin.empty() &&
