@@ -2,8 +2,6 @@
 // The same multi-threaded programs with every allocator, preloaded, linked, and linked statically:
 // each function's leaks are counted exactly, each call once, and the program is left as it was
 // found.
-#include <algorithm>
-#include <cctype>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -26,16 +24,7 @@ struct Case {
     bool has_own_new = false;  ///< the allocator implements operator new
     bool keeps_plugin = false; ///< dlopen's own blocks are live at the end
     std::vector<std::string> options{};
-    std::string name() const {
-        std::string result = fixture;
-        for (const std::string& argument : arguments) {
-            result += "_" + argument;
-        }
-        result += preload.empty() ? "" : "_under_" + preload.substr(preload.rfind('/') + 1);
-        std::replace_if(
-            result.begin(), result.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
-        return result;
-    }
+    std::string name() const { return row_name(fixture, arguments, preload); }
 };
 void PrintTo(const Case& test_case, std::ostream* out) {
     *out << test_case.name();

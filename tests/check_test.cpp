@@ -2,8 +2,6 @@
 // --check: each kind of memory error is told with all its stacks, and before glibc aborts; programs
 // that do nothing wrong get no alarm, and are counted as without it (but for an operator new that
 // fails, which counts once with it, and once for each malloc without).
-#include <algorithm>
-#include <cctype>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -193,16 +191,7 @@ struct Right {
     std::vector<std::string> arguments{};
     std::string preload{};
     bool keeps_plugin = false;
-    std::string name() const {
-        std::string result = fixture;
-        for (const std::string& argument : arguments) {
-            result += "_" + argument;
-        }
-        result += preload.empty() ? "" : "_under_" + preload.substr(preload.rfind('/') + 1);
-        std::replace_if(
-            result.begin(), result.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
-        return result;
-    }
+    std::string name() const { return row_name(fixture, arguments, preload); }
 };
 void PrintTo(const Right& right, std::ostream* out) {
     *out << right.name();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "process_support.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <csignal>
 #include <sstream>
 #include <stdexcept>
@@ -13,6 +15,18 @@ namespace memleax::testing {
 
 void PrintTo(const Leak& leak, std::ostream* out) {
     *out << leak.blocks << " blocks, " << leak.bytes << " bytes";
+}
+
+std::string row_name(const std::string& fixture, const std::vector<std::string>& arguments,
+                     const std::string& preload) {
+    std::string result = fixture;
+    for (const std::string& argument : arguments) {
+        result += "_" + argument;
+    }
+    result += preload.empty() ? "" : "_under_" + preload.substr(preload.rfind('/') + 1);
+    std::replace_if(
+        result.begin(), result.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
+    return result;
 }
 
 std::string fixture_path(const std::string& name) {

@@ -31,6 +31,11 @@ struct FixtureAnswer {
     std::vector<std::string> other; ///< lines of no known kind
 };
 
+/// What a test's row is called: the fixture, its arguments, and what is preloaded, if that is not
+/// empty. Letters, digits and "_" only, as GoogleTest wants it.
+std::string row_name(const std::string& fixture, const std::vector<std::string>& arguments,
+                     const std::string& preload);
+
 /// The path of a program in fixtures/.
 std::string fixture_path(const std::string& name);
 
