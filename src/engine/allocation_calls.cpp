@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "memleax/clock.hpp"
-#include "memleax/log.hpp"
+#include "walked_call.hpp"
 
 namespace memleax {
 
@@ -250,11 +250,7 @@ void AllocationCalls::begin_call(Tid tid, FamilyCalls& calls, const arch::Regist
     if (backtrace_.frames.size() < 2) {
         return; // an unreadable stack: the thread is about to die of it
     }
-    PendingCall call;
-    call.function = entry.function;
-    call.entry = entry.address;
-    call.return_address = backtrace_.frames[1].pc();
-    call.sp_after_return = arch::sp_after_return(regs);
+    PendingCall call = call_at(entry, backtrace_, regs);
     call.by = entry.function->family == kMemory ? entry.by : AllocatedBy::no_memory;
     if (!returns_.watch(tid, call.return_address)) {
         if (entry.function->family == kMemory) {
@@ -281,7 +277,7 @@ void AllocationCalls::begin_call(Tid tid, FamilyCalls& calls, const arch::Regist
             *entry.function,
             arch::argument(regs, static_cast<unsigned>(entry.function->pointer_argument)));
     }
-    call.stack = intern_backtrace();
+    call.stack = intern(sink_, backtrace_, backtrace_limit_);
     if (call.old_block.value() != 0) {
         sink_.on_event({.kind = EventKind::realloc_begin,
                         .tid = tid,
@@ -293,13 +289,6 @@ void AllocationCalls::begin_call(Tid tid, FamilyCalls& calls, const arch::Regist
                         .never_allocated = is_never_allocated(*entry.function, call.old_block)});
     }
     calls.pending.push(call);
-}
-
-StackId AllocationCalls::intern_backtrace() {
-    const bool cut = backtrace_.frames.size() > backtrace_limit_;
-    return sink_.intern(
-        std::span(backtrace_.frames).first(cut ? backtrace_limit_ : backtrace_.frames.size()),
-        cut ? StackEnd::limit : backtrace_.end);
 }
 
 void AllocationCalls::on_return(Tid tid, const arch::Registers& regs,

@@ -118,8 +118,6 @@ class AllocationCalls {
     void finish_call(Tid tid, const PendingCall& call, std::uint64_t result);
     void abandon(Tid tid, const PendingCall& call);
     void flush_abandoned(Tid tid);
-    /// What was walked last, as far as the limit.
-    [[nodiscard]] StackId intern_backtrace();
     /// Is this call made by an allocator's, which is under way?
     [[nodiscard]] bool is_within_allocator(Tid tid, const arch::Registers& regs, CodeAddr entry);
 

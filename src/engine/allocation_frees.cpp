@@ -4,6 +4,7 @@
 
 #include "allocation_calls.hpp"
 #include "memleax/clock.hpp"
+#include "walked_call.hpp"
 
 namespace memleax {
 
@@ -34,7 +35,7 @@ void AllocationCalls::on_free(Tid tid, FamilyCalls& calls, const arch::Registers
     if (check_ && !is_nothing) {
         unwinder_.unwind_at_entry(regs, std::max(backtrace_limit_, 2U), &backtrace_);
         caller = backtrace_.frames.size() > 1 ? backtrace_.frames[1].pc() : CodeAddr();
-        stack = live ? intern_backtrace() : kNoStack;
+        stack = live ? intern(sink_, backtrace_, backtrace_limit_) : kNoStack;
     }
     // What is live has not been counted yet, whoever ends it.
     if (!live && free_entries_ > 1 && is_free_within_free(calls, regs, entry, address, caller)) {
@@ -71,7 +72,7 @@ void AllocationCalls::on_free(Tid tid, FamilyCalls& calls, const arch::Registers
             return;
         }
         if (suspect) {
-            event.stack = intern_backtrace();
+            event.stack = intern(sink_, backtrace_, backtrace_limit_);
         }
     }
     sink_.on_event(event);

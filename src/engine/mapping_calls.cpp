@@ -8,6 +8,7 @@
 
 #include "memleax/clock.hpp"
 #include "memleax/target.hpp"
+#include "walked_call.hpp"
 
 namespace memleax {
 
@@ -241,11 +242,7 @@ void MappingCalls::on_entry(Tid tid, const arch::Registers& regs, const Allocato
     if (backtrace_.frames.size() < 2) {
         return; // an unreadable stack: the thread is about to die of it
     }
-    PendingCall call;
-    call.function = entry.function;
-    call.entry = entry.address;
-    call.return_address = backtrace_.frames[1].pc();
-    call.sp_after_return = arch::sp_after_return(regs);
+    PendingCall call = call_at(entry, backtrace_, regs);
     call.kind = kind_of(entry.function->mapping, entry.address, within_allocator);
     MappingEvent event = begin(regs, call);
     const bool may_end = event.ended[0].size() + event.ended[1].size() != 0;
@@ -254,10 +251,7 @@ void MappingCalls::on_entry(Tid tid, const arch::Registers& regs, const Allocato
     if (is_nothing || !returns_.watch(tid, call.return_address)) {
         return;
     }
-    const bool cut = backtrace_.frames.size() > backtrace_limit_;
-    call.stack = sink_.intern(
-        std::span(backtrace_.frames).first(cut ? backtrace_limit_ : backtrace_.frames.size()),
-        cut ? StackEnd::limit : backtrace_.end);
+    call.stack = intern(sink_, backtrace_, backtrace_limit_);
     event.tid = tid;
     event.kind = call.kind;
     event.time = monotonic_now();

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// What every call that is followed has, from the walk at its entry.
+#pragma once
+
+#include <span>
+
+#include "memleax/allocation_event.hpp"
+#include "memleax/allocator_search.hpp"
+#include "memleax/pending_calls.hpp"
+#include "memleax/unwinder.hpp"
+
+namespace memleax {
+
+/// `backtrace`, of two frames at least, was walked at the entry, where `regs` are.
+inline PendingCall call_at(const AllocatorEntry& entry, const Backtrace& backtrace,
+                           const arch::Registers& regs) {
+    PendingCall call;
+    call.function = entry.function;
+    call.entry = entry.address;
+    call.return_address = backtrace.frames[1].pc();
+    call.sp_after_return = arch::sp_after_return(regs);
+    return call;
+}
+
+/// Its first `limit` frames.
+inline StackId intern(EventSink& sink, const Backtrace& backtrace, unsigned limit) {
+    const bool cut = backtrace.frames.size() > limit;
+    return sink.intern(std::span(backtrace.frames).first(cut ? limit : backtrace.frames.size()),
+                       cut ? StackEnd::limit : backtrace.end);
+}
+
+} // namespace memleax
