@@ -61,6 +61,24 @@ TEST_P(SignalKinds, ArriveWhileWeComeAndGo) {
 INSTANTIATE_TEST_SUITE_P(Traps, SignalKinds, ::testing::Bool(),
                          [](const auto& instance) { return instance.param ? "blocked" : "own"; });
 
+// One that is raised at the same moment as a thread is borrowed for our system calls.
+TEST(Exceptions, ArriveOnceWhileWeComeAndGo) {
+    Fixture fixture("faulter");
+    const TargetSnapshot before = snapshot_of(fixture);
+    fixture.process().send("spin");
+    ASSERT_EQ(fixture.process().read_line(), "spinning");
+    Stress stress(25);
+    while (stress.next()) {
+        Memleax memleax({"-F", "json", "-t", std::to_string(0.001 * stress.number_to(20)),
+                         std::to_string(fixture.pid())});
+        const auto result = memleax.finish();
+        EXPECT_EQ(result.status, 0) << result.errors;
+    }
+    EXPECT_THAT(fixture.ask("stop").failures, IsEmpty());
+    EXPECT_THAT(differences(before, snapshot_of(fixture), Meanwhile::worked), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 // 100,000 of them.
 TEST(QueuedSignals, KeepTheirNumberOrderAndPayloads) {
     Fixture fixture("signal_kinds", {std::to_string(share_of(100'000))});

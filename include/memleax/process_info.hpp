@@ -2,6 +2,7 @@
 /// What /proc tells about a process or thread without touching it (proc(5)).
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,6 +14,17 @@
 
 namespace memleax {
 
+/// In a set of signals as the kernel has them: bit n-1 for signal n. None for 0.
+constexpr std::uint64_t signal_bit(int signal) {
+    return signal > 0 ? 1ULL << (signal - 1) : 0;
+}
+
+/// Those that an instruction raises. When it does, the kernel kills the process if they are
+/// blocked.
+constexpr std::uint64_t kExceptionSignals = signal_bit(SIGSEGV) | signal_bit(SIGBUS) |
+                                            signal_bit(SIGFPE) | signal_bit(SIGILL) |
+                                            signal_bit(SIGTRAP) | signal_bit(SIGSYS);
+
 /// Fields of /proc/PID/status and /proc/PID/stat.
 struct ProcessInfo {
     std::string comm;
@@ -22,9 +34,10 @@ struct ProcessInfo {
     Tid tracer; ///< 0: nobody
     unsigned uid = 0;
     bool kernel_thread = false;
+    // Sets of signals (signal_bit()).
     std::uint64_t pending_signals = 0;        ///< for this thread alone
     std::uint64_t shared_pending_signals = 0; ///< for any thread of its process
-    std::uint64_t blocked_signals = 0;        ///< bit n-1 for signal n
+    std::uint64_t blocked_signals = 0;
     std::uint64_t ignored_signals = 0;
     std::uint64_t caught_signals = 0;
     std::uint64_t effective_capabilities = 0; ///< bit n for capability n

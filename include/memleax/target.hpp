@@ -121,11 +121,11 @@ class Target {
     /// Changes only the pc; `regs` are the thread's registers as just read, and are kept up to
     /// date.
     bool set_pc(Tid tid, arch::Registers* regs, CodeAddr pc);
-    /// Has the thread executed a breakpoint instruction whose SIGTRAP it has not taken yet? An
-    /// interrupt or a group-stop that comes at the same time is reported first (kernel/signal.c,
-    /// get_signal), with the pc behind the breakpoint already. Resumed, the thread stops again
-    /// before any other instruction, with the TrapStop.
-    [[nodiscard]] bool has_pending_trap(Tid tid) const;
+    /// Has an instruction of the thread (a breakpoint, one that faults) raised a signal that it has
+    /// not taken yet? An interrupt or a group-stop that comes at the same time is reported first
+    /// (kernel/signal.c, get_signal), with the pc behind a breakpoint already. Resumed, the thread
+    /// stops again before any other instruction, with the TrapStop or SignalStop.
+    [[nodiscard]] bool has_pending_exception(Tid tid) const;
     /// Was this SIGTRAP raised by a breakpoint instruction (and not by kill, a step, ...)?
     [[nodiscard]] bool is_breakpoint_trap(Tid tid) const;
     /// Bit n-1 for signal n.
@@ -177,7 +177,7 @@ class Target {
     /// Asks for a QuietStop.
     void interrupt(Tid tid);
     /// Stops this thread, if it is not stopped, and puts what stopped it aside for next_event(). It
-    /// then has no pending trap. False if it is gone.
+    /// then has no pending exception. False if it is gone.
     bool stop_and_defer(Tid tid);
     /// Is it stopped, or would a stop go unnoticed: does it compute, or sleep in a call that the
     /// kernel restarts by itself?

@@ -126,7 +126,7 @@ void Departure::collect(const StopEvent& event, std::set<Tid>* awaited) {
     const int stop_signal = target_.threads().at(tid).stop_signal;
     const bool quiet =
         std::holds_alternative<QuietStop>(event) || std::holds_alternative<GroupStop>(event);
-    if (quiet && target_.has_pending_trap(tid)) {
+    if (quiet && target_.has_pending_exception(tid)) {
         awaited->insert(tid);
         target_.resume(tid);
     } else if (!move_out(tid)) {

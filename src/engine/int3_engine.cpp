@@ -129,7 +129,7 @@ void Int3Engine::restore_code_for_core(Tid tid, int signal) {
     }
     const auto info = try_read_process_info(tid);
     const bool handled =
-        info && ((info->caught_signals | info->ignored_signals) & (1ULL << (signal - 1))) != 0;
+        info && ((info->caught_signals | info->ignored_signals) & signal_bit(signal)) != 0;
     if (signal == SIGTRAP ? trap_signal_.is_default() : !handled) {
         restore_code();
     }

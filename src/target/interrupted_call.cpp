@@ -46,15 +46,11 @@ bool can_begin_again(long system_call) {
     }
 }
 
-std::uint64_t bit_of(int signal) {
-    return signal > 0 ? 1ULL << (signal - 1) : 0;
-}
-
 /// Has this signal no effect, by the target's wish or by default? (Never one that stops.)
 bool is_ignored(const ProcessInfo& info, int signal) {
     static constexpr std::array kIgnoredByDefault{SIGCHLD, SIGURG, SIGWINCH, SIGCONT};
-    return (info.ignored_signals & bit_of(signal)) != 0 ||
-           ((info.caught_signals & bit_of(signal)) == 0 &&
+    return (info.ignored_signals & signal_bit(signal)) != 0 ||
+           ((info.caught_signals & signal_bit(signal)) == 0 &&
             std::find(kIgnoredByDefault.begin(), kIgnoredByDefault.end(), signal) !=
                 kIgnoredByDefault.end());
 }
@@ -79,7 +75,7 @@ void Target::finish_interruption(Tid tid, arch::Registers* regs) {
         const auto info = try_read_process_info(tid);
         const int signal = thread->second.stop_signal;
         if (signal != 0) {
-            if (info && (info->caught_signals & bit_of(signal)) != 0 &&
+            if (info && (info->caught_signals & signal_bit(signal)) != 0 &&
                 is_at_system_call(arch::pc(*regs))) {
                 arch::end_interrupted_call(*regs);
             }
@@ -113,7 +109,8 @@ void Target::begin_interrupted_call_again(Tid tid, int signal) {
     }
     for (int other = 1; other < NSIG; ++other) {
         const std::uint64_t pending = info->pending_signals | info->shared_pending_signals;
-        if ((pending & ~info->blocked_signals & bit_of(other)) != 0 && !is_ignored(*info, other)) {
+        if ((pending & ~info->blocked_signals & signal_bit(other)) != 0 &&
+            !is_ignored(*info, other)) {
             return;
         }
     }
@@ -144,7 +141,7 @@ void Target::end_call_begun_again(Tid tid, int signal) {
     }
     const auto info = try_read_process_info(tid);
     arch::Registers regs{};
-    if (!info || (info->caught_signals & bit_of(signal)) == 0 || !get_registers(tid, &regs)) {
+    if (!info || (info->caught_signals & signal_bit(signal)) == 0 || !get_registers(tid, &regs)) {
         return;
     }
     // If it has been in the call since, and stands before another one that is just the same, that

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Making a stopped thread go on under our eyes: by one instruction, through one system call, or to
 // its next stop.
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <vector>
@@ -10,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "exec_stop.hpp"
+#include "memleax/process_info.hpp"
 #include "memleax/recovery_record.hpp"
 #include "memleax/target.hpp"
 #include "thread_ended.hpp"
@@ -23,16 +25,18 @@ enum class Steps { no, yes };
 /// Blocks all signals of a stopped thread but those that an instruction raises itself (SIGTRAP only
 /// if it is stepped): an instruction that raises a blocked one makes the kernel kill the process
 /// (force_sig). What is blocked stays pending, with its siginfo, and comes after the mask is back.
+/// So do those that the thread has blocked itself, and that were sent already; SIGTRAP excepted,
+/// which a step raises for certain.
 class SignalsHeldBack {
   public:
     SignalsHeldBack(Tid tid, RecoveryRecord& record, Steps steps) : tid_(tid), record_(record) {
         held_ = ptrace(PTRACE_GETSIGMASK, tid_.value(), sizeof mask_, &mask_) == 0;
-        std::uint64_t blocked = ~0ULL;
-        for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) {
-            if (signal != SIGTRAP || steps == Steps::yes) {
-                blocked &= ~(1ULL << (signal - 1));
-            }
+        std::uint64_t blocked = ~(kExceptionSignals & ~kTrap);
+        if (const auto info = try_read_process_info(tid)) {
+            blocked |=
+                info->blocked_signals & (info->pending_signals | info->shared_pending_signals);
         }
+        blocked = steps == Steps::yes ? blocked & ~kTrap : blocked | kTrap;
         if (held_) {
             record_.borrowed.mask = mask_;
             record_.borrowed.tid_of_mask.store(tid_.value());
@@ -49,6 +53,8 @@ class SignalsHeldBack {
     SignalsHeldBack& operator=(const SignalsHeldBack&) = delete;
 
   private:
+    static constexpr std::uint64_t kTrap = signal_bit(SIGTRAP);
+
     Tid tid_;
     RecoveryRecord& record_;
     std::uint64_t mask_ = 0; ///< the kernel's sigset_t
@@ -66,6 +72,10 @@ class PutAside {
             signals_.push_back(info);
         }
     }
+    [[nodiscard]] bool has(int signal) const {
+        return std::any_of(signals_.begin(), signals_.end(),
+                           [signal](const siginfo_t& info) { return info.si_signo == signal; });
+    }
     void stop() { stopped_ = true; }
     void give_back(Target& target) const {
         for (const siginfo_t& info : signals_) {
@@ -82,11 +92,16 @@ class PutAside {
     bool stopped_ = false;
 };
 
-/// Raised by the instruction itself, which would raise it again?
-bool is_fault(Tid tid, int signal) {
+/// Raised by the call's instruction itself, which would raise it again? One that was raised before,
+/// where the thread was then, is put aside once.
+bool is_fault(Tid tid, int signal, CodeAddr instruction, const PutAside& aside) {
     siginfo_t info{};
-    return (signal == SIGSEGV || signal == SIGBUS || signal == SIGILL) &&
-           ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0 && info.si_code > 0;
+    if ((signal != SIGSEGV && signal != SIGBUS && signal != SIGILL) ||
+        ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) != 0 || info.si_code <= 0) {
+        return false;
+    }
+    const AddrRange code{instruction.value(), instruction.value() + arch::kSyscallBytes.size()};
+    return code.contains(reinterpret_cast<std::uintptr_t>(info.si_addr)) || aside.has(signal);
 }
 
 /// Is it the stop at the end of a single step? After a system call some kernels make it up as if by
@@ -188,7 +203,7 @@ Result<void> Target::run_system_call(Tid tid, CodeAddr instruction, bool to_sign
         } else if ((*status >> 16) == 0) {
             // A SIGTRAP that was pending already has taken the place of the step's.
             done = to_signal_stop && entered && signal == SIGTRAP && has_left(tid, instruction);
-            if (is_fault(tid, signal)) {
+            if (is_fault(tid, signal, instruction, aside)) {
                 aside.give_back(*this);
                 return Error(fmt::format("thread {} cannot execute our system call", tid.value()),
                              EFAULT);

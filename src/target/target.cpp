@@ -152,9 +152,11 @@ bool Target::is_breakpoint_trap(Tid tid) const {
            arch::is_breakpoint_signal_code(info.si_code);
 }
 
-bool Target::has_pending_trap(Tid tid) const {
+bool Target::has_pending_exception(Tid tid) const {
     const auto info = try_read_process_info(tid);
-    if (!info || (info->pending_signals & (1ULL << (SIGTRAP - 1))) == 0) {
+    // A blocked one was sent (a thread may send itself what looks like the kernel's), and stays.
+    const std::uint64_t pending = info ? info->pending_signals & ~info->blocked_signals : 0;
+    if ((pending & kExceptionSignals) == 0) {
         return false;
     }
     constexpr int kBatch = 32;
@@ -168,7 +170,11 @@ bool Target::has_pending_trap(Tid tid) const {
         }
         for (long i = 0; i < got; ++i) {
             const siginfo_t& entry = queue[static_cast<std::size_t>(i)];
-            if (entry.si_signo == SIGTRAP && arch::is_breakpoint_signal_code(entry.si_code)) {
+            const bool unblocked = (pending & signal_bit(entry.si_signo)) != 0;
+            const bool raised = entry.si_signo == SIGTRAP
+                                    ? arch::is_breakpoint_signal_code(entry.si_code)
+                                    : entry.si_code > 0;
+            if (unblocked && raised && (kExceptionSignals & signal_bit(entry.si_signo)) != 0) {
                 return true;
             }
         }
@@ -245,9 +251,16 @@ bool Target::stop_and_defer(Tid tid) {
     }
     interrupt(tid);
     auto event = wait_for_stop(tid);
-    if (event && is_stopped(tid) && has_pending_trap(tid)) {
+    bool in_group_stop = false;
+    // Whoever else has asked for a stop gets it first.
+    while (event && is_stopped(tid) && threads_[tid].stop_signal == 0 &&
+           has_pending_exception(tid)) {
+        in_group_stop = in_group_stop || std::holds_alternative<GroupStop>(*event);
         resume(tid);
         event = wait_for_stop(tid);
+    }
+    if (in_group_stop && is_stopped(tid)) {
+        interrupt(tid); // told anew, as soon as the thread goes on
     }
     if (event) {
         defer(*event);

@@ -15,7 +15,7 @@ namespace memleax {
 
 namespace {
 
-constexpr std::uint64_t kTrapBit = 1ULL << (SIGTRAP - 1);
+constexpr std::uint64_t kTrapBit = signal_bit(SIGTRAP);
 constexpr std::uint64_t kDefault = 0; // SIG_DFL
 constexpr std::uint64_t kIgnore = 1;  // SIG_IGN
 /// Below this much under the stack pointer nothing of the thread's is kept (x86_64 psABI 3.2.2, the
