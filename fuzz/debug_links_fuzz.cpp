@@ -29,6 +29,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     symbolizer.set_modules({module}, nullptr);
     const CodeAddr pc(module->executable.at(0).begin + 8);
     FUZZ_CHECK(!symbolizer.resolve(FrameAddress::exact(pc), 0)->empty());
-    FUZZ_CHECK(!symbolizer.describe(*module).empty());
+    FUZZ_CHECK(!symbolizer.describe(*module).files.empty());
     return 0;
 }

@@ -22,6 +22,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             FUZZ_CHECK(frame.function.size() < 1U << 20 && frame.file.size() < 1U << 20);
         }
     }
-    FUZZ_CHECK(!symbolizer.describe(*module).empty());
+    FUZZ_CHECK(!symbolizer.describe(*module).files.empty());
     return 0;
 }

@@ -2,6 +2,7 @@
 // Every command, through `memleax -i PID < pipe`, rightly and wrongly used, against fixtures that
 // know the truth.
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -10,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "../src/cli/command.hpp"
 #include "elf_support.hpp"
@@ -601,6 +603,41 @@ TEST(Command_modules, SaysWhereSymbolsComeFrom) {
     EXPECT_THAT(modules, ContainsRegex("0x[0-9a-f]{16}-0x[0-9a-f]{16}  expiring  +[^ \n]"));
     EXPECT_THAT(modules, ContainsRegex("  libc.so.6  +[^ \n]"));
     commands_of.quit();
+}
+
+/// What `modules` says of a process's languages; it goes on until its input ends.
+std::string modules_of(const std::vector<std::string>& command, int end_status) {
+    ChildProcess process(command);
+    EXPECT_EQ(process.read_line(), "ready");
+    Commands commands_of(process.pid());
+    const std::string modules = commands_of.output_of("modules");
+    commands_of.quit();
+    process.close_input();
+    EXPECT_EQ(process.wait_for_end(), end_status);
+    return modules;
+}
+
+TEST(Command_modules, SaysWhoseObjectsAreNotSeen) {
+    EXPECT_THAT(modules_of({fixture_path("expiring")}, 0), Not(HasSubstr("not seen")));
+    if (access(fixture_path("go_leaks").c_str(), X_OK) == 0) {
+        EXPECT_THAT(modules_of({fixture_path("go_leaks")}, 0),
+                    HasSubstr("\ngo_leaks: Go's own objects are in its runtime's heap, and not "
+                              "seen; what C code allocates is\n"));
+    }
+    if (access("/usr/bin/python3", X_OK) == 0) {
+        const std::string script = "import sys; print('ready', flush=True); sys.stdin.read()";
+        EXPECT_THAT(modules_of({"/usr/bin/python3", "-c", script}, 0),
+                    ContainsRegex("\npython3[^\n]*: Python's objects of up to 512 bytes are in "
+                                  "its own arenas, and not seen, unless PYTHONMALLOC=malloc"));
+    }
+    if (std::system("command -v node >/dev/null") == 0) {
+        const std::string script =
+            "process.stdin.on('end', () => process.exit(0)); process.stdin.resume();"
+            "console.log('ready')";
+        EXPECT_THAT(modules_of({"node", "-e", script}, 0),
+                    ContainsRegex("\n[^\n]*node[^\n]*: JavaScript's objects are in V8's own heap, "
+                                  "and not seen"));
+    }
 }
 
 TEST(Command_save, WritesEachFormat) {

@@ -143,7 +143,7 @@ class Program {
         EXPECT_FALSE(
             symbolizer.resolve(FrameAddress::exact(CodeAddr(main + 1)), 0)->front().pc.value() ==
             0);
-        return symbolizer.describe(*module);
+        return symbolizer.describe(*module).files;
     }
 
   private:

@@ -23,8 +23,7 @@ class StackNames {
 
     [[nodiscard]] Backtrace resolve(StackId id);
     [[nodiscard]] StackEnd end(StackId id);
-    /// Where its symbols, lines and unwind tables come from, or why there are none.
-    [[nodiscard]] std::string describe(const Module& module);
+    [[nodiscard]] ModuleDescription describe(const Module& module);
     /// Every module that the target has, or has had.
     [[nodiscard]] const std::vector<std::shared_ptr<const Module>>& modules();
     /// The program's own; null if it is not known.

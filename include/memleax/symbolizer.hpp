@@ -11,6 +11,7 @@
 
 #include "memleax/debug_sources.hpp"
 #include "memleax/generated_code.hpp"
+#include "memleax/module_description.hpp"
 #include "memleax/modules.hpp"
 #include "memleax/source_frame.hpp"
 #include "memleax/types.hpp"
@@ -52,8 +53,7 @@ class Symbolizer {
     /// when the stack was recorded: names survive dlclose.
     ResolvedFrame resolve(FrameAddress frame, Generation generation);
 
-    /// Where this module's symbols, lines and unwind tables come from, or why there are none.
-    std::string describe(const Module& module);
+    ModuleDescription describe(const Module& module);
 
   private:
     struct Impl;

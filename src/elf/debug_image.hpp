@@ -14,6 +14,7 @@
 #include "debug_file_search.hpp"
 #include "dwo_package.hpp"
 #include "memleax/elf_image.hpp"
+#include "memleax/module_description.hpp"
 #include "memleax/modules.hpp"
 #include "symbol_index.hpp"
 #include "unit_functions.hpp"
@@ -42,8 +43,7 @@ class DebugImage {
     /// The compilation unit that has code at this address, if there is debug information.
     std::optional<UnitAddress> find_unit(ElfAddr address);
 
-    /// Where symbols, lines and unwind tables come from, in a line for people.
-    std::string describe();
+    ModuleDescription describe();
 
   private:
     struct EndSession {

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include <optional>
+#include <string_view>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "debug_image.hpp"
@@ -13,9 +17,33 @@ bool has_section_named(Elf* elf, std::string_view wanted) {
                                                        Elf_Scn*) { return name == wanted; });
 }
 
+/// Go's linker leaves its own build-id in each program; the others export these functions to the
+/// modules that are written for them.
+std::optional<LanguageRuntime> find_runtime(Dwfl_Module* module, Elf* elf, int symbols) {
+    if (has_section_named(elf, ".note.go.buildid")) {
+        return LanguageRuntime::go;
+    }
+    for (int i = 1; i < symbols; ++i) {
+        GElf_Sym symbol;
+        GElf_Addr address = 0;
+        const char* name =
+            dwfl_module_getsym_info(module, i, &symbol, &address, nullptr, nullptr, nullptr);
+        if (name == nullptr || symbol.st_shndx == SHN_UNDEF) {
+            continue;
+        }
+        if (std::string_view(name) == "Py_InitializeEx") {
+            return LanguageRuntime::python;
+        }
+        if (std::string_view(name) == "node_module_register") {
+            return LanguageRuntime::v8;
+        }
+    }
+    return std::nullopt;
+}
+
 } // namespace
 
-std::string DebugImage::describe() {
+ModuleDescription DebugImage::describe() {
     // Looks for a separate file if there is none in this one; its name is known only afterwards.
     Dwarf_Addr bias = 0;
     Dwarf* dwarf = dwfl_module_getdwarf(module_, &bias);
@@ -42,9 +70,10 @@ std::string DebugImage::describe() {
     }
     const bool eh_frame = has_section_named(elf, ".eh_frame");
     const bool debug_frame = has_section_named(elf, ".debug_frame");
-    return text + (eh_frame      ? ", unwinding by .eh_frame"
-                   : debug_frame ? ", unwinding by .debug_frame"
-                                 : ", no unwind tables: frame pointers");
+    text += eh_frame      ? ", unwinding by .eh_frame"
+            : debug_frame ? ", unwinding by .debug_frame"
+                          : ", no unwind tables: frame pointers";
+    return {std::move(text), find_runtime(module_, elf, symbols)};
 }
 
 } // namespace memleax

@@ -225,14 +225,15 @@ ResolvedFrame Symbolizer::resolve(FrameAddress frame, Generation generation) {
     return cached;
 }
 
-std::string Symbolizer::describe(const Module& module) {
+ModuleDescription Symbolizer::describe(const Module& module) {
     const TruncationGuard guard;
     const ElfFilesOnly opens(module.root.get());
     const auto known =
         std::find_if(impl_->modules.begin(), impl_->modules.end(),
                      [&module](const auto& each) { return is_same(*each->module, module); });
     DebugImage* image = known != impl_->modules.end() ? impl_->debug_image(**known) : nullptr;
-    return image != nullptr ? image->describe() : "the file cannot be read again";
+    return image != nullptr ? image->describe()
+                            : ModuleDescription{"the file cannot be read again"};
 }
 
 } // namespace memleax

@@ -18,9 +18,10 @@ const std::vector<std::shared_ptr<const Module>>& StackNames::modules() {
     return modules_;
 }
 
-std::string StackNames::describe(const Module& module) {
+ModuleDescription StackNames::describe(const Module& module) {
     refresh();
-    return module.image == nullptr ? module.problem : symbolizer_.describe(module);
+    return module.image == nullptr ? ModuleDescription{module.problem}
+                                   : symbolizer_.describe(module);
 }
 
 StackEnd StackNames::end(StackId id) {

@@ -2,6 +2,8 @@
 // The target itself: status, threads, modules.
 #include <algorithm>
 #include <map>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -29,6 +31,21 @@ const char* describe(Session::Phase phase) {
         return "not watched for now (paused)";
     case Session::Phase::left:
         return "not watched any more";
+    }
+    return "?";
+}
+
+/// man page, LANGUAGES
+const char* unseen_objects(LanguageRuntime runtime) {
+    switch (runtime) {
+    case LanguageRuntime::go:
+        return "Go's own objects are in its runtime's heap, and not seen; what C code allocates is";
+    case LanguageRuntime::python:
+        return "Python's objects of up to 512 bytes are in its own arenas, and not seen, unless "
+               "PYTHONMALLOC=malloc is in its environment";
+    case LanguageRuntime::v8:
+        return "JavaScript's objects are in V8's own heap, and not seen; buffers are, and what "
+               "native code allocates";
     }
     return "?";
 }
@@ -185,15 +202,24 @@ void run_modules(CommandContext& context, Arguments& arguments) {
     arguments.done();
     Console& console = context.console;
     StackNames& names = context.session.names();
+    std::vector<std::string> unseen;
     console.add(console.styled(Style::heading, fmt::format("{:<37}  {:<24}  {}\n", "CODE", "MODULE",
                                                            "SYMBOLS, LINES, UNWIND TABLES")));
     for (const auto& module : names.modules()) {
         const AddrRange first =
             module->executable.empty() ? AddrRange{} : module->executable.front();
         const AddrRange last = module->executable.empty() ? AddrRange{} : module->executable.back();
+        const ModuleDescription known = names.describe(*module);
         console.add(fmt::format("0x{:016x}-0x{:016x}  {:<24}  {}{}\n", first.begin, last.end,
-                                printable(module->name), printable(names.describe(*module)),
+                                printable(module->name), printable(known.files),
                                 module->unloaded ? " (unloaded)" : ""));
+        if (known.runtime && !module->unloaded) {
+            unseen.push_back(
+                fmt::format("{}: {}\n", printable(module->name), unseen_objects(*known.runtime)));
+        }
+    }
+    for (const std::string& sentence : unseen) {
+        console.add(sentence);
     }
 }
 
