@@ -57,6 +57,18 @@ printf '\0\0\0\0' | dd of=elf/no_sections bs=1 seek=60 conv=notrunc status=none
 library() { # what the dynamic linker would take
     ldconfig -p 2>/dev/null | sed -n "s|.*$1 .*=> ||p" | head -n 1
 }
+# Packages: binutils has a dwp for DWARF 4, LLVM one for DWARF 5.
+package() { # package NAME TOOL COMPILER OPTIONS...
+    local name=$1 tool=$2
+    shift 2
+    if command -v "$tool" >/dev/null && command -v "$1" >/dev/null &&
+        "$@" -g -O1 -gsplit-dwarf -o "$name" frame.c 2>log; then
+        "$tool" -e "$name" -o "dwo_package/$name" 2>log || true
+    fi
+}
+mkdir dwo_package
+package gcc4 dwp cc -gdwarf-4
+package clang5 llvm-dwp-14 clang-14 -gdwarf-5
 for target in elf_image symbolizer cfi; do
     mkdir -p "$out/$target"
     cp elf/* "$out/$target"
@@ -67,8 +79,8 @@ for name in libgcc_s.so.1 libz.so.1 libm.so.6 libc.so.6 libstdc++.so.6; do
     [ -z "$file" ] || cp "$file" "$out/cfi/"
 done
 
-mkdir -p "$out"/{debug_links,maps,process_info,names,unwind,displace}
-for target in maps process_info names; do
+mkdir -p "$out"/{debug_links,dwo_package,maps,perf_map,process_info,names,unwind,displace}
+for target in maps perf_map process_info names; do
     cp "$here/seeds/$target"/* "$out/$target"
 done
 # Parts, each behind a byte with its length: link (name, crc), alt link (name, id), note, .debug_info.
@@ -84,6 +96,7 @@ links() {
     part "\\4\\0\\0\\0\\x14\\0\\0\\0\\3\\0\\0\\0GNU\\0$id"
     printf '\x0b\0\0\0\5\0\1\x08\0\0\0\0'
 }
+cp dwo_package/* "$out/dwo_package" 2>/dev/null || true
 links gone.debug ../x/gone.dwz >"$out/debug_links/gone"
 links /dev/zero /dev/tty >"$out/debug_links/devices"
 cp /proc/self/maps "$out/maps/self"
