@@ -92,6 +92,14 @@ Words frames_of(const nlohmann::json& stack) {
     return frames;
 }
 
+/// What is exported of fixtures/names.c does not name its part that gcc 12 has moved away; it does
+/// that on one of our CPUs only.
+#ifdef __x86_64__
+constexpr const char* kColdPart = "nameless";
+#else
+constexpr const char* kColdPart = "partly_cold";
+#endif
+
 class Names : public ::testing::TestWithParam<Case> {
   protected:
     memleax::test::TemporaryFolder folder;
@@ -145,7 +153,7 @@ class Names : public ::testing::TestWithParam<Case> {
         case Known::exported:
             wanted = {{104, {"leaking", "work"}},
                       {208, {"leaking", "work"}},
-                      {312, {"nameless", "work"}}};
+                      {312, {kColdPart, "work"}}};
             break;
         case Known::nothing:
             for (const std::int64_t size : {104, 208, 312}) {

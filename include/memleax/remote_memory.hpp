@@ -29,9 +29,10 @@ class RemoteMemory final : public MemoryReader {
     std::size_t try_read_unmasked(RemoteAddr from, std::span<std::byte> out) const;
 
     /// Writes all bytes, also into read-only private mappings (FOLL_FORCE, proc_pid_mem(5)), or
-    /// fails. By /proc/PID/mem, never process_vm_writev: of the two only the former makes the
-    /// caches for data and instructions agree (kernel, access_remote_vm -> copy_to_user_page ->
-    /// flush_ptrace_access on arm64), and it writes an aligned word at once.
+    /// fails; with ESRCH after the process's end. By /proc/PID/mem, never process_vm_writev: of the
+    /// two only the former makes the caches for data and instructions agree (kernel,
+    /// access_remote_vm -> copy_to_user_page -> flush_ptrace_access on arm64), and it writes an
+    /// aligned word at once.
     Result<void> write(RemoteAddr to, std::span<const std::uint8_t> bytes);
 
     /// From now on reads show `original` at this address. For breakpoints.

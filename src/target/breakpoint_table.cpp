@@ -209,7 +209,7 @@ bool BreakpointTable::restore(Breakpoint& breakpoint) {
         return false;
     }
     const auto written = memory.write(at, breakpoint.original_bytes);
-    if (!written) {
+    if (!written && written.error().errnum() != ESRCH) { // it may have ended meanwhile
         log_error("{}: a breakpoint of ours is left there", written.error().message());
     }
     return written.ok();

@@ -94,7 +94,9 @@ Result<void> RemoteMemory::write(RemoteAddr to, std::span<const std::uint8_t> by
     if (put != static_cast<ssize_t>(bytes.size())) {
         return Error(fmt::format("cannot write {} bytes at {:#x} of process {}", bytes.size(),
                                  to.value(), pid_.value()),
-                     put < 0 ? errno : EFAULT);
+                     put < 0    ? errno
+                     : put == 0 ? ESRCH // the memory is no more (fs/proc/base.c, mem_rw)
+                                : EFAULT);
     }
     return {};
 }
