@@ -41,21 +41,28 @@ TEST_P(SignalKinds, ArriveWhileWatched) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
-TEST_P(SignalKinds, ArriveWhileWeComeAndGo) {
-    Fixture fixture("signal_kinds", arguments(share_of(1000)));
-    const TargetSnapshot before = snapshot_of(fixture);
-    fixture.process().send("spin");
-    ASSERT_EQ(fixture.process().read_line(), "spinning");
-    Stress stress(15);
+/// While it works, memleax visits it so many times (without MEMLEAX_STRESS_COUNT) for up to so
+/// long.
+void come_and_go(Fixture* fixture, int visits, int most_milliseconds) {
+    const TargetSnapshot before = snapshot_of(*fixture);
+    fixture->process().send("spin");
+    ASSERT_EQ(fixture->process().read_line(), "spinning");
+    Stress stress(visits);
     while (stress.next()) {
-        Memleax memleax({"-F", "json", "-t", std::to_string(0.001 * stress.number_to(60)),
-                         std::to_string(fixture.pid())});
+        Memleax memleax({"-F", "json", "-t",
+                         std::to_string(0.001 * stress.number_to(most_milliseconds)),
+                         std::to_string(fixture->pid())});
         const auto result = memleax.finish();
         EXPECT_EQ(result.status, 0) << result.errors;
     }
-    EXPECT_THAT(fixture.ask("stop").failures, IsEmpty());
-    EXPECT_THAT(differences(before, snapshot_of(fixture), Meanwhile::worked), IsEmpty());
-    EXPECT_EQ(fixture.quit(), 0);
+    EXPECT_THAT(fixture->ask("stop").failures, IsEmpty());
+    EXPECT_THAT(differences(before, snapshot_of(*fixture), Meanwhile::worked), IsEmpty());
+    EXPECT_EQ(fixture->quit(), 0);
+}
+
+TEST_P(SignalKinds, ArriveWhileWeComeAndGo) {
+    Fixture fixture("signal_kinds", arguments(share_of(1000)));
+    come_and_go(&fixture, 15, 60);
 }
 
 INSTANTIATE_TEST_SUITE_P(Traps, SignalKinds, ::testing::Bool(),
@@ -64,19 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Traps, SignalKinds, ::testing::Bool(),
 // One that is raised at the same moment as a thread is borrowed for our system calls.
 TEST(Exceptions, ArriveOnceWhileWeComeAndGo) {
     Fixture fixture("faulter");
-    const TargetSnapshot before = snapshot_of(fixture);
-    fixture.process().send("spin");
-    ASSERT_EQ(fixture.process().read_line(), "spinning");
-    Stress stress(25);
-    while (stress.next()) {
-        Memleax memleax({"-F", "json", "-t", std::to_string(0.001 * stress.number_to(20)),
-                         std::to_string(fixture.pid())});
-        const auto result = memleax.finish();
-        EXPECT_EQ(result.status, 0) << result.errors;
-    }
-    EXPECT_THAT(fixture.ask("stop").failures, IsEmpty());
-    EXPECT_THAT(differences(before, snapshot_of(fixture), Meanwhile::worked), IsEmpty());
-    EXPECT_EQ(fixture.quit(), 0);
+    come_and_go(&fixture, 25, 20);
 }
 
 // 100,000 of them.

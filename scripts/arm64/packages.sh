@@ -17,7 +17,7 @@ packages=(
     libjemalloc-dev libgoogle-perftools-dev libmimalloc-dev
     # to run
     busybox-static bash dash coreutils util-linux mount procps sed grep mawk findutils diffutils
-    libc-bin gzip hostname less
+    libc-bin gzip hostname less ncurses-base
     libglib2.0-0 libsqlite3-0 libapr1 libssl3
     gcc binutils dwz xz-utils debuginfod
     redis-server redis-tools memcached nginx-light wrk python3
