@@ -250,6 +250,20 @@ TEST_F(HtmlBrowser, ZoomShowsWhatWasTooNarrow) {
     EXPECT_EQ(results[3], true);
 }
 
+TEST_F(HtmlBrowser, AFrameWithoutANameIsModuleAndOffset) {
+    Report report = server_report();
+    for (CallStackReport& stack : report.callstacks) {
+        change_frame(stack.frames, 0, [](SourceFrame& frame) {
+            frame.function = "";
+            frame.module_offset = 0x89930;
+        });
+    }
+    const json results =
+        browse(report, {click("document.querySelector('#rows .open')"),
+                        eval("document.querySelector('.backtrace code').textContent")});
+    EXPECT_EQ(results, json::array({"libc.so.6+0x89930"}));
+}
+
 TEST_F(HtmlBrowser, NamesAreTextOnly) {
     const std::string evil =
         "</script><img src=\"http://host.invalid/x\" onerror=\"alert(1)\">\xff";

@@ -129,6 +129,18 @@ TEST_F(HtmlReport, FramesAndPathsAreShared) {
     EXPECT_EQ(foo[5], "40084e");
     EXPECT_EQ(foo[6], 14);
     EXPECT_EQ(foo[7], 0);
+    EXPECT_EQ(foo[8], nullptr);
+}
+
+// As addr2line(1) takes it.
+TEST_F(HtmlReport, AFrameWithoutANameHasItsPlaceInTheModule) {
+    Report report = sample_report();
+    change_frame(report.callstacks[2].frames, 1, [](SourceFrame& frame) {
+        frame.function = "";
+        frame.module_offset = 0x84e;
+    });
+    const json all = data(report);
+    EXPECT_EQ(all.at("frames").back()[8], "84e");
 }
 
 TEST_F(HtmlReport, TimesOfIntervalsAreShared) {

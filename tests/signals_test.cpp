@@ -74,6 +74,24 @@ TEST(Exceptions, ArriveOnceWhileWeComeAndGo) {
     come_and_go(&fixture, 25, 20);
 }
 
+// SIGTRAP is blocked only until that handler returns: found blocked afterwards, it would make the
+// process's next breakpoint of its own kill it.
+TEST(OwnTrapHandler, IsWhereTheProcessIsWhenWeCome) {
+    Fixture fixture("own_trap");
+    fixture.process().send("stay");
+    ASSERT_EQ(fixture.process().read_line(), "in handler");
+    Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    fixture.process().send("leave it");
+    ASSERT_EQ(fixture.process().read_line(), "out");
+    const FixtureAnswer answer = fixture.go();
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    expect_truth(result.json(), answer);
+    EXPECT_THAT(fixture.go().failures, IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 // 100,000 of them.
 TEST(QueuedSignals, KeepTheirNumberOrderAndPayloads) {
     Fixture fixture("signal_kinds", {std::to_string(share_of(100'000))});

@@ -70,6 +70,9 @@ class TrapSignal {
     };
 
     void unblock_threads();
+    /// Does this thread block SIGTRAP because it is in the target's own handler for it, and only
+    /// until that returns?
+    [[nodiscard]] bool is_in_own_handler(Tid tid) const;
     void reinstall(Tid tid);
     [[nodiscard]] bool shares_dispositions(Tid worker) const;
     [[nodiscard]] static bool is_caught(Tid tid);

@@ -194,10 +194,12 @@ void DataWriter::write_frames() {
     out_.print("\"frames\":[");
     const char* separator = "\n";
     for (const SourceFrame* frame : tree_.frames()) {
-        out_.print("{}[{},{},{},{},{},\"{:x}\",{},{}]", separator, name(bare_name(frame->function)),
-                   name(frame->function), name(frame->module), name(frame->file), frame->line,
-                   frame->pc.value(), frame->offset ? fmt::format("{}", *frame->offset) : "null",
-                   frame->inlined ? 1 : 0);
+        out_.print("{}[{},{},{},{},{},\"{:x}\",{},{},{}]", separator,
+                   name(bare_name(frame->function)), name(frame->function), name(frame->module),
+                   name(frame->file), frame->line, frame->pc.value(),
+                   frame->offset ? fmt::format("{}", *frame->offset) : "null",
+                   frame->inlined ? 1 : 0,
+                   frame->module_offset ? fmt::format("\"{:x}\"", *frame->module_offset) : "null");
         separator = ",\n";
     }
     out_.print("],\n");

@@ -2,6 +2,8 @@
 #include "memleax/trap_signal.hpp"
 
 #include <csignal>
+#include <cstring>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -79,21 +81,58 @@ void TrapSignal::adopt() {
 // The others are unblocked by the kernel when they run into a breakpoint. Each hit that is spared
 // that is one fewer moment without a handler.
 void TrapSignal::unblock_threads() {
-    std::vector<Tid> willing;
+    std::vector<Tid> all;
     for (const auto& [tid, entry] : blocking_) {
-        if (target_.minds_no_stop(tid)) {
-            willing.push_back(tid);
-        }
+        all.push_back(tid);
     }
-    for (const Tid tid : willing) {
+    for (const Tid tid : all) {
         const auto it = blocking_.find(tid);
-        // It may have changed its mask since: one in pthread_create or fork has by now.
-        if (target_.stop_and_defer(tid) && !target_.has_temporary_mask(tid) &&
-            target_.signal_mask(tid) == it->second.mask) {
+        const bool stopped = target_.minds_no_stop(tid) && target_.stop_and_defer(tid) &&
+                             !target_.has_temporary_mask(tid);
+        const auto mask = stopped ? target_.signal_mask(tid) : std::nullopt;
+        if ((mask && (*mask & kTrapBit) == 0) || is_in_own_handler(tid)) {
+            // It has not blocked it for good, and is not to find it blocked when we have left.
+            on_thread_gone(tid);
+        } else if (mask == it->second.mask) {
+            // Else it has changed its mask since: one in pthread_create or fork has by now.
             set_unblocked(tid, &it->second, true);
             target_.set_signal_mask(tid, it->second.mask & ~kTrapBit);
         }
     }
+}
+
+// While the target's own handler for SIGTRAP runs, SIGTRAP is blocked. Its frame is on the stack.
+bool TrapSignal::is_in_own_handler(Tid tid) const {
+    if (before_.handler <= kIgnore) {
+        return false;
+    }
+    arch::Registers regs{};
+    const auto kernel =
+        target_.is_stopped(tid) ? std::nullopt : try_read_kernel_state(target_.pid(), tid);
+    const RemoteAddr sp = kernel                              ? kernel->sp
+                          : target_.get_registers(tid, &regs) ? arch::sp(regs)
+                                                              : RemoteAddr();
+    constexpr std::size_t kMostStack = std::size_t{256} << 10;
+    std::vector<std::byte> stack(kMostStack);
+    stack.resize(target_.memory().try_read(sp, stack));
+    constexpr std::size_t kWord = sizeof(std::uint64_t);
+    siginfo_t info{};
+    for (std::size_t frame = arch::kSignalFrameReturnWord;
+         frame + arch::kSignalFrameInfoOffset + sizeof info <= stack.size(); frame += kWord) {
+        if constexpr (arch::kSignalFrameReturnWord != 0) {
+            std::uint64_t restorer = 0;
+            std::memcpy(&restorer, &stack[frame - arch::kSignalFrameReturnWord], kWord);
+            if (restorer != before_.restorer) {
+                continue;
+            }
+        }
+        std::memcpy(&info, &stack[frame + arch::kSignalFrameInfoOffset], sizeof info);
+        if (info.si_signo == SIGTRAP &&
+            arch::looks_like_signal_frame(std::span(stack).subspan(frame))) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool TrapSignal::is_caught(Tid tid) {

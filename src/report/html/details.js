@@ -51,9 +51,10 @@ function intervalTable(stack) {
 }
 
 function frameItem(frame, isOwn) {
+  const unnamed = frame.moduleOffset === null ? '?' : `${frame.module}+0x${frame.moduleOffset}`;
   const where = [frame.module || 'no module', frame.offset === null ? '' : `+${frame.offset}`].join(' ').trim();
   return el('li', { class: isOwn ? 'own' : null },
-    el('code', {}, ...breakable(frame.full || '?')),
+    el('code', {}, ...breakable(frame.full || unnamed)),
     frame.inlined ? el('span', { class: 'tag' }, 'inlined') : null,
     el('span', { class: 'where' }, lineText(frame) === '' ? null : el('b', {}, lineText(frame)), where, ` 0x${frame.pc}`));
 }

@@ -13,10 +13,10 @@ const verdictWords = {
 };
 
 function readFrame(names, row) {
-  const [short, full, module, file, line, pc, offset, inlined] = row;
+  const [short, full, module, file, line, pc, offset, inlined, moduleOffset] = row;
   return {
     short: names[short], full: names[full], module: names[module], file: names[file],
-    line, pc, offset, inlined: inlined === 1, label: 0,
+    line, pc, offset, moduleOffset, inlined: inlined === 1, label: 0,
   };
 }
 
