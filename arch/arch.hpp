@@ -52,6 +52,9 @@ void set_sp(Registers& regs, RemoteAddr sp);
 /// After a breakpoint instruction was executed: where it stands (x86_64: pc - 1; arm64: pc).
 [[nodiscard]] CodeAddr executed_breakpoint(const Registers& regs);
 
+/// Does code begin with a breakpoint instruction, whoever has put it there?
+[[nodiscard]] bool is_breakpoint(std::span<const std::uint8_t> code);
+
 /// Is this the si_code that the kernel gives to the SIGTRAP of a breakpoint instruction?
 [[nodiscard]] bool is_breakpoint_signal_code(int si_code);
 

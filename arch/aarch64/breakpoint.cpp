@@ -7,6 +7,11 @@
 namespace memleax::arch {
 inline namespace aarch64 {
 
+bool is_breakpoint(std::span<const std::uint8_t> code) {
+    const auto word = first_word(code);
+    return word && (*word & 0xffe0001f) == 0xd4200000; // brk #imm16
+}
+
 bool is_breakpoint_signal_code(int si_code) {
     // arch/arm64/kernel/debug-monitors.c, brk_handler: send_user_sigtrap(TRAP_BRKPT). A single step
     // gives TRAP_TRACE.

@@ -70,9 +70,10 @@ class TrapSignal {
     };
 
     void unblock_threads();
-    /// Does this thread block SIGTRAP because it is in the target's own handler for it, and only
-    /// until that returns?
+    /// Does this thread block SIGTRAP because it is in the target's own handler for one of its own
+    /// breakpoints, and only until that returns?
     [[nodiscard]] bool is_in_own_handler(Tid tid) const;
+    [[nodiscard]] bool has_executed_breakpoint(const arch::Registers& regs) const;
     void reinstall(Tid tid);
     [[nodiscard]] bool shares_dispositions(Tid worker) const;
     [[nodiscard]] static bool is_caught(Tid tid);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/trap_signal.hpp"
 
+#include <array>
 #include <csignal>
 #include <cstring>
 #include <span>
@@ -101,6 +102,23 @@ void TrapSignal::unblock_threads() {
     }
 }
 
+// Frames of handlers that have returned long ago may still be there, above all those of our hits
+// after the death of a memleax that was here before.
+bool TrapSignal::has_executed_breakpoint(const arch::Registers& regs) const {
+    constexpr std::int64_t kSize = arch::kBreakpointBytes.size();
+    const CodeAddr at = arch::executed_breakpoint(regs);
+    std::array<std::uint8_t, arch::kBreakpointBytes.size()> code{};
+    // The handler may have moved the pc behind it already.
+    for (const CodeAddr place : {at, at - kSize}) {
+        if (target_.memory().try_read(place.as_data(), std::as_writable_bytes(std::span(code))) ==
+                code.size() &&
+            arch::is_breakpoint(code)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // While the target's own handler for SIGTRAP runs, SIGTRAP is blocked. Its frame is on the stack.
 bool TrapSignal::is_in_own_handler(Tid tid) const {
     if (before_.handler <= kIgnore) {
@@ -127,8 +145,10 @@ bool TrapSignal::is_in_own_handler(Tid tid) const {
             }
         }
         std::memcpy(&info, &stack[frame + arch::kSignalFrameInfoOffset], sizeof info);
-        if (info.si_signo == SIGTRAP &&
-            arch::looks_like_signal_frame(std::span(stack).subspan(frame))) {
+        const auto bytes = std::span(stack).subspan(frame);
+        const auto interrupted = arch::registers_from_signal_frame(bytes);
+        if (info.si_signo == SIGTRAP && arch::looks_like_signal_frame(bytes) && interrupted &&
+            has_executed_breakpoint(*interrupted)) {
             return true;
         }
     }
