@@ -151,9 +151,8 @@ class Names : public ::testing::TestWithParam<Case> {
                       {312, {"partly_cold", "work"}}};
             break;
         case Known::exported:
-            wanted = {{104, {"leaking", "work"}},
-                      {208, {"leaking", "work"}},
-                      {312, {kColdPart, "work"}}};
+            wanted = {
+                {104, {"leaking", "work"}}, {208, {"leaking", "work"}}, {312, {kColdPart, "work"}}};
             break;
         case Known::nothing:
             for (const std::int64_t size : {104, 208, 312}) {
