@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// .dwp files: the index, and the units that are taken out of the package by it. Each word of
-// the input is an id that is asked for.
+// .dwp files: the index, and the units that are taken out of the package by it. The ids that are
+// asked for are whatever eight bytes of the input follow each other.
 #include <algorithm>
 
 #include <unistd.h>
