@@ -17,7 +17,7 @@ packages=(
     libjemalloc-dev libgoogle-perftools-dev libmimalloc-dev
     libglib2.0-0 libsqlite3-0 libapr1 libssl3
     debuginfod dwz lld llvm-14 xz-utils
-    rustc golang-go redis-server redis-tools memcached nginx-light wrk python3 chromium
+    rustc golang-go redis-server redis-tools memcached nginx-light wrk python3 strace chromium
     # to check the source, and to fuzz
     clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14
 )

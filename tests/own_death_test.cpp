@@ -14,6 +14,7 @@
 
 #include "leaks_support.hpp"
 #include "process_support.hpp"
+#include "program_support.hpp"
 #include "snapshot_support.hpp"
 #include "stress_support.hpp"
 
@@ -30,39 +31,74 @@ void kill_at_random_moment(Memleax& memleax, Stress& stress) {
     memleax.process().signal(SIGKILL);
 }
 
-class OwnDeath : public ::testing::TestWithParam<std::vector<std::string>> {};
+/// "survivor", which works while memleax comes and is killed.
+class OwnDeath : public ::testing::TestWithParam<std::vector<std::string>> {
+  protected:
+    void start_working() {
+        before_ = take_snapshot(fixture_.pid());
+        fixture_.process().send("spin");
+        ASSERT_EQ(fixture_.process().read_line(), "spinning");
+    }
+    /// Until the guardian, who has the same standard error, has ended.
+    void check_survival(Memleax& memleax) {
+        const auto result = memleax.finish();
+        SCOPED_TRACE(result.errors);
+        EXPECT_EQ(result.status, SIGKILL);
+        ASSERT_EQ(kill(fixture_.pid(), 0), 0);
+        const FixtureAnswer answer = fixture_.ask("stop");
+        EXPECT_THAT(answer.failures, IsEmpty());
+        EXPECT_THAT(differences(before_, take_snapshot(fixture_.pid()), Meanwhile::worked),
+                    IsEmpty());
+    }
+
+    Fixture fixture_{"survivor", GetParam()};
+
+  private:
+    TargetSnapshot before_;
+};
 
 TEST_P(OwnDeath, LeavesTheTargetAsItWas) {
     Stress stress(25);
-    Fixture fixture("survivor", GetParam());
     while (stress.next()) {
-        const TargetSnapshot before = take_snapshot(fixture.pid());
-        fixture.process().send("spin");
-        ASSERT_EQ(fixture.process().read_line(), "spinning");
-        Memleax memleax({"-q", "-e", "1000", std::to_string(fixture.pid())});
+        start_working();
+        Memleax memleax({"-q", "-e", "1000", std::to_string(fixture_.pid())});
         if (stress.number_to(4) == 1) {
             memleax.wait_until_watching();
         }
         kill_at_random_moment(memleax, stress);
-        // Until the guardian, who has the same standard error, has ended.
-        const auto result = memleax.finish();
-        SCOPED_TRACE(result.errors);
-        EXPECT_EQ(result.status, SIGKILL);
-        ASSERT_EQ(kill(fixture.pid(), 0), 0);
-        const FixtureAnswer answer = fixture.ask("stop");
-        EXPECT_THAT(answer.failures, IsEmpty());
-        EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked),
-                    IsEmpty());
+        check_survival(memleax);
     }
-    EXPECT_EQ(fixture.quit(), 0);
+    EXPECT_EQ(fixture_.quit(), 0);
+}
+
+// Between two ptrace calls: the one before has had its effect, and the next one has none. Attaching
+// takes some 200 of them. The guardian is not traced (-b execve). A target's only thread is
+// borrowed whatever it has been stopped for.
+TEST_P(OwnDeath, AtAPtraceCallLeavesTheTargetAsItWas) {
+    if (!has_program("strace")) {
+        GTEST_SKIP() << "strace is not installed";
+    }
+    Stress stress(10);
+    while (stress.next()) {
+        start_working();
+        const std::string inject =
+            fmt::format("inject=ptrace:signal=SIGKILL:when={}", stress.number_to(300));
+        SCOPED_TRACE(inject);
+        Memleax memleax(
+            CommandLine{{"strace", "-f", "-b", "execve", "-o", "/dev/null", "-e", inject,
+                         MEMLEAX_PROGRAM, "-q", "-e", "1000", std::to_string(fixture_.pid())}});
+        check_survival(memleax);
+    }
+    EXPECT_EQ(fixture_.quit(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Dispositions, OwnDeath,
                          ::testing::Values(std::vector<std::string>{},
-                                           std::vector<std::string>{"own-handler"}),
+                                           std::vector<std::string>{"own-handler"},
+                                           std::vector<std::string>{"alone"},
+                                           std::vector<std::string>{"alone", "own-handler"}),
                          [](const auto& instance) {
-                             return instance.param.empty() ? std::string("Default")
-                                                           : std::string("OwnHandler");
+                             return row_name("survivor", instance.param, {});
                          });
 
 // The next visit finds nothing in its way.

@@ -30,6 +30,7 @@ struct RecoveryRecord {
     static constexpr std::size_t kMaxBreakpoints = std::size_t{1} << 20;
     static constexpr std::size_t kMaxRegions = 4000;
     static constexpr std::size_t kMaxBlocking = std::size_t{1} << 15;
+    static constexpr std::size_t kMaxOwed = 256;
 
     struct Breakpoint {
         std::uint64_t address;                                      ///< 0: unused
@@ -51,14 +52,17 @@ struct RecoveryRecord {
         std::uint32_t unblocked;
         std::uint64_t mask;
     };
+    /// A signal that was taken out of its thread's stop, and that the thread has not got yet.
+    struct OwedSignal {
+        std::atomic<std::int32_t> tid; ///< 0: unused
+        siginfo_t info;
+    };
     /// A thread that is executing something for us; all of it goes back.
     struct BorrowedThread {
         std::atomic<std::int32_t> tid_of_mask; ///< 0: nobody's mask is changed
         std::uint64_t mask;
         std::atomic<std::int32_t> tid; ///< 0: nobody's registers are exchanged
-        std::int32_t stop_signal;
         arch::Registers registers;
-        siginfo_t info;
         std::uint64_t parking; ///< where it executes the system call
         /// What was there before, if that is not our own page.
         std::array<std::uint8_t, 8> parking_bytes;
@@ -72,6 +76,8 @@ struct RecoveryRecord {
     std::atomic<std::int32_t> pid; ///< 0: nothing is changed anywhere
     std::uint64_t start_time;      ///< of the process (ProcessInfo)
     BorrowedThread borrowed;
+    std::atomic<std::uint32_t> owed_count;
+    std::array<OwedSignal, kMaxOwed> owed;
     /// The page with our SIGTRAP handler, 0: none; and what it replaced.
     AddrRange handler;
     SignalAction handler_before;
@@ -94,6 +100,17 @@ struct RecoveryRecord {
     void forget_memory();
     void set_blocking(Tid tid, std::uint64_t mask, bool unblocked);
     void forget_blocking(Tid tid);
+    /// Beyond kMaxOwed nothing is noted.
+    void owe(Tid tid, const siginfo_t& info);
+    /// It gets one of these signals now, or is sent it; 0: it goes on, and nothing is owed to it.
+    void settle(Tid tid, int signal = 0) {
+        if (owed_count.load(std::memory_order_relaxed) != 0) {
+            settle_owed(tid, signal);
+        }
+    }
+
+  private:
+    void settle_owed(Tid tid, int signal);
 };
 
 /// A memory file with a lock and the entries of the processes that one tracer thread watches.

@@ -91,9 +91,10 @@ class Target {
     using Wait = Tracer::Wait;
     /// As Tracer::next_stop(), but of this process only; the others' stops wait for their turn.
     std::optional<StopEvent> next_event(Wait wait) { return tracer_.next_stop_of(*this, wait); }
-    /// For a thread that stays stopped in a TrapStop or SignalStop: next_event() does not tell of
-    /// it again.
-    static void take_stop(Tid tid) { Tracer::take_stop(tid); }
+    /// For a thread that stays stopped in a TrapStop or SignalStop, or is to execute something for
+    /// us: next_event() does not tell of it again, and should we die, the kernel delivers nothing.
+    /// Its signal is owed to it until it goes on; a hit of ours is none.
+    void take_stop(Tid tid);
     /// Gives an event back, to be delivered before any new one.
     void defer(const StopEvent& event) { tracer_.defer(*this, event); }
 
@@ -136,6 +137,9 @@ class Target {
     /// If it stands in a QuietStop and has a signal pending that it does not block, lets it run
     /// into that signal's stop, which next_event() tells of in place of the other.
     void advance_to_signal(Tid tid);
+    /// Lets it get the signal that it is stopped for, and stops it again before it executes
+    /// anything else; puts that stop aside for next_event(). False if it is gone.
+    bool deliver_first(Tid tid);
     /// Is it in sigsuspend, ppoll or their like, which put another mask in force for a while?
     [[nodiscard]] bool has_temporary_mask(Tid tid) const;
     /// If this stop, or a signal that the target ignores and that only a traced thread wakes up

@@ -86,6 +86,7 @@ class Tracer {
     void forget_deferred(Tid tid);
     /// A stop that was waited for out of turn, and that the next wait is not to find again.
     void put_off(const Stop& stop);
+    void defer_once(const Stop& stop);
     /// All that wait for us now stand in line, so that each gets its turn.
     void collect_backlog();
     static bool can_be_taken(const Stop& stop);

@@ -152,8 +152,8 @@ bool Departure::collect_hit(Tid tid) {
         return false;
     }
     target_.set_pc(tid, &regs, breakpoint->address);
-    target_.take_stop(tid);
     target_.drop_stop_signal(tid);
+    target_.take_stop(tid);
     trap_signal_.after_hit(tid);
     observer_.on_late_hit(tid, regs, *breakpoint);
     return true;
@@ -171,11 +171,24 @@ bool Departure::move_out(Tid tid) {
     return !breakpoints_.handler().contains(arch::pc(regs));
 }
 
+// Nobody's pc leads to our pages any more, so that one that is about to get a signal can get it
+// now. It would have to be stepped else, which kills it should we die after our handler has gone;
+// but for SIGTRAP, for which that is still there.
+Result<Tid> Departure::borrow_thread() {
+    for (;;) {
+        auto worker = target_.borrow_thread();
+        const int signal = worker ? target_.threads().at(*worker).stop_signal : 0;
+        if (signal == 0 || signal == SIGTRAP || target_.deliver_first(*worker)) {
+            return worker;
+        }
+    }
+}
+
 void Departure::give_pages_back() {
     if (breakpoints_.slots().empty() && !breakpoints_.handler().mapped()) {
         return;
     }
-    auto worker = target_.borrow_thread();
+    auto worker = borrow_thread();
     // Of the one that was borrowed, and of sleepers that have woken up since.
     std::set<Tid> awaited;
     await(&awaited);

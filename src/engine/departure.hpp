@@ -46,6 +46,7 @@ class Departure {
     bool collect_hit(Tid tid);
     /// False if it stands where it cannot be moved from.
     bool move_out(Tid tid);
+    Result<Tid> borrow_thread();
     void give_pages_back();
     void let_go();
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <set>
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -48,22 +49,22 @@ bool wait_until_untraced(Tid pid) {
     return false;
 }
 
-/// Takes back what a borrowed thread's own stop was about. True if that was a hit of a breakpoint
-/// of ours: not a signal to be sent again.
-bool undo_hit(const RecoveryRecord::BorrowedThread& borrowed, BreakpointTable& breakpoints,
-              arch::Registers* saved) {
-    if (borrowed.stop_signal != SIGTRAP ||
-        !arch::is_breakpoint_signal_code(borrowed.info.si_code)) {
-        return false;
+struct OwedSignal {
+    Tid tid;
+    siginfo_t info;
+};
+
+/// Out of the record: from here on it is ours.
+std::vector<OwedSignal> owed_signals(RecoveryRecord& record) {
+    std::vector<OwedSignal> result;
+    for (RecoveryRecord::OwedSignal& entry : record.owed) {
+        if (entry.tid.load() != 0) {
+            result.push_back({Tid(entry.tid.load()), entry.info});
+            entry.tid.store(0);
+        }
     }
-    if (breakpoints.slots().contains(arch::pc(*saved))) {
-        return true; // moved there already
-    }
-    const Breakpoint* hit = breakpoints.find(arch::executed_breakpoint(*saved));
-    if (hit != nullptr) {
-        arch::set_pc(*saved, hit->address);
-    }
-    return hit != nullptr;
+    record.owed_count.store(0);
+    return result;
 }
 
 /// A thread that is in the loop behind its mmap has that call's result.
@@ -77,8 +78,8 @@ void note_mapping(RecoveryRecord::BorrowedThread& borrowed, const arch::Register
 }
 
 /// A thread that was executing something for the dead one waits in a loop for its registers, or has
-/// them and not its signal mask.
-void return_borrowed_thread(Target& target, BreakpointTable& breakpoints) {
+/// them and not its signal mask. Its id, or 0.
+Tid return_borrowed_thread(Target& target) {
     RecoveryRecord::BorrowedThread& borrowed = target.record().borrowed;
     const Tid tid(borrowed.tid.load());
     if (tid.value() != 0 && target.stop_and_defer(tid)) {
@@ -86,12 +87,7 @@ void return_borrowed_thread(Target& target, BreakpointTable& breakpoints) {
         const AddrRange parking{borrowed.parking, borrowed.parking + arch::kParkingBytes.size()};
         if (target.get_registers(tid, &now) && parking.contains(arch::pc(now).value())) {
             note_mapping(borrowed, now);
-            arch::Registers saved = borrowed.registers;
-            const int again = undo_hit(borrowed, breakpoints, &saved) ? 0 : borrowed.stop_signal;
-            target.set_registers(tid, saved);
-            if (again != 0) {
-                target.send_again(tid, borrowed.info);
-            }
+            target.set_registers(tid, borrowed.registers);
         }
         if (borrowed.parking_byte_count != 0) {
             (void)target.memory().write(
@@ -105,8 +101,23 @@ void return_borrowed_thread(Target& target, BreakpointTable& breakpoints) {
         target.set_signal_mask(masked, borrowed.mask);
     }
     borrowed.tid_of_mask.store(0);
-    if (tid.value() != 0) {
-        target.advance_to_signal(tid); // the code is whole again, so that it may run
+    return tid;
+}
+
+/// The code is whole again, so that they may run to the stops of what was held back from them.
+void give_owed_signals(Target& target, Tid borrowed, const std::vector<OwedSignal>& owed) {
+    std::set<Tid> threads;
+    if (borrowed.value() != 0) {
+        threads.insert(borrowed);
+    }
+    for (const auto& [tid, info] : owed) {
+        target.send_again(tid, info);
+        threads.insert(tid);
+    }
+    for (const Tid tid : threads) {
+        if (target.stop_and_defer(tid)) {
+            target.advance_to_signal(tid);
+        }
     }
 }
 
@@ -195,6 +206,7 @@ Result<void> restore_process(const std::shared_ptr<RecoveryRecord>& record) {
     if (!wait_until_untraced(pid) || !is_the_same(*record)) {
         return Error(fmt::format("process {} has ended, or somebody else traces it", pid.value()));
     }
+    const std::vector<OwedSignal> owed = owed_signals(*record);
     Tracer tracer(nullptr);
     auto target = Target::seize(tracer, pid, record);
     if (!target) {
@@ -203,7 +215,8 @@ Result<void> restore_process(const std::shared_ptr<RecoveryRecord>& record) {
     BreakpointTable breakpoints(**target);
     breakpoints.adopt();
     breakpoints.restore_all();
-    return_borrowed_thread(**target, breakpoints);
+    const Tid borrowed = return_borrowed_thread(**target);
+    give_owed_signals(**target, borrowed, owed);
     unmap_unknown(**target);
     TrapSignal trap_signal(**target, breakpoints.handler());
     trap_signal.adopt(); // looks at the masks

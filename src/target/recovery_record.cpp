@@ -58,9 +58,7 @@ std::shared_ptr<RecoveryRecord> RecoveryRecord::copy_for(std::int32_t child,
     // Perhaps the child's own.
     copy->borrowed.mask = borrowed.mask;
     copy->borrowed.tid_of_mask.store(borrowed.tid_of_mask.load());
-    copy->borrowed.stop_signal = borrowed.stop_signal;
     copy->borrowed.registers = borrowed.registers;
-    copy->borrowed.info = borrowed.info;
     copy->borrowed.parking = borrowed.parking;
     copy->borrowed.parking_bytes = borrowed.parking_bytes;
     copy->borrowed.parking_byte_count = borrowed.parking_byte_count;
@@ -111,6 +109,30 @@ void RecoveryRecord::forget_blocking(Tid tid) {
     if (it != end) {
         *it = *(end - 1);
         (end - 1)->tid = 0;
+    }
+}
+
+void RecoveryRecord::owe(Tid tid, const siginfo_t& info) {
+    for (OwedSignal& entry : owed) {
+        if (entry.tid.load(std::memory_order_relaxed) == 0) {
+            entry.info = info;
+            entry.tid.store(tid.value(), std::memory_order_release);
+            ++owed_count;
+            return;
+        }
+    }
+}
+
+void RecoveryRecord::settle_owed(Tid tid, int signal) {
+    for (OwedSignal& entry : owed) {
+        if (entry.tid.load(std::memory_order_relaxed) == tid.value() &&
+            (signal == 0 || entry.info.si_signo == signal)) {
+            entry.tid.store(0, std::memory_order_release);
+            --owed_count;
+            if (signal != 0) {
+                return;
+            }
+        }
     }
 }
 
@@ -193,6 +215,10 @@ std::shared_ptr<RecoveryRecord> RecoveryFile::claim() {
         return {mapped.get(), [mapped, taken = &header_->taken[i]](RecoveryRecord* record) {
                     record->pid.store(0);
                     record->forget_memory();
+                    for (RecoveryRecord::OwedSignal& entry : record->owed) {
+                        entry.tid.store(0);
+                    }
+                    record->owed_count.store(0);
                     taken->store(0);
                 }};
     }

@@ -99,12 +99,11 @@ class BorrowedThread {
   public:
     BorrowedThread(RecoveryRecord& record, RemoteMemory& memory, Tid tid,
                    const arch::Registers& saved, int stop_signal)
-        : entry_(record.borrowed), memory_(memory), tid_(tid) {
+        : entry_(record.borrowed), memory_(memory), tid_(tid), stop_signal_(stop_signal) {
         entry_.registers = saved;
         // The step ends in a stop of its own, so what this stop was about to deliver is put back.
-        entry_.stop_signal = stop_signal;
-        if (stop_signal != 0) {
-            ptrace(PTRACE_GETSIGINFO, tid_.value(), nullptr, &entry_.info);
+        if (stop_signal_ != 0) {
+            ptrace(PTRACE_GETSIGINFO, tid_.value(), nullptr, &info_);
         }
         entry_.parking_byte_count = 0;
     }
@@ -142,8 +141,8 @@ class BorrowedThread {
         if (is_in_exec_stop(tid_) || !target.set_registers(tid_, entry_.registers)) {
             return false;
         }
-        if (entry_.stop_signal != 0) {
-            ptrace(PTRACE_SETSIGINFO, tid_.value(), nullptr, &entry_.info);
+        if (stop_signal_ != 0) {
+            ptrace(PTRACE_SETSIGINFO, tid_.value(), nullptr, &info_);
         }
         return true;
     }
@@ -152,6 +151,8 @@ class BorrowedThread {
     RecoveryRecord::BorrowedThread& entry_;
     RemoteMemory& memory_;
     Tid tid_;
+    int stop_signal_;
+    siginfo_t info_{};
 };
 
 } // namespace
@@ -214,6 +215,8 @@ Result<long> Target::perform(Tid tid, Tid process, RemoteMemory& memory,
     if (!ready) {
         return std::move(ready).error();
     }
+    // Else its signal, or our breakpoint's, would be delivered to other registers than its own.
+    take_stop(tid);
     arch::Registers saved{};
     if (!get_registers(tid, &saved) || stands_in_another_program(tid)) {
         return thread_ended(tid);

@@ -64,11 +64,12 @@ class SignalsHeldBack {
 /// What came between while a thread executed something for us, and is told or sent again.
 class PutAside {
   public:
-    explicit PutAside(Tid tid) : tid_(tid) {}
+    PutAside(Tid tid, RecoveryRecord& record) : tid_(tid), record_(record) {}
     /// The one that it is stopped for.
     void signal() {
         siginfo_t info{};
         if (ptrace(PTRACE_GETSIGINFO, tid_.value(), nullptr, &info) == 0) {
+            record_.owe(tid_, info);
             signals_.push_back(info);
         }
     }
@@ -79,6 +80,7 @@ class PutAside {
     void stop() { stopped_ = true; }
     void give_back(Target& target) const {
         for (const siginfo_t& info : signals_) {
+            record_.settle(tid_, info.si_signo);
             target.send_again(tid_, info);
         }
         if (stopped_) {
@@ -88,6 +90,7 @@ class PutAside {
 
   private:
     Tid tid_;
+    RecoveryRecord& record_;
     std::vector<siginfo_t> signals_;
     bool stopped_ = false;
 };
@@ -138,7 +141,7 @@ std::optional<int> Target::await_stop_of(Tid tid) {
 
 Result<void> Target::step(Tid tid) {
     const SignalsHeldBack hold(tid, *record_, Steps::yes);
-    PutAside aside(tid);
+    PutAside aside(tid, *record_);
     for (;;) {
         if (ptrace(PTRACE_SINGLESTEP, tid.value(), nullptr, nullptr) != 0) {
             return thread_ended(tid);
@@ -177,7 +180,7 @@ Result<void> Target::step(Tid tid) {
 // and a step is the way to one.
 Result<void> Target::run_system_call(Tid tid, CodeAddr instruction, bool to_signal_stop) {
     const SignalsHeldBack hold(tid, *record_, to_signal_stop ? Steps::yes : Steps::no);
-    PutAside aside(tid);
+    PutAside aside(tid, *record_);
     constexpr int kSystemCallStop = SIGTRAP | 0x80;
     bool entered = false;
     for (bool done = false; !done;) {
@@ -232,7 +235,7 @@ bool Target::has_left(Tid tid, CodeAddr instruction) const {
 // result into the registers.
 Result<void> Target::settle(Tid tid) {
     const SignalsHeldBack hold(tid, *record_, Steps::no);
-    PutAside aside(tid);
+    PutAside aside(tid, *record_);
     for (;;) {
         interrupt(tid);
         if (ptrace(PTRACE_CONT, tid.value(), nullptr, nullptr) != 0) {

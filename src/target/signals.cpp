@@ -39,6 +39,17 @@ Tid Target::group_of(Tid tid) const {
     return info ? info->tgid : tid;
 }
 
+void Target::take_stop(Tid tid) {
+    const int signal = stop_signal(tid);
+    siginfo_t info{};
+    if (signal != 0 && !(signal == SIGTRAP && handler_ != nullptr && handler_->secure(tid)) &&
+        ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0) {
+        record_->settle(tid, signal); // it may have been taken before
+        record_->owe(tid, info);
+    }
+    Tracer::take_stop(tid);
+}
+
 void Target::send_again(Tid tid, const siginfo_t& info) {
     const pid_t group = group_of(tid).value();
     if (syscall(SYS_rt_tgsigqueueinfo, group, tid.value(), info.si_signo, &info) == 0) {
@@ -75,6 +86,19 @@ void Target::advance_to_signal(Tid tid) {
             defer(*event);
         }
     }
+}
+
+bool Target::deliver_first(Tid tid) {
+    while (stop_signal(tid) != 0) {
+        const int signal = stop_signal(tid);
+        tracer_.forget_deferred(tid);
+        interrupt(tid); // is looked at before any other signal (kernel/signal.c, get_signal)
+        resume(tid, signal);
+        if (const auto event = wait_for_stop(tid)) {
+            defer(*event);
+        }
+    }
+    return is_stopped(tid);
 }
 
 } // namespace memleax

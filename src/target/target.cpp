@@ -83,6 +83,7 @@ TracedThread& Target::add_thread(Tid tid) {
 
 void Target::remove_thread(Tid tid) {
     threads_.erase(tid);
+    record_->settle(tid);
     sent_again_.erase(tid);
     tracer_.disown(tid);
     tracer_.forget_deferred(tid);
@@ -189,6 +190,7 @@ void Target::resume(Tid tid, int signal) {
         it->second.stop_signal = 0;
         it->second.asleep_in.reset();
     }
+    record_->settle(tid);
     ptrace(PTRACE_CONT, tid.value(), nullptr, signal);
 }
 
@@ -334,9 +336,14 @@ Result<Tid> Target::borrow_thread() {
         candidates.emplace_back(minds + filtered(tid), tid);
     }
     std::sort(candidates.begin(), candidates.end());
-    // One that is about to get a signal comes last. In sigsuspend and its like it has a temporary
-    // mask, which no ptrace request can put back; with the usual one in place the kernel would find
-    // the signal blocked and queue it anew, behind its followers.
+    // One that is about to get a signal comes last. As long as nothing of ours is in the target, it
+    // can simply get it. Then it cannot (its handler's frame might lead to our pages), and would
+    // have to be stepped, which our handler for SIGTRAP makes harmless should we die. In sigsuspend
+    // and its like it has a temporary mask, which no ptrace request can put back; with the usual
+    // one in place the kernel would find the signal blocked and queue it anew, behind its
+    // followers.
+    const bool can_get_it =
+        record_->handler_in_force.load() == 0 && record_->breakpoint_count.load() == 0;
     std::optional<Tid> about_to_get_a_signal;
     for (const auto& [minds, tid] : candidates) {
         if (minds >= kLast && about_to_get_a_signal) {
@@ -349,11 +356,11 @@ Result<Tid> Target::borrow_thread() {
         if (signal == 0 || (signal == SIGTRAP && is_breakpoint_trap(tid))) {
             return tid;
         }
-        if (!about_to_get_a_signal && !has_temporary_mask(tid)) {
+        if (!about_to_get_a_signal && (can_get_it || !has_temporary_mask(tid))) {
             about_to_get_a_signal = tid;
         }
     }
-    if (about_to_get_a_signal) {
+    if (about_to_get_a_signal && (!can_get_it || deliver_first(*about_to_get_a_signal))) {
         return *about_to_get_a_signal;
     }
     if (const auto child = find_vfork_child()) {

@@ -33,7 +33,8 @@ void Tracer::collect_backlog() {
                 *stop); // the wait would find it again: the others come another time
             break;
         }
-        put_off(*stop);
+        take_stop(tid_of(stop->event));
+        defer_once(*stop);
     }
     stops_until_backlog_ =
         std::max(kStopsBetweenBacklogs, kStopsForEachPutOff * static_cast<int>(deferred_.size()));
@@ -124,8 +125,12 @@ void Tracer::take_stop(Tid tid) {
 }
 
 void Tracer::put_off(const Stop& stop) {
+    stop.target->take_stop(tid_of(stop.event));
+    defer_once(stop);
+}
+
+void Tracer::defer_once(const Stop& stop) {
     const Tid tid = tid_of(stop.event);
-    take_stop(tid);
     if (std::none_of(deferred_.begin(), deferred_.end(),
                      [tid](const Stop& other) { return tid_of(other.event) == tid; })) {
         deferred_.push_back(stop);

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What the guardian reads: entries that another mapping of the same file sees, and the death of
+// the thread that held them.
+#include "memleax/recovery_record.hpp"
+
+#include <csignal>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace memleax {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+siginfo_t signal_with_value(int signal, int value) {
+    siginfo_t info{};
+    info.si_signo = signal;
+    info.si_code = SI_QUEUE;
+    info.si_value.sival_int = value;
+    return info;
+}
+
+/// Thread and value of each.
+std::vector<std::pair<int, int>> owed(const RecoveryRecord& record) {
+    std::vector<std::pair<int, int>> result;
+    for (const RecoveryRecord::OwedSignal& entry : record.owed) {
+        if (entry.tid.load() != 0) {
+            result.emplace_back(entry.tid.load(), entry.info.si_value.sival_int);
+        }
+    }
+    EXPECT_EQ(record.owed_count.load(), result.size());
+    return result;
+}
+
+TEST(OwedSignals, AreSettledByThreadAndSignal) {
+    const auto record = RecoveryFile::private_record();
+    record->owe(Tid(7), signal_with_value(SIGUSR1, 1));
+    record->owe(Tid(8), signal_with_value(SIGUSR1, 2));
+    record->owe(Tid(7), signal_with_value(SIGUSR2, 3));
+    record->settle(Tid(9));
+    record->settle(Tid(8), SIGUSR2);
+    EXPECT_THAT(owed(*record), ElementsAre(Pair(7, 1), Pair(8, 2), Pair(7, 3)));
+    record->settle(Tid(7), SIGUSR2);
+    EXPECT_THAT(owed(*record), ElementsAre(Pair(7, 1), Pair(8, 2)));
+    record->owe(Tid(7), signal_with_value(SIGUSR1, 4));
+    record->settle(Tid(7), SIGUSR1);
+    EXPECT_THAT(owed(*record), ElementsAre(Pair(8, 2), Pair(7, 4))) << "one of the two";
+    record->settle(Tid(7));
+    record->settle(Tid(8));
+    EXPECT_THAT(owed(*record), IsEmpty());
+}
+
+TEST(OwedSignals, AThreadThatGoesOnIsOwedNothing) {
+    const auto record = RecoveryFile::private_record();
+    for (int i = 0; i < 3; ++i) {
+        record->owe(Tid(7), signal_with_value(SIGUSR1 + i, i));
+    }
+    record->settle(Tid(7));
+    EXPECT_THAT(owed(*record), IsEmpty());
+}
+
+TEST(OwedSignals, BeyondTheMostThatAreNotedNothingIsHarmed) {
+    const auto record = RecoveryFile::private_record();
+    const auto most = static_cast<int>(RecoveryRecord::kMaxOwed);
+    for (int i = 0; i < most + 5; ++i) {
+        record->owe(Tid(100 + i), signal_with_value(SIGUSR1, i));
+    }
+    EXPECT_EQ(owed(*record).size(), RecoveryRecord::kMaxOwed);
+    for (int i = 0; i < most + 5; ++i) {
+        record->settle(Tid(100 + i));
+    }
+    EXPECT_THAT(owed(*record), IsEmpty());
+}
+
+TEST(BlockingThreads, HaveNoHoles) {
+    const auto record = RecoveryFile::private_record();
+    for (int tid = 1; tid <= 3; ++tid) {
+        record->set_blocking(Tid(tid), 100U + static_cast<unsigned>(tid), false);
+    }
+    record->set_blocking(Tid(2), 102, true);
+    record->forget_blocking(Tid(1));
+    record->forget_blocking(Tid(9));
+    EXPECT_EQ(record->blocking[0].tid, 3);
+    EXPECT_EQ(record->blocking[0].mask, 103U);
+    EXPECT_EQ(record->blocking[1].tid, 2);
+    EXPECT_EQ(record->blocking[1].unblocked, 1U);
+    EXPECT_EQ(record->blocking[2].tid, 0);
+}
+
+class RecoveryFiles : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        auto ours = RecoveryFile::create();
+        ASSERT_TRUE(ours) << ours.error().message();
+        ours_ = *std::move(ours);
+        auto guardians = RecoveryFile::open(dup(ours_->fd()));
+        ASSERT_TRUE(guardians) << guardians.error().message();
+        guardians_ = *std::move(guardians);
+    }
+
+    std::unique_ptr<RecoveryFile> ours_;
+    std::unique_ptr<RecoveryFile> guardians_; ///< as another process maps it
+};
+
+TEST_F(RecoveryFiles, ShowWhatIsInUseElsewhere) {
+    const auto first = ours_->claim();
+    auto second = ours_->claim();
+    first->pid.store(7);
+    second->pid.store(8);
+    second->owe(Tid(8), signal_with_value(SIGUSR1, 1));
+    const auto seen = guardians_->in_use();
+    ASSERT_EQ(seen.size(), 2U);
+    EXPECT_EQ(seen[0]->pid.load(), 7);
+    EXPECT_EQ(seen[1]->pid.load(), 8);
+    EXPECT_THAT(owed(*seen[1]), ElementsAre(Pair(8, 1)));
+    second.reset();
+    EXPECT_EQ(guardians_->in_use().size(), 1U);
+    const auto third = ours_->claim(); // the second one's place
+    third->pid.store(9);
+    EXPECT_EQ(seen[1]->pid.load(), 9);
+    EXPECT_THAT(owed(*seen[1]), IsEmpty()) << "an entry starts empty";
+}
+
+TEST_F(RecoveryFiles, TellOfTheirHoldersDeath) {
+    std::thread([this] { ours_->hold(); }).join();
+    EXPECT_TRUE(guardians_->wait_for_holders_death());
+}
+
+TEST_F(RecoveryFiles, TellOfTheirHoldersLeave) {
+    std::thread([this] {
+        ours_->hold();
+        ours_->release();
+    }).join();
+    EXPECT_FALSE(guardians_->wait_for_holders_death());
+}
+
+} // namespace
+} // namespace memleax
