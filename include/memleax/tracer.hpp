@@ -27,7 +27,9 @@ class Target;
 /// tracking fix"; DESIGN.md, section 10, says what we saw on 6.18).
 class SpinPolicy {
   public:
-    static constexpr int kPolls = 100; ///< 40 to 60 microseconds; 150 with 64 threads
+    /// How often to look before going to sleep: 40 to 60 microseconds, 150 with 64 threads. Not at
+    /// all with one CPU, which who looks keeps from who is waited for.
+    static int polls();
 
     [[nodiscard]] bool worthwhile() {
         if (pause_ == 0) {

@@ -5,12 +5,25 @@
 #include <cerrno>
 #include <csignal>
 
+#include <sched.h>
 #include <sys/wait.h>
 
 #include "memleax/process_info.hpp"
 #include "memleax/target.hpp"
 
 namespace memleax {
+
+int SpinPolicy::polls() {
+    static const int result = [] {
+        constexpr int kPolls = 100;
+        cpu_set_t cpus;
+        CPU_ZERO(&cpus);
+        const bool is_alone =
+            sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) == 1;
+        return is_alone ? 0 : kPolls;
+    }();
+    return result;
+}
 
 void Tracer::remove(Target& target) {
     std::erase(targets_, &target);
@@ -59,8 +72,9 @@ std::optional<Tracer::Stop> Tracer::next_stop(Wait wait) {
         deferred_.pop_front();
         return stop;
     }
-    if (wait == Wait::block && spin_.worthwhile()) {
-        for (int i = 0; i < SpinPolicy::kPolls; ++i) {
+    const int polls = SpinPolicy::polls();
+    if (wait == Wait::block && polls != 0 && spin_.worthwhile()) {
+        for (int i = 0; i < polls; ++i) {
             if (auto stop = wait_for(Tid(-1), WNOHANG)) {
                 spin_.succeeded();
                 return stop;

@@ -37,7 +37,7 @@ std::optional<StopEvent> Target::wait_for_stop(Tid tid) {
         if (auto event = wait_for(tid, WNOHANG)) {
             return event;
         }
-        if (looks >= SpinPolicy::kPolls) {
+        if (looks > SpinPolicy::polls()) {
             const auto kernel = try_read_kernel_state(pid_, tid);
             if (kernel && kernel->has_ended() && tid != pid_) {
                 return wait_for(tid, 0); // it is about to be told
@@ -51,11 +51,12 @@ std::optional<StopEvent> Target::wait_for_stop(Tid tid) {
 }
 
 void Target::pause_between_looks(Tid tid, int looks) {
-    if (looks < SpinPolicy::kPolls) {
+    const int pauses = looks - SpinPolicy::polls(); // before this one
+    if (pauses < 0) {
         return;
     }
     constexpr int kPausesBetweenReapings = 8;
-    if (looks % kPausesBetweenReapings == 0) {
+    if ((pauses + 1) % kPausesBetweenReapings == 0) {
         reap_dead(group_of(tid));
     }
     constexpr timespec kPause{0, 100'000};
