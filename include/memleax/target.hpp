@@ -119,6 +119,8 @@ class Target {
     /// The bits of a return address that are a signature (pointer authentication); 0 where the CPU
     /// knows no such thing.
     [[nodiscard]] std::uint64_t signature_mask(Tid tid) const;
+    /// Also of one that is asleep in the kernel.
+    [[nodiscard]] std::optional<RemoteAddr> stack_pointer(Tid tid) const;
     /// Changes only the pc; `regs` are the thread's registers as just read, and are kept up to
     /// date.
     bool set_pc(Tid tid, arch::Registers* regs, CodeAddr pc);

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "memleax/modules.hpp"
-#include "memleax/process_info.hpp"
 
 namespace memleax {
 
@@ -15,15 +14,6 @@ namespace {
 
 /// More of a stack than any program uses that runs signal handlers on it.
 constexpr std::uint64_t kMostStack = 16ULL << 20;
-
-std::optional<RemoteAddr> stack_pointer(Target& target, Tid tid) {
-    if (target.is_stopped(tid)) {
-        arch::Registers regs;
-        return target.get_registers(tid, &regs) ? std::optional(arch::sp(regs)) : std::nullopt;
-    }
-    const auto kernel = try_read_kernel_state(target.pid(), tid);
-    return kernel && kernel->sp.value() != 0 ? std::optional(kernel->sp) : std::nullopt;
-}
 
 class StackSearch {
   public:
@@ -104,7 +94,7 @@ class StackSearch {
 std::optional<PageReference> find_reference(Target& target, std::span<const AddrRange> pages) {
     StackSearch stacks(target, pages);
     for (const auto& [tid, thread] : target.threads()) {
-        const auto sp = stack_pointer(target, tid);
+        const auto sp = target.stack_pointer(tid);
         if (const auto page = sp ? stacks.search(*sp) : std::nullopt) {
             return PageReference{tid, *page};
         }

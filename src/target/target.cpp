@@ -137,6 +137,15 @@ bool Target::set_registers(Tid tid, const arch::Registers& regs) {
     return ptrace(PTRACE_SETREGSET, tid.value(), NT_PRSTATUS, &io) == 0;
 }
 
+std::optional<RemoteAddr> Target::stack_pointer(Tid tid) const {
+    if (is_stopped(tid)) {
+        arch::Registers regs;
+        return get_registers(tid, &regs) ? std::optional(arch::sp(regs)) : std::nullopt;
+    }
+    const auto kernel = try_read_kernel_state(pid_, tid);
+    return kernel && kernel->sp.value() != 0 ? std::optional(kernel->sp) : std::nullopt;
+}
+
 bool Target::set_pc(Tid tid, arch::Registers* regs, CodeAddr pc) {
     arch::set_pc(*regs, pc);
     if constexpr (arch::kPcUserOffset >= 0) {

@@ -121,18 +121,13 @@ bool TrapSignal::has_executed_breakpoint(const arch::Registers& regs) const {
 
 // While the target's own handler for SIGTRAP runs, SIGTRAP is blocked. Its frame is on the stack.
 bool TrapSignal::is_in_own_handler(Tid tid) const {
-    if (before_.handler <= kIgnore) {
+    const auto sp = target_.stack_pointer(tid);
+    if (before_.handler <= kIgnore || !sp) {
         return false;
     }
-    arch::Registers regs{};
-    const auto kernel =
-        target_.is_stopped(tid) ? std::nullopt : try_read_kernel_state(target_.pid(), tid);
-    const RemoteAddr sp = kernel                              ? kernel->sp
-                          : target_.get_registers(tid, &regs) ? arch::sp(regs)
-                                                              : RemoteAddr();
     constexpr std::size_t kMostStack = std::size_t{256} << 10;
     std::vector<std::byte> stack(kMostStack);
-    stack.resize(target_.memory().try_read(sp, stack));
+    stack.resize(target_.memory().try_read(*sp, stack));
     constexpr std::size_t kWord = sizeof(std::uint64_t);
     siginfo_t info{};
     for (std::size_t frame = arch::kSignalFrameReturnWord;

@@ -2,6 +2,8 @@
 // arm64: frames without unwind tables, signal frames, registers by meaning, rows that libdw
 // misreads.
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -151,6 +153,24 @@ TEST(Arm64SignalFrame, ReturnCode) {
     const Words code{0xd2801168, 0xd4000001}; // mov x8,#139; svc #0
     EXPECT_TRUE(is_signal_return_code(std::as_bytes(std::span(code))));
     EXPECT_FALSE(is_signal_return_code(std::as_bytes(std::span(code)).first(7)));
+}
+
+// Arm ARM, C6.2.40: its number is the debugger's or the program's to choose.
+TEST(Arm64Breakpoint, IsAnyBrk) {
+    const auto bytes_of = [](std::uint32_t word) {
+        std::array<std::uint8_t, 4> bytes{};
+        std::memcpy(bytes.data(), &word, sizeof word);
+        return bytes;
+    };
+    EXPECT_TRUE(is_breakpoint(kBreakpointBytes));
+    EXPECT_TRUE(is_breakpoint(bytes_of(0xd4200000)));  // brk #0
+    EXPECT_TRUE(is_breakpoint(bytes_of(0xd4207d00)));  // brk #1000, __builtin_trap()
+    EXPECT_TRUE(is_breakpoint(bytes_of(0xd43fffe0)));  // brk #0xffff
+    EXPECT_FALSE(is_breakpoint(bytes_of(0xd4400000))); // hlt #0
+    EXPECT_FALSE(is_breakpoint(bytes_of(0xd4000001))); // svc #0
+    EXPECT_FALSE(is_breakpoint(bytes_of(0xd4200001))); // unallocated
+    EXPECT_FALSE(is_breakpoint(bytes_of(0xd503201f))); // nop
+    EXPECT_FALSE(is_breakpoint(std::span(kBreakpointBytes).first(3)));
 }
 
 TEST(Arm64Registers, ByMeaning) {
