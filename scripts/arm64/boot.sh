@@ -1,12 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-3.0-or-later
-# scripts/arm64/boot.sh CPU SECONDS COMMAND...
+# scripts/arm64/boot.sh [-n CPUS] CPU SECONDS COMMAND...
 # Boots the test machine, runs COMMAND there as root, prints what it prints, and ends with its status;
 # 124: it took too long, 125: the machine ended without an answer. CPU is one of qemu's: cortex-a72,
-# or max,pauth-impdef=on. The project is at its path there, read only; /tmp is a fresh one.
+# or max,pauth-impdef=on; CPUS, how many, 1 by default. The project is at its path there, read only; /tmp is a fresh one.
 set -euo pipefail
 project=$(cd "$(dirname "$0")/../.." && pwd -P)
 machine=$project/build/arm64-machine
+cpus=1
+while getopts n: option; do
+    case $option in
+        n) cpus=$OPTARG ;;
+        *) exit 2 ;;
+    esac
+done
+shift $((OPTIND - 1))
 cpu=$1
 seconds=$2
 shift 2
@@ -26,7 +34,7 @@ share() { # share NAME FOLDER OPTIONS
 # another CPU executes that code.
 # shellcheck disable=SC2046 # words
 timeout --kill-after=5 "$seconds" qemu-system-aarch64 -machine virt,gic-version=3 \
-    -accel tcg,thread=single -cpu "$cpu" -smp 2 -m 2048 \
+    -accel tcg,thread=single -cpu "$cpu" -smp "$cpus" -m 2048 \
     -nodefaults -display none -no-reboot -monitor none -serial "file:$answer/console" \
     -kernel "$machine/vmlinuz" -initrd "$machine/initramfs" \
     -append "console=ttyAMA0 quiet loglevel=3 panic=-1 cryptomgr.notests rdinit=/init memleax.project=$project" \

@@ -1,16 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
 # In the test machine: runs test programs of build/arm64/tests one after another, and tells of each
-# how it ended. scripts/arm64/run-tests.sh SECONDS-FOR-EACH NAME...
+# how it ended. scripts/arm64/run-tests.sh SECONDS-FOR-EACH NAME[:FILTER]...
 tests=$(cd "$(dirname "$0")/../../build/arm64/tests" && pwd) || exit
 seconds=$1
 shift
 export MEMLEAX_TEST_SHARE=10 # tests/share_support.hpp
 failed=0
-for name; do
+for spec; do
+    name=${spec%%:*}_test
+    filter=${spec#"${spec%%:*}"}
+    filter=${filter:-:*}
     begin=$(cut -d. -f1 /proc/uptime)
     mkdir "/tmp/$name" && cd "/tmp/$name" || exit 1
-    timeout --kill-after=5 "$seconds" "$tests/$name" >"/run/$name.log" 2>&1
+    timeout --kill-after=5 "$seconds" "$tests/$name" --gtest_filter="${filter#:}" >"/run/$name.log" 2>&1
     status=$?
     took=$(($(cut -d. -f1 /proc/uptime) - begin))
     if [ $status -ne 0 ]; then
@@ -20,6 +23,8 @@ for name; do
     fi
     # The line after "FILE:LINE: Skipped" is why.
     sed -n '/: Skipped$/{n;s/^/-- skipped: /p}' "/run/$name.log"
+    sed -n 's/^\[ *OK \] \(.*\) (\([0-9]*\) ms)$/\2 ms \1/p' "/run/$name.log" | sort -rn | head -5 |
+        sed 's/^/-- slowest: /'
     # As gtest counts: "[  PASSED  ] 12 tests." and "[  SKIPPED ] 2 tests, listed below:".
     counts=$(sed -n 's/^\[  \([A-Z]*\) *\] \([0-9]* test\).*/\1 \2/p' "/run/$name.log" | sort -u | tr '\n' ' ')
     echo "== $name: status $status, $took s; $counts"
