@@ -119,6 +119,8 @@ class Target {
     /// The bits of a return address that are a signature (pointer authentication); 0 where the CPU
     /// knows no such thing.
     [[nodiscard]] std::uint64_t signature_mask(Tid tid) const;
+    /// What it is about to get, if it is stopped for that; 0: nothing, or it is gone.
+    [[nodiscard]] int stop_signal(Tid tid) const;
     /// Also of one that is asleep in the kernel.
     [[nodiscard]] std::optional<RemoteAddr> stack_pointer(Tid tid) const;
     /// Changes only the pc; `regs` are the thread's registers as just read, and are kept up to
@@ -212,8 +214,6 @@ class Target {
     Result<long> execute_system_call(Tid tid, const arch::Registers& saved, CodeAddr instruction,
                                      long number, std::span<const std::uint64_t> arguments);
     Result<void> run_system_call(Tid tid, CodeAddr instruction, bool to_signal_stop);
-    /// What it is about to get, if it is stopped for that; 0: nothing.
-    [[nodiscard]] int stop_signal(Tid tid) const;
     [[nodiscard]] bool has_left(Tid tid, CodeAddr instruction) const;
     Result<void> settle(Tid tid);
     /// Before the registers of an interrupted thread are replaced for a while, where the kernel

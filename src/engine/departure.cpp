@@ -123,7 +123,7 @@ void Departure::collect(const StopEvent& event, std::set<Tid>* awaited) {
         return;
     }
     target_.take_stop(tid);
-    const int stop_signal = target_.threads().at(tid).stop_signal;
+    const int stop_signal = target_.stop_signal(tid);
     const bool quiet =
         std::holds_alternative<QuietStop>(event) || std::holds_alternative<GroupStop>(event);
     if (quiet && target_.has_pending_exception(tid)) {
@@ -177,7 +177,7 @@ bool Departure::move_out(Tid tid) {
 Result<Tid> Departure::borrow_thread() {
     for (;;) {
         auto worker = target_.borrow_thread();
-        const int signal = worker ? target_.threads().at(*worker).stop_signal : 0;
+        const int signal = worker ? target_.stop_signal(*worker) : 0;
         if (signal == 0 || signal == SIGTRAP || target_.deliver_first(*worker)) {
             return worker;
         }

@@ -252,11 +252,6 @@ Result<long> Target::perform(Tid tid, Tid process, RemoteMemory& memory,
     return result;
 }
 
-int Target::stop_signal(Tid tid) const {
-    const auto it = threads_.find(tid);
-    return it != threads_.end() ? it->second.stop_signal : 0;
-}
-
 Result<void> Target::prepare_for_system_call(Tid tid) {
     const auto it = threads_.find(tid);
     if (it == threads_.end() || !it->second.in_system_call) {

@@ -109,6 +109,11 @@ bool Target::is_stopped(Tid tid) const {
     return it != threads_.end() && it->second.state == TracedThread::State::stopped;
 }
 
+int Target::stop_signal(Tid tid) const {
+    const auto it = threads_.find(tid);
+    return it != threads_.end() ? it->second.stop_signal : 0;
+}
+
 bool Target::get_registers(Tid tid, arch::Registers* regs) const {
     if constexpr (arch::kGetRegistersRequest >= 0) {
         return ptrace(static_cast<__ptrace_request>(arch::kGetRegistersRequest), tid.value(),
