@@ -80,8 +80,10 @@ class Spinning : public ::testing::TestWithParam<SpinCase> {
         std::vector<std::string> arguments{"-F", "json", "--log", "debug"};
         const double moment = std::uniform_real_distribution(0.001, 0.03)(random_);
         if (kind == after_a_moment || kind == after_a_while) {
-            arguments.insert(arguments.end(),
-                             {"-t", fmt::format("{:.4f}", kind == after_a_while ? 0.1 : moment)});
+            const double a_while = 100.0 / share_of(1000); // 0.1 s, or longer on a slow machine
+            arguments.insert(
+                arguments.end(),
+                {"-t", fmt::format("{:.4f}", kind == after_a_while ? a_while : moment)});
         }
         arguments.push_back(std::to_string(pid));
         Memleax memleax(arguments);
