@@ -45,8 +45,7 @@ TEST_F(OneCpu, ExactCountsAndACleanLeave) {
         const FixtureAnswer answer = fixture.go();
         const auto result = memleax.interrupt_and_finish();
         EXPECT_EQ(result.status, 0) << result.errors;
-        EXPECT_THAT(answer.failures, IsEmpty());
-        EXPECT_EQ(live_leaks(result.json()), answer.truth);
+        expect_truth(result.json(), answer);
         EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked),
                     IsEmpty());
         EXPECT_EQ(fixture.quit(), 0);
