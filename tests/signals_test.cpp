@@ -76,9 +76,11 @@ TEST(Exceptions, ArriveOnceWhileWeComeAndGo) {
 
 // SIGTRAP is blocked only until that handler returns: found blocked afterwards, it would make the
 // process's next breakpoint of its own kill it.
-TEST(OwnTrapHandler, IsWhereTheProcessIsWhenWeCome) {
+class OwnTrapHandler : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(OwnTrapHandler, IsWhereTheProcessIsWhenWeCome) {
     Fixture fixture("own_trap");
-    fixture.process().send("stay");
+    fixture.process().send(GetParam());
     ASSERT_EQ(fixture.process().read_line(), "in handler");
     Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
     memleax.wait_until_watching();
@@ -91,6 +93,11 @@ TEST(OwnTrapHandler, IsWhereTheProcessIsWhenWeCome) {
     EXPECT_THAT(fixture.go().failures, IsEmpty());
     EXPECT_EQ(fixture.quit(), 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Trap, OwnTrapHandler, ::testing::Values("stay", "stay sent"),
+                         [](const auto& instance) {
+                             return instance.param == "stay" ? "OfABreakpoint" : "Sent";
+                         });
 
 // 100,000 of them.
 TEST(QueuedSignals, KeepTheirNumberOrderAndPayloads) {

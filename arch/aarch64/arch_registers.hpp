@@ -70,6 +70,7 @@ inline constexpr std::size_t kSignalFrameSize = kSignalFrameContextOffset + size
 inline constexpr std::size_t kSignalFramePcOffset =
     kSignalFrameContextOffset + offsetof(Registers, pc);
 inline constexpr std::size_t kSignalFrameInfoOffset = 0;
+inline constexpr std::size_t kSignalFrameMaskOffset = 128 + 40;
 /// The restorer's address is in x30, and not in the frame.
 inline constexpr std::size_t kSignalFrameReturnWord = 0;
 

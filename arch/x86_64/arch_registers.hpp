@@ -73,6 +73,7 @@ inline constexpr std::size_t kSignalFramePcOffset = 40 + 16 * sizeof(long);
 inline constexpr std::size_t kSignalFrameReturnWord = 8;
 /// The siginfo, behind the ucontext: after gregs come fpstate, reserved1[8] and the signal mask.
 inline constexpr std::size_t kSignalFrameInfoOffset = kSignalFrameSize + 10 * sizeof(long);
+inline constexpr std::size_t kSignalFrameMaskOffset = kSignalFrameInfoOffset - sizeof(long);
 
 } // namespace x86_64
 } // namespace memleax::arch

@@ -3,6 +3,9 @@
 /// afterwards.
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include <absl/container/flat_hash_map.h>
 #include <absl/container/flat_hash_set.h>
 
@@ -70,9 +73,11 @@ class TrapSignal {
     };
 
     void unblock_threads();
-    /// Does this thread block SIGTRAP because it is in the target's own handler for one of its own
-    /// breakpoints, and only until that returns?
-    [[nodiscard]] bool is_in_own_handler(Tid tid) const;
+    /// Does this thread, with this mask, block SIGTRAP because it is in the target's own handler
+    /// for one that it sent itself or for a breakpoint of its own, and only until that returns?
+    [[nodiscard]] bool is_in_own_handler(Tid tid, std::uint64_t mask) const;
+    [[nodiscard]] bool is_frame_of_own_trap(std::span<const std::byte> frame,
+                                            std::uint64_t mask) const;
     [[nodiscard]] bool has_executed_breakpoint(const arch::Registers& regs) const;
     void reinstall(Tid tid);
     [[nodiscard]] bool shares_dispositions(Tid worker) const;

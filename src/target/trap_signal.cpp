@@ -91,7 +91,8 @@ void TrapSignal::unblock_threads() {
         const bool stopped = target_.minds_no_stop(tid) && target_.stop_and_defer(tid) &&
                              !target_.has_temporary_mask(tid);
         const auto mask = stopped ? target_.signal_mask(tid) : std::nullopt;
-        if ((mask && (*mask & kTrapBit) == 0) || is_in_own_handler(tid)) {
+        if ((mask && (*mask & kTrapBit) == 0) ||
+            is_in_own_handler(tid, mask.value_or(it->second.mask))) {
             // It has not blocked it for good, and is not to find it blocked when we have left.
             on_thread_gone(tid);
         } else if (mask == it->second.mask) {
@@ -119,8 +120,26 @@ bool TrapSignal::has_executed_breakpoint(const arch::Registers& regs) const {
     return false;
 }
 
+// Of a signal's frame on the stack of a thread with this mask. One that was sent has not
+// interrupted a breakpoint, nor come to a thread that blocks it; what it brings back is in force
+// now as well.
+bool TrapSignal::is_frame_of_own_trap(std::span<const std::byte> frame, std::uint64_t mask) const {
+    siginfo_t info{};
+    std::memcpy(&info, &frame[arch::kSignalFrameInfoOffset], sizeof info);
+    if (info.si_signo != SIGTRAP || !arch::looks_like_signal_frame(frame)) {
+        return false;
+    }
+    if (info.si_code <= 0) {
+        std::uint64_t before = 0;
+        std::memcpy(&before, &frame[arch::kSignalFrameMaskOffset], sizeof before);
+        return (before & kTrapBit) == 0 && (before & ~mask) == 0;
+    }
+    const auto interrupted = arch::registers_from_signal_frame(frame);
+    return interrupted && has_executed_breakpoint(*interrupted);
+}
+
 // While the target's own handler for SIGTRAP runs, SIGTRAP is blocked. Its frame is on the stack.
-bool TrapSignal::is_in_own_handler(Tid tid) const {
+bool TrapSignal::is_in_own_handler(Tid tid, std::uint64_t mask) const {
     const auto sp = target_.stack_pointer(tid);
     if (before_.handler <= kIgnore || !sp) {
         return false;
@@ -129,9 +148,8 @@ bool TrapSignal::is_in_own_handler(Tid tid) const {
     std::vector<std::byte> stack(kMostStack);
     stack.resize(target_.memory().try_read(*sp, stack));
     constexpr std::size_t kWord = sizeof(std::uint64_t);
-    siginfo_t info{};
     for (std::size_t frame = arch::kSignalFrameReturnWord;
-         frame + arch::kSignalFrameInfoOffset + sizeof info <= stack.size(); frame += kWord) {
+         frame + arch::kSignalFrameInfoOffset + sizeof(siginfo_t) <= stack.size(); frame += kWord) {
         if constexpr (arch::kSignalFrameReturnWord != 0) {
             std::uint64_t restorer = 0;
             std::memcpy(&restorer, &stack[frame - arch::kSignalFrameReturnWord], kWord);
@@ -139,11 +157,7 @@ bool TrapSignal::is_in_own_handler(Tid tid) const {
                 continue;
             }
         }
-        std::memcpy(&info, &stack[frame + arch::kSignalFrameInfoOffset], sizeof info);
-        const auto bytes = std::span(stack).subspan(frame);
-        const auto interrupted = arch::registers_from_signal_frame(bytes);
-        if (info.si_signo == SIGTRAP && arch::looks_like_signal_frame(bytes) && interrupted &&
-            has_executed_breakpoint(*interrupted)) {
+        if (is_frame_of_own_trap(std::span(stack).subspan(frame), mask)) {
             return true;
         }
     }
