@@ -3,6 +3,7 @@
 // see without us, and memleax reports and exits well.
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -40,6 +41,17 @@ class Ends : public ::testing::TestWithParam<std::string> {
         return Memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
     }
 
+    /// Why there is no core, if one is missed: not begun, cut short, no room.
+    std::string about_cores() const {
+        std::string text = "in the folder for the core:";
+        for (const auto& entry : std::filesystem::directory_iterator(folder_.file("."))) {
+            text +=
+                fmt::format(" {} ({} bytes)", entry.path().filename().string(), entry.file_size());
+        }
+        return text + fmt::format(" free: {} bytes\n",
+                                  std::filesystem::space(folder_.file(".")).available);
+    }
+
     test::TemporaryFolder folder_;
     int status_ = -1;
 };
@@ -51,7 +63,7 @@ TEST_P(Ends, WhileItIsWatched) {
         Memleax memleax = attach_to(target);
         memleax.wait_until_watching();
         end_after(target, 20 + stress.number_to(300));
-        EXPECT_EQ(target.process().wait_for_end(), status_);
+        EXPECT_EQ(target.process().wait_for_end(), status_) << about_cores();
         const auto result = memleax.finish();
         EXPECT_EQ(result.status, 0) << result.errors;
         EXPECT_EQ(result.json().at("session").at("end_reason"), "target-exit");
@@ -68,7 +80,7 @@ TEST_P(Ends, WhileWeAttach) {
         Memleax memleax = attach_to(target);
         // Untraced it allocates some ten thousand blocks in the time that an attach takes.
         end_after(target, stress.number_to(share_of(60'000)));
-        EXPECT_EQ(target.process().wait_for_end(), status_);
+        EXPECT_EQ(target.process().wait_for_end(), status_) << about_cores();
         const auto result = memleax.finish();
         if (result.status == 0) {
             EXPECT_EQ(result.json().at("session").at("end_reason"), "target-exit");
@@ -90,7 +102,7 @@ TEST_P(Ends, WhileWeDetach) {
         memleax.wait_until_watching();
         end_after(target, stress.number_to(100));
         memleax.interrupt();
-        EXPECT_EQ(target.process().wait_for_end(), status_);
+        EXPECT_EQ(target.process().wait_for_end(), status_) << about_cores();
         const auto result = memleax.finish();
         EXPECT_EQ(result.status, 0) << result.errors;
         EXPECT_THAT(result.json().at("session").at("end_reason"), AnyOf("target-exit", "user"));

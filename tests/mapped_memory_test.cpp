@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // memleax --track on programs that know what they have mapped and what is left of it.
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -95,6 +97,27 @@ TEST(MappedMemory, WhatAnAllocatorMapsIsNotCountedBesideItsBlocks) {
     }
 }
 
+// tcmalloc has an mmap, munmap, mremap and sbrk of its own, which the program calls too.
+class MappedBeside : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(MappedBeside, AnotherAllocator) {
+    const Environment preloaded{{"LD_PRELOAD", "lib" + GetParam()}};
+    Fixture fixture("mapped", {}, preloaded);
+    const auto [answer, report] = watch_round(fixture, kAll);
+    expect_truth(report, answer);
+    EXPECT_EQ(report.at("mapped").at("failed"), answer.counts.at("failed_mapping"));
+    EXPECT_EQ(report.at("mapped").at("unexplained_bytes"), 0) << report.at("mapped");
+    EXPECT_GE(live_bytes(report, "allocator"), 2 << 20);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(That, MappedBeside,
+                         ::testing::Values("jemalloc.so.2", "tcmalloc.so.4",
+                                           "tcmalloc_minimal.so.4", "mimalloc.so.2"),
+                         [](const auto& instance) {
+                             return instance.param.substr(0, instance.param.find('.'));
+                         });
+
 TEST(MappedMemory, ThreadStacksAreToldApart) {
     Fixture fixture("mapped", {"stacks"});
     const auto [answer, report] = watch_round(fixture, "mmap,brk");
@@ -104,6 +127,28 @@ TEST(MappedMemory, ThreadStacksAreToldApart) {
     EXPECT_LE(stacks, 3);
     EXPECT_EQ(report.at("mapped").at("unexplained_bytes"), 0) << report.at("mapped");
 }
+
+class LivingThreads : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(LivingThreads, HaveStacks) {
+    if (access(fixture_path(GetParam()).c_str(), X_OK) != 0) {
+        GTEST_SKIP() << "musl is not there";
+    }
+    Fixture fixture(GetParam(), {"living"});
+    const auto [answer, report] = watch_round(fixture, "mmap,brk");
+    EXPECT_EQ(live_blocks(report, "mmap"), 0) << report.at("callstacks");
+    EXPECT_EQ(live_blocks(report, "thread-stack"), 3) << report.at("mapped");
+    EXPECT_EQ(report.at("mapped").at("unexplained_bytes"), 0) << report.at("mapped");
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, LivingThreads,
+                         ::testing::Values("mapped", "mapped-static", "musl-mapped",
+                                           "musl-dynamic-mapped"),
+                         [](const auto& instance) {
+                             std::string name = instance.param;
+                             std::replace(name.begin(), name.end(), '-', '_');
+                             return name;
+                         });
 
 TEST(MappedMemory, WithoutTheHeapMallocHasNoBreakpoint) {
     Fixture fixture("mapped");
@@ -143,16 +188,24 @@ TEST(MappedMemory, StaticPrograms) {
     EXPECT_EQ(report.at("mapped").at("failed"), answer.counts.at("failed_mapping"));
 }
 
-TEST(MappedMemory, StaticProgramsOfMusl) {
-    if (access(fixture_path("musl-mapped").c_str(), X_OK) != 0) {
+class MappedWithMusl : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(MappedWithMusl, EachCallsRestIsExact) {
+    if (access(fixture_path(GetParam()).c_str(), X_OK) != 0) {
         GTEST_SKIP() << "musl is not there";
     }
-    Fixture fixture("musl-mapped");
+    Fixture fixture(GetParam());
     const auto [answer, report] = watch_round(fixture, kAll);
     expect_truth(report, answer);
     EXPECT_EQ(report.at("mapped").at("failed"), answer.counts.at("failed_mapping"));
     EXPECT_GE(live_bytes(report, "allocator"), 2 << 20);
 }
+
+INSTANTIATE_TEST_SUITE_P(Program, MappedWithMusl,
+                         ::testing::Values("musl-mapped", "musl-dynamic-mapped"),
+                         [](const auto& instance) {
+                             return instance.param == "musl-mapped" ? "Static" : "Dynamic";
+                         });
 
 TEST(MappedMemory, AttachedAndLeftAtAnyMoment) {
     Fixture fixture("mapped", {"spin"});

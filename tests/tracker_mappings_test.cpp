@@ -154,12 +154,20 @@ TEST_F(TrackerMappings, UnexplainedIsWhatWasNotThereAndNobodyHasMapped) {
     const AddrRange before[] = {{0x1000, 0x5000}};
     tracker.on_mapped_before(before);
     map({0x5000, 0x6000}, stack(0x100), 0);
-    EXPECT_EQ(tracker.unexplained({0x1000, 0x8000}), 0x2000U);
+    EXPECT_EQ(tracker.unexplained({0x1000, 0x8000}, 0x1000), 0x2000U);
     unmap({0x2000, 0x3000}, 10); // what comes there next was mapped by somebody
-    EXPECT_EQ(tracker.unexplained({0x1000, 0x8000}), 0x3000U);
+    EXPECT_EQ(tracker.unexplained({0x1000, 0x8000}, 0x1000), 0x3000U);
     begin(MappingCall::munmap, {0x3000, 0x4000});
     end(MappingEvent::Step::failed, MappingCall::munmap, 10);
-    EXPECT_EQ(tracker.unexplained({0x1000, 0x8000}), 0x3000U);
+    EXPECT_EQ(tracker.unexplained({0x1000, 0x8000}, 0x1000), 0x3000U);
+}
+
+// A program without a heap calls sbrk, and the break is in the midst of a page.
+TEST_F(TrackerMappings, TheRestOfTheBreaksPagesIsExplained) {
+    map({0x1e00, 0x4100}, stack(0x100), 0, MemoryKind::brk);
+    EXPECT_EQ(tracker.unexplained({0x1000, 0x5000}, 0x1000), 0U);
+    EXPECT_EQ(tracker.unexplained({0x1000, 0x2000}, 0x1000), 0U);
+    EXPECT_EQ(tracker.unexplained({0x8000, 0x9000}, 0x1000), 0x1000U);
 }
 
 TEST_F(TrackerMappings, AnExecEndsAllAndAGapSetsItAside) {

@@ -136,11 +136,10 @@ class Tracker final : public EventSink {
     [[nodiscard]] const MappedRanges& mapped() const { return mapped_; }
     [[nodiscard]] const MappedTotals& mapped_totals() const { return mapped_totals_; }
     [[nodiscard]] const MappingLog& mapping_log() const { return mapping_log_; }
-    /// Of a range that is mapped now: the bytes of which we know neither a call that has mapped
-    /// them nor that they were mapped before.
-    [[nodiscard]] std::uint64_t unexplained(AddrRange range) const {
-        return range.size() - mapped_.covered(range) - mapped_before_.covered(range);
-    }
+    /// Of a range of pages that is mapped now: the bytes of which we know neither a call that has
+    /// mapped them nor that they were mapped before. The break begins and ends within a page (of
+    /// `page_size` bytes, a power of two), and nobody else has the rest of that.
+    [[nodiscard]] std::uint64_t unexplained(AddrRange range, std::uint64_t page_size) const;
     /// Allocations at an address that was still live: their block's free was not seen.
     [[nodiscard]] std::uint64_t missed_frees() const { return missed_frees_; }
     [[nodiscard]] const CallStackAccount& account(StackId id) const;

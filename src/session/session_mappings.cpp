@@ -2,6 +2,8 @@
 // Session: memory that is mapped.
 #include <algorithm>
 
+#include <unistd.h>
+
 #include "memleax/clock.hpp"
 #include "memleax/live_lines.hpp"
 #include "memleax/modules.hpp"
@@ -37,6 +39,7 @@ void Session::look_at_mappings() {
     if (!tracked.any_mapped() || phase_ != Phase::watching) {
         return;
     }
+    const auto page_size = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     for (ProcessAccount* process : accounts_.all()) {
         const auto maps = process->facts().ended ? Result<std::vector<Mapping>>(Error("ended"))
                                                  : read_maps(process->pid());
@@ -51,8 +54,9 @@ void Session::look_at_mappings() {
                     return !module->unloaded && module->range.contains(mapping.range.begin);
                 });
             if (!is_modules && is_followed(mapping, tracked)) {
-                bytes += process->tracker().with(
-                    [&](Tracker& tracker) { return tracker.unexplained(mapping.range); });
+                bytes += process->tracker().with([&](Tracker& tracker) {
+                    return tracker.unexplained(mapping.range, page_size);
+                });
             }
         }
         process->set_unexplained(bytes);

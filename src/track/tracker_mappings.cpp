@@ -2,6 +2,7 @@
 // Tracker: memory that is mapped, which ends piece by piece.
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "memleax/tracker.hpp"
@@ -98,6 +99,18 @@ void Tracker::log_mapping(const MappingEvent& event, MemoryKind kind, AddrRange 
                       .known = known,
                       .failed = event.step == MappingEvent::Step::failed,
                       .stack = event.stack});
+}
+
+std::uint64_t Tracker::unexplained(AddrRange range, std::uint64_t page_size) const {
+    const auto known = [this](AddrRange part) {
+        return mapped_.covered(part) + mapped_before_.covered(part);
+    };
+    std::uint64_t bytes = range.size() - known(range);
+    for (const std::uint64_t page : std::set{range.begin, range.end - page_size}) {
+        const std::uint64_t in_page = known({page, page + page_size});
+        bytes -= in_page != 0 ? page_size - in_page : 0;
+    }
+    return bytes;
 }
 
 /// What mremap moves stays what it was.
