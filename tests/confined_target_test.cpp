@@ -173,6 +173,22 @@ TEST_F(Unprivileged, FiltersAreRefusedBeforeAnythingIsTouched) {
     }
 }
 
+// As in a container with CAP_SYS_ADMIN: the kernel lets nobody suspend a filter who has one.
+TEST(Filtered, MemleaxIsToldOfItsOwnFilter) {
+    if (geteuid() != 0) {
+        GTEST_SKIP() << "for root only";
+    }
+    const auto filtered = [](const Fixture& fixture) {
+        CommandLine command = memleax_command(fixture.pid());
+        command.words.insert(command.words.begin(), fixture_path("filtered"));
+        return Memleax(command);
+    };
+    Fixture unfiltered("confined", {"nothing"});
+    expect_watched(unfiltered.process(), unfiltered.pid(), filtered(unfiltered));
+    Fixture fixture("confined", {"mmap_kills"});
+    expect_refusal(fixture, filtered(fixture), "without a filter of its own");
+}
+
 TEST_F(Unprivileged, AnUndumpableProcessIsRefused) {
     Fixture fixture(target({"undumpable"}));
     expect_refusal(fixture, memleax(fixture), "is not dumpable");

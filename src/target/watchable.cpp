@@ -81,10 +81,16 @@ Result<void> check_seccomp(Tid pid, const std::string& comm) {
     if (!all_filtered || may_suspend_seccomp()) {
         return {};
     }
+    const auto self = try_read_process_info(Tid(gettid()));
+    const bool has_filter = self && self->seccomp_mode != 0;
     return Error(fmt::format("cannot watch process {} ({}): it has a seccomp filter, which memleax "
                              "may not suspend",
                              pid.value(), comm))
-        .with_advice("run memleax with CAP_SYS_ADMIN (as root, and not in a user namespace)");
+        .with_advice(has_filter
+                         ? "run memleax without a filter of its own, which it has from a container "
+                           "or a service manager (docker run --security-opt "
+                           "seccomp=unconfined)"
+                         : "run memleax with CAP_SYS_ADMIN (as root, and not in a user namespace)");
 }
 
 } // namespace
