@@ -11,24 +11,10 @@
 #include <unistd.h>
 
 #include "memleax/clock.hpp"
-
-// gcc says it by a macro, clang by a feature.
-#if defined(__SANITIZE_ADDRESS__)
-#define MEMLEAX_HAS_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define MEMLEAX_HAS_ASAN 1
-#endif
-#endif
+#include "sanitizer_support.hpp"
 
 namespace memleax {
 namespace {
-
-#ifdef MEMLEAX_HAS_ASAN
-constexpr bool kMemoryIsBounded = false; // ASan's allocator keeps what is freed, and pads blocks
-#else
-constexpr bool kMemoryIsBounded = true;
-#endif
 
 class LargeReport : public testing::TestWithParam<const ReportFormat*> {};
 
@@ -54,7 +40,7 @@ TEST_P(LargeReport, TakesLessThanAGibibyte) {
     EXPECT_EQ(status, 0);
     constexpr long kGibibyteInKib = 1024L * 1024;
     std::printf("peak: %ld MiB\n", usage.ru_maxrss / 1024);
-    if (kMemoryIsBounded) {
+    if (!test::kIsSanitized) {
         EXPECT_LT(usage.ru_maxrss, kGibibyteInKib);
     }
 }

@@ -12,19 +12,16 @@
 
 #include "memleax/session.hpp"
 #include "process_support.hpp"
+#include "sanitizer_support.hpp"
 #include "share_support.hpp"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define SKIP_UNDER_ASAN() GTEST_SKIP() << "its shadow is larger than any limit"
-#else
-#define SKIP_UNDER_ASAN() static_cast<void>(0)
-#endif
 
 namespace memleax::testing {
 namespace {
 
 TEST(MemoryLimit, LeavesAQuarterToOthers) {
-    SKIP_UNDER_ASAN();
+    if (test::kIsSanitized) {
+        GTEST_SKIP() << "its shadow is larger than any limit";
+    }
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) { // the limits are the process's
@@ -58,7 +55,9 @@ TEST(MemoryLimit, IsNotTheStartedProgramsOwn) {
 }
 
 TEST(MemoryLimit, AllowsForHundredsOfChildren) {
-    SKIP_UNDER_ASAN();
+    if (test::kIsSanitized) {
+        GTEST_SKIP() << "its shadow is larger than any limit";
+    }
     Fixture family("family");
     const std::string kib = std::to_string(1UL << 20U);
     Memleax memleax(CommandLine{{"/bin/sh", "-c",
