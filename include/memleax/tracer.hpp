@@ -10,6 +10,7 @@
 
 #include <absl/container/flat_hash_map.h>
 
+#include "memleax/clock.hpp"
 #include "memleax/recovery_record.hpp"
 #include "memleax/stop_event.hpp"
 #include "memleax/types.hpp"
@@ -72,11 +73,13 @@ class Tracer {
     std::optional<Stop> next_stop(Wait wait);
 
   private:
-    /// So many stops at least may be taken out of turn before all that wait get theirs, and so many
-    /// for each of these: taking one in order costs three more system calls. A thread that the
-    /// others go before waits for a millisecond, or a few.
-    static constexpr int kStopsBetweenBacklogs = 256;
-    static constexpr int kStopsForEachPutOff = 4;
+    /// A thread that the others go before waits for so long before it gets its turn, as far as the
+    /// stops of that time are no fewer, nor more, than these, and are four for each that waits:
+    /// taking one in order costs three more system calls.
+    static constexpr std::int64_t kNsBetweenBacklogs = 3'000'000;
+    static constexpr std::int64_t kFewestStopsBetweenBacklogs = 16;
+    static constexpr std::int64_t kMostStopsBetweenBacklogs = 256;
+    static constexpr std::int64_t kStopsForEachPutOff = 4;
     friend class Target; // which gives its threads, and takes its own stops out of turn
 
     void add(Target& target) { targets_.push_back(&target); }
@@ -91,6 +94,7 @@ class Tracer {
     void defer_once(const Stop& stop);
     /// All that wait for us now stand in line, so that each gets its turn.
     void collect_backlog();
+    void plan_next_backlog();
     static bool can_be_taken(const Stop& stop);
     static void take_stop(Tid tid);
     [[nodiscard]] std::shared_ptr<RecoveryRecord> new_record();
@@ -114,7 +118,9 @@ class Tracer {
     /// their parent was then.
     std::map<Tid, Tid> orphans_;
     SpinPolicy spin_;
-    int stops_until_backlog_ = kStopsBetweenBacklogs;
+    std::int64_t stops_until_backlog_ = kFewestStopsBetweenBacklogs;
+    std::int64_t stops_between_backlogs_ = kFewestStopsBetweenBacklogs; ///< of the present turn
+    MonotonicNs last_backlog_ = monotonic_now();
 };
 
 } // namespace memleax

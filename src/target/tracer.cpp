@@ -49,8 +49,20 @@ void Tracer::collect_backlog() {
         take_stop(tid_of(stop->event));
         defer_once(*stop);
     }
-    stops_until_backlog_ =
-        std::max(kStopsBetweenBacklogs, kStopsForEachPutOff * static_cast<int>(deferred_.size()));
+    plan_next_backlog();
+}
+
+// By what the stops since the last one took: on a slow machine a few are as long as many on a fast
+// one. One look at the clock for all of them.
+void Tracer::plan_next_backlog() {
+    const MonotonicNs now = monotonic_now();
+    const std::int64_t took = std::max<std::int64_t>(now.value() - last_backlog_.value(), 1);
+    last_backlog_ = now;
+    const std::int64_t in_time = stops_between_backlogs_ * kNsBetweenBacklogs / took;
+    stops_between_backlogs_ =
+        std::max(std::clamp(in_time, kFewestStopsBetweenBacklogs, kMostStopsBetweenBacklogs),
+                 kStopsForEachPutOff * static_cast<std::int64_t>(deferred_.size()));
+    stops_until_backlog_ = stops_between_backlogs_;
 }
 
 /// Is nothing lost if it is taken, and we die before its turn has come? The target's own signals
