@@ -27,9 +27,6 @@ quick=(allocator_api callgrind_report demangle fill_report folded_report freed_b
     arm64_displace arm64_frame)
 # The longest first, so that both cores are busy to the end.
 long=(exact_counts check signals names left_as_found user_allocators ends exec follow_forks)
-# The machine has one CPU, but two for these. One host thread is for both, and they take turns of up
-# to 100 ms, which makes most tests twice as slow; but what is busy keeps one CPU from the others.
-two_cpus=(signals)
 # On the CPU with pointer authentication as well: unwinding, what stands in slots, what we leave
 # behind. NAME:FILTER is as --gtest_filter has it.
 again=("exact_counts:*igned*" left_as_found own_death unwind_walk unwind_cfi unwind_expression unwind_rule
@@ -67,7 +64,8 @@ cmake --build --preset arm64 --parallel "$(nproc)" --target memleax fixtures "${
     -- --quiet
 echo "-- built after $SECONDS s"
 
-# A line for each boot: the CPU, how many, and tests.
+# A line for each boot: the CPU and tests. The machine has one CPU: one host thread would be for two,
+# and they take turns of up to 100 ms, which makes most tests twice as slow.
 jobs=()
 for cpu in "${cpus[@]}"; do
     together=()
@@ -76,14 +74,12 @@ for cpu in "${cpus[@]}"; do
     for name in "${tests[@]}"; do
         if contains "$name" "${quick[@]}"; then
             together+=("$name")
-        elif contains "$name" "${two_cpus[@]}"; then
-            jobs+=("$cpu 2 $name")
         else
-            jobs+=("$cpu 1 $name")
+            jobs+=("$cpu $name")
         fi
     done
     if [ ${#together[@]} -gt 0 ]; then
-        jobs+=("$cpu 1 ${together[*]}")
+        jobs+=("$cpu ${together[*]}")
     fi
 done
 
@@ -91,11 +87,11 @@ done
 results=$PWD/build/arm64/results
 rm -rf "$results"
 mkdir -p "$results"
-run_job() { # run_job CPU HOW-MANY TEST...
-    local cpu=$1 cpus=$2 log
-    shift 2
+run_job() { # run_job CPU TEST...
+    local cpu=$1 log
+    shift
     log=$results/${cpu%%,*}:${1%%:*}
-    scripts/arm64/boot.sh -n "$cpus" "$cpu" 900 scripts/arm64/run-tests.sh 600 "$@" >"$log" 2>&1 </dev/null ||
+    scripts/arm64/boot.sh "$cpu" 900 scripts/arm64/run-tests.sh 600 "$@" >"$log" 2>&1 </dev/null ||
         echo "$cpu: $*: status $?, see $log" >>"$results/failed"
 }
 export -f run_job
