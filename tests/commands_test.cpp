@@ -581,6 +581,28 @@ TEST(Command_resume, MakesNoFalseLeaks) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+TEST(Command_resume, BeginsAnewWithMappedMemory) {
+    Fixture fixture("mapped");
+    Commands commands_of(fixture.pid(),
+                         {"-e", "1000", "-q", "-F", "json", "--track", "heap,mmap,brk,shm"});
+    const auto say = [&](const std::string& line) { commands_of.memleax().process().send(line); };
+    fixture.go();
+    say("pause");
+    ASSERT_TRUE(commands_of.memleax().process().find_error_line("All breakpoints are out."));
+    const FixtureAnswer unseen = fixture.go();
+    say("resume");
+    ASSERT_TRUE(commands_of.memleax().process().find_error_line("is being watched again"));
+    FixtureAnswer answer = fixture.go();
+    for (auto& [function, leak] : answer.truth) { // the last round's
+        leak.blocks -= unseen.truth.at(function).blocks;
+        leak.bytes -= unseen.truth.at(function).bytes;
+    }
+    const auto json = commands_of.quit().json();
+    EXPECT_EQ(live_leaks(json), answer.truth);
+    EXPECT_EQ(json.at("mapped").at("unexplained_bytes"), 0) << json.at("mapped");
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 TEST(Command_threads, SaysWhatEachHasAllocated) {
     Fixture fixture("expiring");
     Commands commands_of(fixture.pid());

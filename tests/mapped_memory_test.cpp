@@ -226,6 +226,25 @@ TEST(MappedMemory, AttachedAndLeftAtAnyMoment) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+// What the program before had is gone with it.
+TEST(MappedMemory, OfAProgramThatIsExecutedMeanwhile) {
+    ChildProcess shell(
+        {"/bin/bash", "-c", "echo begun; read -r line; exec " + fixture_path("mapped")});
+    ASSERT_EQ(shell.read_line(), "begun");
+    Memleax memleax({"-F", "json", "-e", "1000", "--track", kAll, std::to_string(shell.pid())});
+    memleax.wait_until_watching();
+    shell.send("execute it");
+    ASSERT_EQ(shell.read_line(), "ready");
+    shell.send("go");
+    const FixtureAnswer answer = read_answer(shell);
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    expect_truth(result.json(), answer);
+    EXPECT_EQ(result.json().at("mapped").at("unexplained_bytes"), 0) << result.json().at("mapped");
+    shell.send("quit");
+    EXPECT_EQ(shell.wait_for_end(), 0);
+}
+
 TEST(MappedMemory, IsNotFollowedUnlessAskedFor) {
     Fixture fixture("mapped");
     Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});

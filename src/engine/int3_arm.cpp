@@ -129,7 +129,12 @@ Result<void> Int3Engine::refresh_modules(Tid worker) {
     calls_.modules_changed();
     sink_.on_generation(modules_.generation());
     observer_.on_modules(modules_);
-    return patch(find_places(changes->added), worker);
+    const bool had_mapping_calls = mapping_entry_points_ != 0;
+    auto patched = patch(find_places(changes->added), worker);
+    if (!had_mapping_calls && mapping_entry_points_ != 0) {
+        tell_mapped_before(); // by the dynamic linker of a program that was just executed
+    }
+    return patched;
 }
 
 Int3Engine::Places
@@ -175,6 +180,7 @@ Result<void> Int3Engine::patch(const Places& places, Tid worker) {
         }
         (*inserted)->entry = calls_.add_entry(entry);
         ++entry_points_;
+        mapping_entry_points_ += entry.function->mapping != MappingCall::none ? 1 : 0;
         log_debug("breakpoint at {} ({:#x})", entry.function->name, entry.address.value());
     }
     return {};

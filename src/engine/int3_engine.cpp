@@ -199,7 +199,7 @@ void Int3Engine::on_stop(const ExecStop& stop) {
     breakpoints_.forget_all();
     calls_.reset();
     rehits_.clear();
-    entry_points_ = 0;
+    entry_points_ = mapping_entry_points_ = 0;
     modules_.forget_all();
     auto reopened = target_.reopen_memory();
     if (reopened) {

@@ -96,6 +96,7 @@ class Int3Engine final : public Engine, DepartureObserver {
     bool target_gone_ = false;
     std::optional<int> end_status_; ///< of the process
     std::size_t entry_points_ = 0;
+    std::size_t mapping_entry_points_ = 0; ///< of these
 };
 
 } // namespace memleax
