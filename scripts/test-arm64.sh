@@ -6,15 +6,18 @@
 # Debian's archive, by the sources of the host; build/arm64-machine keeps it. No kernel on silicon has
 # run these tests.
 #
-# scripts/test-arm64.sh [-c CPU] [TEST]..., as in: scripts/test-arm64.sh -c cortex-a72 sleeper_test
-# CPU may be max,pauth-impdef=on, too: plain "max" takes 20 s to boot.
+# scripts/test-arm64.sh [-c CPU] [-k KERNEL] [TEST]..., as in: scripts/test-arm64.sh -c cortex-a72 sleeper_test
+# CPU may be max,pauth-impdef=on, too: plain "max" takes 20 s to boot. KERNEL is a linux-image package
+# instead of Debian 12's: the arm64-16k kernel of bookworm-backports has pages of 16 KiB (CPU max only).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cpus=(cortex-a72 "max,pauth-impdef=on")
-while getopts c: option; do
+kernel=
+while getopts c:k: option; do
     case $option in
         c) cpus=("$OPTARG") ;;
+        k) kernel=$(realpath "$OPTARG") ;;
         *) exit 2 ;;
     esac
 done
@@ -58,7 +61,13 @@ done
 
 scripts/setup.sh arm64
 scripts/arm64/packages.sh
-scripts/arm64/machine.sh
+if [ -z "$kernel" ]; then
+    scripts/arm64/machine.sh
+else
+    MEMLEAX_ARM64_BOOT=$PWD/build/arm64-machine/$(basename "$kernel" .deb)
+    export MEMLEAX_ARM64_BOOT
+    scripts/arm64/machine.sh "$kernel" "$MEMLEAX_ARM64_BOOT"
+fi
 cmake --preset arm64 --log-level=WARNING >/dev/null
 cmake --build --preset arm64 --parallel "$(nproc)" --target memleax fixtures "${all[@]/%/_test}" \
     -- --quiet

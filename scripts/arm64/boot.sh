@@ -4,9 +4,11 @@
 # Boots the test machine, runs COMMAND there as root, prints what it prints, and ends with its status;
 # 124: it took too long, 125: the machine ended without an answer. CPU is one of qemu's: cortex-a72,
 # or max,pauth-impdef=on; CPUS, how many, 1 by default. The project is at its path there, read only; /tmp is a fresh one.
+# MEMLEAX_ARM64_BOOT: a folder that machine.sh has made of another kernel.
 set -euo pipefail
 project=$(cd "$(dirname "$0")/../.." && pwd -P)
 machine=$project/build/arm64-machine
+boot=${MEMLEAX_ARM64_BOOT:-$machine}
 cpus=1
 while getopts n: option; do
     case $option in
@@ -36,7 +38,7 @@ share() { # share NAME FOLDER OPTIONS
 timeout --kill-after=5 "$seconds" qemu-system-aarch64 -machine virt,gic-version=3 \
     -accel tcg,thread=single -cpu "$cpu" -smp "$cpus" -m 2048 \
     -nodefaults -display none -no-reboot -monitor none -serial "file:$answer/console" \
-    -kernel "$machine/vmlinuz" -initrd "$machine/initramfs" \
+    -kernel "$boot/vmlinuz" -initrd "$boot/initramfs" \
     -append "console=ttyAMA0 quiet loglevel=3 panic=-1 cryptomgr.notests rdinit=/init memleax.project=$project" \
     $(share root "$machine/root" readonly=on,multidevs=remap) \
     $(share project "$project" readonly=on,multidevs=remap) \
