@@ -126,8 +126,9 @@ inline constexpr std::size_t kSignalFrameBytes = kSignalFrameSize;
 /// kSignalFramePcOffset is where the interrupted pc stands in it.
 /// kSignalFrameInfoOffset: where its siginfo does; kSignalFrameMaskOffset: the mask that the return
 /// from the handler brings back. kSignalFrameReturnWord: so many bytes before it stands the address
-/// of the restorer; 0 where nothing but the frame itself tells it. May this be such a frame? (Read
-/// from sp on, at least kSignalFrameInfoOffset + a siginfo bytes.)
+/// of the restorer; 0 where nothing but the frame itself tells it.
+
+/// May this be such a frame? (Read from sp on, at least kSignalFrameInfoOffset + a siginfo bytes.)
 [[nodiscard]] bool looks_like_signal_frame(std::span<const std::byte> frame);
 /// The interrupted context's registers out of a frame that was read from sp on; nothing if short.
 [[nodiscard]] std::optional<Registers>

@@ -73,9 +73,9 @@ class Tracer {
     std::optional<Stop> next_stop(Wait wait);
 
   private:
-    /// A thread that the others go before waits for so long before it gets its turn, as far as the
-    /// stops of that time are no fewer, nor more, than these, and are four for each that waits:
-    /// taking one in order costs three more system calls.
+    /// A thread that the others go before gets its turn after so long, but after so many stops at
+    /// least, for each that waits too, and at most: taking one in order costs three more system
+    /// calls.
     static constexpr std::int64_t kNsBetweenBacklogs = 3'000'000;
     static constexpr std::int64_t kFewestStopsBetweenBacklogs = 16;
     static constexpr std::int64_t kMostStopsBetweenBacklogs = 256;
