@@ -44,6 +44,9 @@ struct Name {
     const char* path;
     bool deleted;
 };
+void PrintTo(const Name& name, std::ostream* out) {
+    *out << name.text;
+}
 
 class MapsName : public testing::TestWithParam<Name> {};
 
