@@ -25,6 +25,11 @@ constexpr std::uint64_t kExceptionSignals = signal_bit(SIGSEGV) | signal_bit(SIG
                                             signal_bit(SIGFPE) | signal_bit(SIGILL) |
                                             signal_bit(SIGTRAP) | signal_bit(SIGSYS);
 
+/// Those whose default action is a core dump (signal(7), "Standard signals").
+constexpr std::uint64_t kCoreSignals = kExceptionSignals | signal_bit(SIGQUIT) |
+                                       signal_bit(SIGABRT) | signal_bit(SIGXCPU) |
+                                       signal_bit(SIGXFSZ);
+
 /// Fields of /proc/PID/status and /proc/PID/stat.
 struct ProcessInfo {
     std::string comm;
@@ -34,6 +39,7 @@ struct ProcessInfo {
     Tid tracer; ///< 0: nobody
     unsigned uid = 0;
     bool kernel_thread = false;
+    bool dumps_core = false; ///< its process does (CoreDumping, since Linux 4.15)
     // Sets of signals (signal_bit()).
     std::uint64_t pending_signals = 0;        ///< for this thread alone
     std::uint64_t shared_pending_signals = 0; ///< for any thread of its process

@@ -10,6 +10,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <absl/container/flat_hash_map.h>
@@ -154,6 +155,8 @@ class Target {
     /// the call with EINTR after all, as the handler would have. The thread may be waiting for
     /// nothing else.
     void end_call_begun_again(Tid tid, int signal);
+    /// Does the process dump core, as a signal that we have let through made it?
+    bool dumps_core();
     /// Lets it run, with its signal delivered (its siginfo untouched), or `signal` 0.
     void resume(Tid tid, int signal = 0);
     /// The signal of this stop was the effect of our breakpoint, and is not to be delivered.
@@ -182,7 +185,7 @@ class Target {
     void adopt_child(Tid tid);
 
     // Of a running thread:
-    /// Asks for a QuietStop.
+    /// Asks for a QuietStop; not one of a process that dumps core, whose threads all end.
     void interrupt(Tid tid);
     /// Stops this thread, if it is not stopped, and puts what stopped it aside for next_event(). It
     /// then has no pending exception. False if it is gone.
@@ -259,6 +262,8 @@ class Target {
     std::optional<CodeAddr> padding_; ///< where the last call without parking was made
     /// Payloads of signals that carry ours instead, until their stops.
     absl::flat_hash_map<Tid, siginfo_t> sent_again_;
+    /// The last of kCoreSignals that a thread was resumed with, until that thread's next stop.
+    std::optional<std::pair<Tid, int>> core_signal_;
 };
 
 } // namespace memleax

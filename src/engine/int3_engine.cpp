@@ -112,19 +112,7 @@ void Int3Engine::deliver(Tid tid, int signal) {
 }
 
 void Int3Engine::restore_code_for_core(Tid tid, int signal) {
-    switch (signal) { // signal(7)
-    case SIGQUIT:
-    case SIGILL:
-    case SIGTRAP:
-    case SIGABRT:
-    case SIGBUS:
-    case SIGFPE:
-    case SIGSEGV:
-    case SIGXCPU:
-    case SIGXFSZ:
-    case SIGSYS:
-        break;
-    default:
+    if ((signal_bit(signal) & kCoreSignals) == 0) {
         return;
     }
     const auto info = try_read_process_info(tid);

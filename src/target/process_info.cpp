@@ -79,6 +79,7 @@ std::optional<ProcessInfo> parse_process_info(std::string_view status, const std
     info.tracer = Tid(number<int>(status_field(status, "TracerPid")));
     info.uid = number<unsigned>(status_field(status, "Uid"));
     info.kernel_thread = (number<unsigned long>(fields[6]) & kKernelThreadFlag) != 0;
+    info.dumps_core = number<int>(status_field(status, "CoreDumping")) != 0;
     info.start_time = number<std::uint64_t>(fields[19]);
     info.pending_signals = number<std::uint64_t>(status_field(status, "SigPnd"), 16);
     info.shared_pending_signals = number<std::uint64_t>(status_field(status, "ShdPnd"), 16);

@@ -9,6 +9,7 @@
 
 #include <elf.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -205,6 +206,9 @@ void Target::resume(Tid tid, int signal) {
         it->second.asleep_in.reset();
     }
     record_->settle(tid);
+    if ((signal_bit(signal) & kCoreSignals) != 0) {
+        core_signal_ = {tid, signal};
+    }
     ptrace(PTRACE_CONT, tid.value(), nullptr, signal);
 }
 
@@ -237,7 +241,29 @@ void Target::listen(Tid tid) {
     }
 }
 
+bool Target::dumps_core() {
+    constexpr int kLooks = 200; // of a millisecond; it is a matter of microseconds
+    for (int i = 0; core_signal_ && i < kLooks; ++i) {
+        const auto& [tid, signal] = *core_signal_;
+        const auto info = try_read_process_info(tid);
+        if (info && info->dumps_core) {
+            return true;
+        }
+        if (!info || info->has_ended() ||
+            ((info->caught_signals | info->ignored_signals) & signal_bit(signal)) != 0) {
+            break; // or it is over
+        }
+        poll(nullptr, 0, 1); // the signal is on its way
+    }
+    core_signal_.reset();
+    return false;
+}
+
+// PTRACE_INTERRUPT wakes the thread that writes the core, and the kernel (6.1) leaves it empty.
 void Target::interrupt(Tid tid) {
+    if (dumps_core()) {
+        return;
+    }
     if constexpr (arch::kResultReplacesArgument) {
         const auto it = threads_.find(tid);
         if (it != threads_.end() && it->second.state == TracedThread::State::running) {

@@ -109,6 +109,9 @@ std::optional<StopEvent> Target::decode(Tid tid, int status) {
 StopEvent Target::decode_stop(Tid tid, TracedThread& thread, int status) {
     const int signal = WSTOPSIG(status);
     const int event = status >> 16;
+    if (core_signal_ && core_signal_->first == tid) {
+        core_signal_.reset(); // it lives
+    }
     thread.state = TracedThread::State::stopped;
     thread.stop_signal = 0;
     thread.in_system_call = event != 0 && event != PTRACE_EVENT_STOP;
