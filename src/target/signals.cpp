@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include <poll.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -99,6 +100,36 @@ bool Target::deliver_first(Tid tid) {
         }
     }
     return is_stopped(tid);
+}
+
+int Target::stop_signal(Tid tid) const {
+    const auto it = threads_.find(tid);
+    return it != threads_.end() ? it->second.stop_signal : 0;
+}
+
+void Target::drop_stop_signal(Tid tid) {
+    const auto it = threads_.find(tid);
+    if (it != threads_.end()) {
+        it->second.stop_signal = 0;
+    }
+}
+
+bool Target::dumps_core() {
+    constexpr int kLooks = 200; // of a millisecond; it is a matter of microseconds
+    for (int i = 0; core_signal_ && i < kLooks; ++i) {
+        const auto& [tid, signal] = *core_signal_;
+        const auto info = try_read_process_info(tid);
+        if (info && info->dumps_core) {
+            return true;
+        }
+        if (!info || info->has_ended() ||
+            ((info->caught_signals | info->ignored_signals) & signal_bit(signal)) != 0) {
+            break; // or it is over
+        }
+        poll(nullptr, 0, 1); // the signal is on its way
+    }
+    core_signal_.reset();
+    return false;
 }
 
 } // namespace memleax

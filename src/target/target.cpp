@@ -9,7 +9,6 @@
 
 #include <elf.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -110,11 +109,6 @@ bool Target::is_stopped(Tid tid) const {
     return it != threads_.end() && it->second.state == TracedThread::State::stopped;
 }
 
-int Target::stop_signal(Tid tid) const {
-    const auto it = threads_.find(tid);
-    return it != threads_.end() ? it->second.stop_signal : 0;
-}
-
 bool Target::get_registers(Tid tid, arch::Registers* regs) const {
     if constexpr (arch::kGetRegistersRequest >= 0) {
         return ptrace(static_cast<__ptrace_request>(arch::kGetRegistersRequest), tid.value(),
@@ -204,19 +198,13 @@ void Target::resume(Tid tid, int signal) {
         it->second.state = TracedThread::State::running;
         it->second.stop_signal = 0;
         it->second.asleep_in.reset();
+        // A child by vfork is another process, and its end is not that of our threads.
+        if ((signal_bit(signal) & kCoreSignals) != 0 && !it->second.is_child_process) {
+            core_signal_ = {tid, signal};
+        }
     }
     record_->settle(tid);
-    if ((signal_bit(signal) & kCoreSignals) != 0) {
-        core_signal_ = {tid, signal};
-    }
     ptrace(PTRACE_CONT, tid.value(), nullptr, signal);
-}
-
-void Target::drop_stop_signal(Tid tid) {
-    const auto it = threads_.find(tid);
-    if (it != threads_.end()) {
-        it->second.stop_signal = 0;
-    }
 }
 
 void Target::forget_dead_children() {
@@ -239,24 +227,6 @@ void Target::listen(Tid tid) {
         ptrace(PTRACE_INTERRUPT, tid.value(), nullptr, nullptr);
         resume(tid);
     }
-}
-
-bool Target::dumps_core() {
-    constexpr int kLooks = 200; // of a millisecond; it is a matter of microseconds
-    for (int i = 0; core_signal_ && i < kLooks; ++i) {
-        const auto& [tid, signal] = *core_signal_;
-        const auto info = try_read_process_info(tid);
-        if (info && info->dumps_core) {
-            return true;
-        }
-        if (!info || info->has_ended() ||
-            ((info->caught_signals | info->ignored_signals) & signal_bit(signal)) != 0) {
-            break; // or it is over
-        }
-        poll(nullptr, 0, 1); // the signal is on its way
-    }
-    core_signal_.reset();
-    return false;
 }
 
 // PTRACE_INTERRUPT wakes the thread that writes the core, and the kernel (6.1) leaves it empty.
