@@ -89,6 +89,7 @@ std::vector<Case> cases() {
     for (const char* suffix : {"", "-static", "-static-pie"}) {
         add_both(suffix, "", false);
     }
+    result.push_back({.fixture = "threads16-static-stripped"});
     for (const char* name : {"musl-threads16", "musl-dynamic-threads16"}) {
         if (is_built(name)) {
             result.push_back({.fixture = name});
@@ -112,7 +113,9 @@ std::vector<Case> cases() {
         }
     }
     // Two allocators in one process; one of them in a plugin, whose functions are not exported.
-    for (const char* plugin : {"libhidden_plugin.so", "libhidden_je_plugin.so"}) {
+    // The last one's names are in its debug file only.
+    for (const char* plugin :
+         {"libhidden_plugin.so", "libhidden_je_plugin.so", "libstripped_plugin.so"}) {
         result.push_back({.fixture = "own_allocator", .arguments = {plugin}, .keeps_plugin = true});
     }
     result.push_back({.fixture = "own_allocator",

@@ -142,8 +142,8 @@ TEST_P(LivingThreads, HaveStacks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, LivingThreads,
-                         ::testing::Values("mapped", "mapped-static", "musl-mapped",
-                                           "musl-dynamic-mapped"),
+                         ::testing::Values("mapped", "mapped-static", "mapped-static-stripped",
+                                           "musl-mapped", "musl-dynamic-mapped"),
                          [](const auto& instance) {
                              std::string name = instance.param;
                              std::replace(name.begin(), name.end(), '-', '_');

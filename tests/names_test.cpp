@@ -261,6 +261,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"debug_info_option_dwz",
              "$cc $src -o program; cp program other; dwz -m common program other; " SEPARATE,
              Known::lines, "-d DIR/program.debug"},
+        // The allocator's names are there, too.
+        Case{"debuglink_static", "$cc -static $src -o program; " LINKED},
+        Case{"debug_info_option_static", "$cc -static $src -o program; " SEPARATE, Known::lines,
+             "-d DIR/program.debug"},
         Case{"debug_dir_by_build_id", "$cc $src -o program; " BY_BUILD_ID, Known::lines,
              "--debug-dir / --debug-dir DIR/debug"},
         Case{"debug_dir_flat", "$cc $src -o program; " LINKED "mkdir debug; mv program.debug debug",

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include <absl/container/flat_hash_map.h>
 
 #include "memleax/allocator_api.hpp"
+#include "memleax/debug_sources.hpp"
 #include "memleax/modules.hpp"
 #include "memleax/types.hpp"
 
@@ -43,23 +45,28 @@ struct ModulePlaces {
 /// It belongs to the thread of the images.
 class AllocatorSearch {
   public:
-    /// `api` is complete, and never null.
-    explicit AllocatorSearch(std::shared_ptr<const AllocatorApi> api);
+    /// `api` is complete, and never null. Symbols that were stripped are looked for in `sources`,
+    /// those of a program first in `debug_file`, which may be "".
+    explicit AllocatorSearch(std::shared_ptr<const AllocatorApi> api, DebugSources sources = {},
+                             std::string debug_file = {});
     ~AllocatorSearch();
     AllocatorSearch(const AllocatorSearch&) = delete;
     AllocatorSearch& operator=(const AllocatorSearch&) = delete;
 
     [[nodiscard]] const std::shared_ptr<const AllocatorApi>& api() const { return api_; }
 
-    /// Exported symbols count as they are. Others (.symtab) count if there is one that begins
+    /// Exported symbols count as they are. Others (.symtab, the debug file's
+    /// included) count if there is one that begins
     /// blocks and one that ends them, as a lone "free" may be anything, or if the user named them.
     [[nodiscard]] ModulePlaces find(const Module& module, bool is_main);
 
   private:
     struct FoundSymbols;
-    const FoundSymbols& look_through(const std::shared_ptr<ElfImage>& image);
+    const FoundSymbols& look_through(const Module& module, bool is_main);
 
     std::shared_ptr<const AllocatorApi> api_;
+    DebugSources sources_;
+    std::string debug_file_;
     NameFilter filter_; ///< of the api's names, and of those that tell what a module is
     absl::flat_hash_map<const ElfImage*, std::unique_ptr<FoundSymbols>> known_;
 };

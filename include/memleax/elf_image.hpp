@@ -20,6 +20,9 @@ struct Elf; // libelf's handle; only src/elf/ looks inside
 
 namespace memleax {
 
+class DebugSymbols;
+struct SymbolEntries;
+
 /// A PT_LOAD program header.
 struct ElfSegment {
     ElfAddr address;
@@ -38,7 +41,7 @@ struct ElfSymbol {
     bool indirect = false; ///< STT_GNU_IFUNC: the address is a resolver's, not the function's
 };
 
-/// Which symbol table to look in.
+/// Which symbol table to look in. The full one may be in a separate debug file.
 enum class SymbolTable { dynamic, full };
 
 /// An ELF file, opened read-only and kept open (names point into it). The file is untrusted: a
@@ -78,6 +81,9 @@ class ElfImage {
     /// names `filter`, if there is one, does not know. Linear in the table's size.
     void for_each_function(SymbolTable table, const std::function<void(const ElfSymbol&)>& each,
                            const NameFilter* filter = nullptr) const;
+    [[nodiscard]] bool has_full_symbols() const;
+    /// What a file without .symtab has in its stead from now on.
+    void set_debug_symbols(std::shared_ptr<const DebugSymbols> symbols);
     /// A defined variable, of either table. Linear in their size.
     [[nodiscard]] std::optional<ElfSymbol> find_variable(std::string_view name) const;
 
@@ -90,10 +96,7 @@ class ElfImage {
   private:
     ElfImage() = default;
     static Result<std::shared_ptr<ElfImage>> parse(std::shared_ptr<ElfImage> image);
-    /// Functions, or variables.
-    void for_each_symbol(SymbolTable table, bool functions,
-                         const std::function<void(const ElfSymbol&)>& each,
-                         const NameFilter* filter) const;
+    [[nodiscard]] std::optional<SymbolEntries> symbols_of(SymbolTable table) const;
 
     std::string name_;
     std::vector<std::byte> bytes_; ///< from_memory only
@@ -108,6 +111,7 @@ class ElfImage {
     std::string interpreter_;
     std::string build_id_;
     std::vector<ElfSegment> segments_;
+    std::shared_ptr<const DebugSymbols> debug_symbols_;
 };
 
 } // namespace memleax

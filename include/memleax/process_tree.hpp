@@ -10,6 +10,7 @@
 
 #include "memleax/allocation_event.hpp"
 #include "memleax/allocator_search.hpp"
+#include "memleax/debug_sources.hpp"
 #include "memleax/error.hpp"
 #include "memleax/inherited.hpp"
 #include "memleax/modules.hpp"
@@ -55,6 +56,8 @@ class ProcessTree {
         unsigned backtrace_limit = 50;
         bool follow = false;                            ///< watch child processes, too
         std::shared_ptr<const AllocatorApi> allocators; ///< what is watched; never null
+        DebugSources debug_sources;                     ///< where its names may be, too
+        std::string debug_file;                         ///< the program's (-d), or ""
         bool check = false;                             ///< see Int3Options
     };
     class Host {

@@ -144,10 +144,15 @@ int DebugFileSearch::open(const Candidate& candidate) const {
     return open_elf_file_in(*root_, candidate.path.c_str());
 }
 
-std::optional<FoundDebugFile> DebugFileSearch::find(const DebugFileWanted& wanted) const {
-    std::vector<Candidate> candidates = by_build_id(wanted);
-    const std::vector<Candidate> named = by_name(wanted);
-    candidates.insert(candidates.end(), named.begin(), named.end());
+std::optional<FoundDebugFile> DebugFileSearch::find(const DebugFileWanted& wanted,
+                                                    const std::string& proposed) const {
+    std::vector<Candidate> candidates;
+    if (!proposed.empty()) {
+        candidates.push_back({proposed});
+    }
+    for (const std::vector<Candidate>& more : {by_build_id(wanted), by_name(wanted)}) {
+        candidates.insert(candidates.end(), more.begin(), more.end());
+    }
     for (const Candidate& candidate : candidates) {
         const int fd = open(candidate);
         if (fd >= 0 && is_wanted(fd, wanted)) {

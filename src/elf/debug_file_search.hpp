@@ -42,11 +42,13 @@ class DebugFileSearch {
     DebugFileSearch(const DebugSources& sources, const TargetRoot* root)
         : sources_(sources), root_(root) {}
 
-    /// By build-id: <folder>/.build-id/ab/cdef.debug; then by name: beside the file, in .debug
-    /// beside it, and under <folder>, with the file's own path or the end of it. The folders are
-    /// those of --debug-dir, then /usr/lib/debug, the target's before ours. At last debuginfod.
-    /// What is found is the right one by its build-id, or else by its checksum.
-    [[nodiscard]] std::optional<FoundDebugFile> find(const DebugFileWanted& wanted) const;
+    /// `proposed`, a path of ours or "", if that is the right one. By build-id:
+    /// <folder>/.build-id/ab/cdef.debug; then by name: beside the file, in .debug beside it, and
+    /// under <folder>, with the file's own path or the end of it. The folders are those of
+    /// --debug-dir, then /usr/lib/debug, the target's before ours. At last debuginfod. What is
+    /// found is the right one by its build-id, or else by its checksum.
+    [[nodiscard]] std::optional<FoundDebugFile> find(const DebugFileWanted& wanted,
+                                                     const std::string& proposed = "") const;
 
   private:
     struct Candidate {

@@ -167,15 +167,8 @@ std::uint64_t DynamicReader::count_by_gnu_hash(GElf_Addr address) const {
 
 } // namespace
 
-NameTable::NameTable(const Elf_Data* table) {
-    if (table != nullptr && table->d_buf != nullptr) {
-        const std::string_view text(static_cast<const char*>(table->d_buf), table->d_size);
-        names_ = text.substr(0, text.rfind('\0') + 1); // npos + 1 == 0
-    }
-}
-
-std::optional<DynamicSymbols> find_dynamic_symbols(Elf* elf,
-                                                   const std::vector<ElfSegment>& segments) {
+std::optional<SymbolEntries> find_dynamic_symbols(Elf* elf,
+                                                  const std::vector<ElfSegment>& segments) {
     const DynamicReader reader(elf, segments);
     const auto tags = reader.tags();
     if (!tags) {
@@ -191,7 +184,7 @@ std::optional<DynamicSymbols> find_dynamic_symbols(Elf* elf,
     if (!symbols || !names || count > symbols->size / entry) {
         return std::nullopt;
     }
-    DynamicSymbols result;
+    SymbolEntries result;
     result.count = count;
     result.symbols = reader.data(*symbols, count * entry, ELF_T_SYM);
     const Elf_Data* text = reader.data(*names, tags->names_size, ELF_T_BYTE);

@@ -13,21 +13,29 @@ namespace memleax {
 namespace {
 
 /// Of a compressed section; 0 for others. SHF_COMPRESSED has a header of its own (gabi), the older
-/// .zdebug_ sections begin with "ZLIB" and a big-endian size.
-std::uint64_t unpacked_size(std::string_view name, const GElf_Shdr& header, Elf_Scn* section) {
+/// .zdebug_ sections begin with "ZLIB" and a big-endian size. Not gelf_getchdr(), which reads the
+/// whole section: debug files of a gigabyte are looked at before libdw needs a part of them.
+std::uint64_t unpacked_size(Elf* elf, std::string_view name, const GElf_Shdr& header) {
+    const auto begin = [&](std::size_t size, Elf_Type type) {
+        const auto offset = static_cast<std::int64_t>(header.sh_offset);
+        const Elf_Data* data =
+            header.sh_size >= size ? elf_getdata_rawchunk(elf, offset, size, type) : nullptr;
+        return data != nullptr ? data->d_buf : nullptr;
+    };
     if ((header.sh_flags & SHF_COMPRESSED) != 0) {
-        GElf_Chdr compression;
-        return gelf_getchdr(section, &compression) != nullptr ? compression.ch_size : 0;
-    }
-    if (!name.starts_with(".zdebug_")) {
-        return 0;
+        const void* bytes = begin(gelf_fsize(elf, ELF_T_CHDR, 1, EV_CURRENT), ELF_T_CHDR);
+        if (bytes == nullptr) {
+            return 0;
+        }
+        return gelf_getclass(elf) == ELFCLASS32 ? static_cast<const Elf32_Chdr*>(bytes)->ch_size
+                                                : static_cast<const Elf64_Chdr*>(bytes)->ch_size;
     }
     constexpr std::size_t kHeader = 12;
-    const Elf_Data* data = elf_rawdata(section, nullptr);
-    if (data == nullptr || data->d_buf == nullptr || data->d_size < kHeader) {
+    const void* old_header = name.starts_with(".zdebug_") ? begin(kHeader, ELF_T_BYTE) : nullptr;
+    if (old_header == nullptr) {
         return 0;
     }
-    const auto* bytes = static_cast<const unsigned char*>(data->d_buf);
+    const auto* bytes = static_cast<const unsigned char*>(old_header);
     std::uint64_t size = 0;
     for (std::size_t i = kHeader - sizeof size; i < kHeader; ++i) {
         size = size << 8 | bytes[i];
@@ -73,9 +81,9 @@ bool has_sane_sections(Elf* elf) {
     constexpr std::uint64_t kShare = 4; // of the machine's memory
     std::uint64_t left = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
                          static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) / kShare;
-    return elf != nullptr && !has_section(elf, [&left](std::string_view name,
-                                                       const GElf_Shdr& header, Elf_Scn* section) {
-               const std::uint64_t size = unpacked_size(name, header, section);
+    return elf != nullptr &&
+           !has_section(elf, [&](std::string_view name, const GElf_Shdr& header, Elf_Scn*) {
+               const std::uint64_t size = unpacked_size(elf, name, header);
                left -= std::min(size, left);
                return left == 0;
            });

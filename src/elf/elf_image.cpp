@@ -14,7 +14,9 @@
 
 #include "dynamic_symbols.hpp"
 #include "elf_file.hpp"
+#include "memleax/debug_symbols.hpp"
 #include "memleax/regular_file.hpp"
+#include "symbol_table.hpp"
 
 namespace memleax {
 
@@ -44,37 +46,6 @@ std::string read_interpreter(Elf* elf, const GElf_Phdr& header) {
     }
     const auto* text = static_cast<const char*>(data->d_buf);
     return {text, strnlen(text, data->d_size)};
-}
-
-/// A definition's name may carry its version in .symtab ("memalign@@GLIBC_2.2.5",
-/// "fopen@GLIBC_2.0").
-std::string_view without_version(std::string_view name) {
-    return name.substr(0, name.find('@'));
-}
-
-bool is_wanted(unsigned type, bool functions) {
-    return functions ? type == STT_FUNC || type == STT_GNU_IFUNC : type == STT_OBJECT;
-}
-
-template <class NameOf>
-void each_symbol(Elf_Data* symbols, std::size_t count, bool functions,
-                 const std::function<void(const ElfSymbol&)>& each, const NameFilter* filter,
-                 NameOf name_of) {
-    for (std::size_t i = 0; i < count; ++i) {
-        GElf_Sym symbol;
-        if (gelf_getsym(symbols, static_cast<int>(i), &symbol) == nullptr) {
-            break;
-        }
-        const auto type = GELF_ST_TYPE(symbol.st_info);
-        if (!is_wanted(type, functions) || symbol.st_shndx == SHN_UNDEF) {
-            continue;
-        }
-        const char* name = name_of(symbol);
-        if (*name != '\0' && (filter == nullptr || filter->may_be_in(name))) {
-            each({without_version(name), ElfAddr(symbol.st_value), symbol.st_size,
-                  type == STT_GNU_IFUNC});
-        }
-    }
 }
 
 } // namespace
@@ -186,10 +157,29 @@ bool ElfImage::changed_on_disk() const {
                                                                status.st_mtim.tv_nsec));
 }
 
+std::optional<SymbolEntries> ElfImage::symbols_of(SymbolTable table) const {
+    if (table == SymbolTable::full) {
+        return debug_symbols_ != nullptr ? debug_symbols_->entries()
+                                         : find_symbol_section(elf_, SHT_SYMTAB);
+    }
+    const auto section = find_symbol_section(elf_, SHT_DYNSYM);
+    return section ? section : find_dynamic_symbols(elf_, segments_);
+}
+
+bool ElfImage::has_full_symbols() const {
+    return symbols_of(SymbolTable::full).has_value();
+}
+
+void ElfImage::set_debug_symbols(std::shared_ptr<const DebugSymbols> symbols) {
+    debug_symbols_ = std::move(symbols);
+}
+
 void ElfImage::for_each_function(SymbolTable table,
                                  const std::function<void(const ElfSymbol&)>& each,
                                  const NameFilter* filter) const {
-    for_each_symbol(table, true, each, filter);
+    if (const auto entries = symbols_of(table)) {
+        for_each_symbol(*entries, SymbolKind::function, each, filter);
+    }
 }
 
 std::optional<ElfSymbol> ElfImage::find_variable(std::string_view name) const {
@@ -199,38 +189,12 @@ std::optional<ElfSymbol> ElfImage::find_variable(std::string_view name) const {
             found = symbol;
         }
     };
-    for_each_symbol(SymbolTable::dynamic, false, look_at, nullptr);
-    for_each_symbol(SymbolTable::full, false, look_at, nullptr);
-    return found;
-}
-
-void ElfImage::for_each_symbol(SymbolTable table, bool functions,
-                               const std::function<void(const ElfSymbol&)>& each,
-                               const NameFilter* filter) const {
-    const GElf_Word wanted = table == SymbolTable::dynamic ? SHT_DYNSYM : SHT_SYMTAB;
-    Elf_Scn* section = nullptr;
-    while ((section = elf_nextscn(elf_, section)) != nullptr) {
-        GElf_Shdr header;
-        Elf_Data* data = nullptr;
-        if (gelf_getshdr(section, &header) == nullptr || header.sh_type != wanted ||
-            (data = elf_getdata(section, nullptr)) == nullptr) {
-            continue;
+    for (const SymbolTable table : {SymbolTable::dynamic, SymbolTable::full}) {
+        if (const auto entries = symbols_of(table)) {
+            for_each_symbol(*entries, SymbolKind::variable, look_at, nullptr);
         }
-        // One of each kind (gabi, "Sections"): a file that is all headers of the same large table
-        // would take for ever.
-        const NameTable names(elf_getdata(elf_getscn(elf_, header.sh_link), nullptr));
-        const std::size_t count = data->d_size / gelf_fsize(elf_, ELF_T_SYM, 1, EV_CURRENT);
-        each_symbol(data, count, functions, each, filter,
-                    [&](const GElf_Sym& symbol) { return names.name(symbol.st_name); });
-        return;
     }
-    if (table != SymbolTable::dynamic) {
-        return;
-    }
-    if (const auto dynamic = find_dynamic_symbols(elf_, segments_)) {
-        each_symbol(dynamic->symbols, dynamic->count, functions, each, filter,
-                    [&](const GElf_Sym& symbol) { return dynamic->names.name(symbol.st_name); });
-    }
+    return found;
 }
 
 } // namespace memleax

@@ -7,13 +7,11 @@
 #include <elfutils/libdwfl.h>
 #include <gelf.h>
 
+#include "symbol_table.hpp"
+
 namespace memleax {
 
 namespace {
-
-std::string_view without_version(std::string_view name) {
-    return name.substr(0, name.find('@'));
-}
 
 /// Where the symbol's section ends, in the terms of libdwfl's addresses; 0 if that is not known.
 std::uint64_t section_end(Elf* elf, GElf_Word index, GElf_Addr bias) {

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
+
+#include "memleax/debug_symbols.hpp"
 
 namespace memleax {
 
@@ -44,8 +47,10 @@ struct AllocatorSearch::FoundSymbols {
     bool is_cxx_runtime = false;
 };
 
-AllocatorSearch::AllocatorSearch(std::shared_ptr<const AllocatorApi> api)
-    : api_(std::move(api)), filter_(api_->filter()) {
+AllocatorSearch::AllocatorSearch(std::shared_ptr<const AllocatorApi> api, DebugSources sources,
+                                 std::string debug_file)
+    : api_(std::move(api)), sources_(std::move(sources)), debug_file_(std::move(debug_file)),
+      filter_(api_->filter()) {
     for (const char* name : {kCLibrary, kCxxRuntime, kModuleEvent}) {
         filter_.add(name);
     }
@@ -53,14 +58,18 @@ AllocatorSearch::AllocatorSearch(std::shared_ptr<const AllocatorApi> api)
 
 AllocatorSearch::~AllocatorSearch() = default;
 
-const AllocatorSearch::FoundSymbols&
-AllocatorSearch::look_through(const std::shared_ptr<ElfImage>& image) {
+const AllocatorSearch::FoundSymbols& AllocatorSearch::look_through(const Module& module,
+                                                                   bool is_main) {
+    const std::shared_ptr<ElfImage>& image = module.image;
     const auto known = known_.find(image.get());
     if (known != known_.end() && !known->second->image.expired()) {
         return *known->second;
     }
     // Of libraries that come and go, nothing stays.
     absl::erase_if(known_, [](const auto& entry) { return entry.second->image.expired(); });
+    if (!image->has_full_symbols()) {
+        image->set_debug_symbols(DebugSymbols::find(module, sources_, is_main ? debug_file_ : ""));
+    }
     auto found = std::make_unique<FoundSymbols>();
     found->image = image;
     for (const SymbolTable table : {SymbolTable::dynamic, SymbolTable::full}) {
@@ -85,7 +94,7 @@ ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
     if (!module.image) {
         return places;
     }
-    const FoundSymbols& found = look_through(module.image);
+    const FoundSymbols& found = look_through(module, is_main);
     if (found.module_event) {
         places.module_event = module.to_runtime(*found.module_event);
     }

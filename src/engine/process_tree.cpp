@@ -43,7 +43,8 @@ Error another_by_now(const WatchedProcess& process) {
 } // namespace
 
 ProcessTree::ProcessTree(Host& host, const Options& options)
-    : host_(host), options_(options), search_(options.allocators) {}
+    : host_(host), options_(options),
+      search_(options.allocators, options.debug_sources, options.debug_file) {}
 
 ProcessTree::~ProcessTree() = default;
 

@@ -24,6 +24,8 @@ WatchRequest request_of(Tid pid, const Options& options, const Inherited& inheri
     request.options = {.backtrace_limit = options.backtrace_limit,
                        .follow = options.follow_forks,
                        .allocators = options.allocators,
+                       .debug_sources = {.folders = options.debug_folders, .debuginfod = nullptr},
+                       .debug_file = options.debug_info,
                        .check = options.check};
     return request;
 }

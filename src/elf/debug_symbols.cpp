@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/debug_symbols.hpp"
+
+#include <optional>
+#include <utility>
+
+#include <elfutils/libdwelf.h>
+
+#include "debug_file_search.hpp"
+#include "elf_file.hpp"
+#include "symbol_table.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// prelink(8) moves a library, but not the debug file that was made of it before.
+bool has_addresses_of(const ElfImage& image, Elf* debug_file) {
+    std::size_t count = 0;
+    if (elf_getphdrnum(debug_file, &count) != 0) {
+        return false;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        GElf_Phdr segment;
+        if (gelf_getphdr(debug_file, static_cast<int>(i), &segment) != nullptr &&
+            segment.p_type == PT_LOAD) {
+            return segment.p_vaddr == image.segments().front().address.value();
+        }
+    }
+    return false;
+}
+
+} // namespace
+
+DebugSymbols::DebugSymbols(std::unique_ptr<ElfFile> file, const SymbolEntries& entries)
+    : file_(std::move(file)), entries_(std::make_unique<SymbolEntries>(entries)) {}
+
+DebugSymbols::~DebugSymbols() = default;
+
+std::shared_ptr<const DebugSymbols> DebugSymbols::find(const Module& module,
+                                                       const DebugSources& sources,
+                                                       const std::string& debug_file) {
+    const ElfImage* const image = module.image.get();
+    if (image == nullptr || image->descriptor() < 0) { // the vDSO
+        return nullptr;
+    }
+    GElf_Word crc = 0; // not compared: the whole file would have to be read
+    const char* link = dwelf_elf_gnu_debuglink(image->handle(), &crc);
+    const DebugSources here{.folders = sources.folders, .debuginfod = nullptr};
+    const auto found = DebugFileSearch(here, module.root.get())
+                           .find({.build_id = image->build_id(),
+                                  .link = link != nullptr ? link : "",
+                                  .crc = std::nullopt,
+                                  .named_in = module.path,
+                                  .module = module.name},
+                                 debug_file);
+    if (!found) {
+        return nullptr;
+    }
+    auto file = std::make_unique<ElfFile>(found->fd);
+    const auto entries = has_addresses_of(*image, file->get())
+                             ? find_symbol_section(file->get(), SHT_SYMTAB)
+                             : std::nullopt;
+    return entries
+               ? std::shared_ptr<const DebugSymbols>(new DebugSymbols(std::move(file), *entries))
+               : nullptr;
+}
+
+} // namespace memleax
