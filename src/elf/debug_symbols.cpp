@@ -61,6 +61,7 @@ std::shared_ptr<const DebugSymbols> DebugSymbols::find(const Module& module,
     const auto entries = has_addresses_of(*image, file->get())
                              ? find_symbol_section(file->get(), SHT_SYMTAB)
                              : std::nullopt;
+    file->close_file(); // a process has hundreds of modules
     return entries
                ? std::shared_ptr<const DebugSymbols>(new DebugSymbols(std::move(file), *entries))
                : nullptr;

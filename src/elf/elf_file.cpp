@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include <elfutils/libdwelf.h>
 #include <fmt/format.h>
@@ -54,6 +55,13 @@ ElfFile::~ElfFile() {
     elf_end(elf_);
     if (fd_ >= 0) {
         close(fd_);
+    }
+}
+
+void ElfFile::close_file() {
+    elf_cntl(elf_, ELF_C_FDDONE);
+    if (fd_ >= 0) {
+        close(std::exchange(fd_, -1));
     }
 }
 

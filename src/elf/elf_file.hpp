@@ -21,6 +21,8 @@ class ElfFile {
 
     /// Null if it was not opened; elf_kind() tells whether it is an ELF file.
     [[nodiscard]] Elf* get() const { return elf_; }
+    /// Closes the file; what has been read of it stays (elf_cntl).
+    void close_file();
 
   private:
     int fd_;
