@@ -54,7 +54,7 @@ ROWS = [
     ("allocators", "GLib, APR, SQLite, OpenSSL (--allocators)", r"ReadyAllocators"),
     ("allocators", "jemalloc's and mimalloc's own names (mallocx, mi_malloc)",
      r"PreloadedAllocators"),
-    ("languages", "Rust, both manglings", r"Rust\."),
+    ("languages", "Rust: the system's allocator, jemallocator; both manglings", r"Rust\."),
     ("languages", "Go with cgo: the C side", r"Go\."),
     ("languages", "Python: large objects; all with PYTHONMALLOC=malloc", r"Python\."),
     ("languages", "Node.js: buffers", r"Node\."),

@@ -39,7 +39,7 @@ Leaks live_by_name(const nlohmann::json& report, const Leaks& names) {
 
 class Rust : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Rust, TheSystemAllocatorsBlocksAreCountedByName) {
+TEST_P(Rust, BlocksAreCountedByName) {
     if (access(fixture_path(GetParam()).c_str(), X_OK) != 0) {
         GTEST_SKIP() << "rustc was not there when the fixtures were built";
     }
@@ -59,7 +59,9 @@ TEST_P(Rust, TheSystemAllocatorsBlocksAreCountedByName) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(NamesOf, Rust, ::testing::Values("rust_leaks_legacy", "rust_leaks_v0"),
+INSTANTIATE_TEST_SUITE_P(NamesOf, Rust,
+                         ::testing::Values("rust_leaks_legacy", "rust_leaks_v0",
+                                           "rust_leaks_jemalloc"),
                          [](const auto& instance) { return instance.param; });
 
 /// The first function that is not malloc's, nor the C library's making of a thread. cgo puts a hash
