@@ -4,12 +4,15 @@
 #include <fstream>
 #include <string>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "elf_support.hpp"
+#include "memleax/elf_image.hpp"
 #include "memleax/process_info.hpp"
 #include "process_support.hpp"
 
@@ -133,6 +136,22 @@ TEST(BadTarget, NoAllocator) {
     EXPECT_EQ(tracer_line(target.pid()), "TracerPid:\t0");
     target.signal(SIGKILL);
     target.wait_for_end();
+}
+
+// Its allocator has no name. The debug file that the user names may be another program's.
+TEST(BadTarget, StrippedStaticProgram) {
+    const test::TemporaryFolder folder;
+    test::copy_file(fixture_path("threads16-static-stripped"), folder.file("program"));
+    Fixture fixture(CommandLine{{folder.file("program")}});
+    const std::string pid = std::to_string(fixture.pid());
+    const auto image = ElfImage::open(folder.file("program"));
+    ASSERT_TRUE(image);
+    const std::string advice = "from the debug file with build-id " + (*image)->build_id();
+    expect_refusal({pid}, advice);
+    expect_refusal({"-d", fixture_path("libstripped_plugin.so.debug"), pid}, advice);
+    EXPECT_EQ(tracer_line(fixture.pid()), "TracerPid:\t0");
+    EXPECT_THAT(fixture.go().failures, ::testing::IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
 }
 
 TEST(BadTarget, ThirtyTwoBits) {

@@ -110,8 +110,18 @@ Error WatchedProcess::no_allocator() const {
             reason += fmt::format("; {}: {}", module->name, module->problem);
         }
     }
-    return Error(fmt::format("no allocator found in process {} ({}): {}", pid_.value(),
-                             executable_path(pid_), reason));
+    Error error(fmt::format("no allocator found in process {} ({}): {}", pid_.value(),
+                            executable_path(pid_), reason));
+    if (!is_static() || modules_->main()->image->has_full_symbols()) {
+        return error;
+    }
+    const std::string& build_id = modules_->main()->image->build_id();
+    return std::move(error).with_advice(
+        build_id.empty() ? "the program is stripped, and has no build-id by which its debug file "
+                           "could be known"
+                         : fmt::format("the program is stripped; -d FILE or --debug-dir DIR brings "
+                                       "its symbols, from the debug file with build-id {}",
+                                       build_id));
 }
 
 void WatchedProcess::tell_program() {
