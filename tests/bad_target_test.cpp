@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What cannot be watched: one clear line on stderr, status 1, and nothing changed.
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -119,6 +122,44 @@ TEST(BadTarget, AnotherUsersProcess) {
     EXPECT_NE(other.errors().find("it belongs to user id 0"), std::string::npos) << other.errors();
     EXPECT_EQ(tracer_line(fixture.pid()), "TracerPid:\t0");
     EXPECT_EQ(fixture.quit(), 0);
+}
+
+// The core is to be whole. A process is found while it dumps, but the machine may stop us
+// meanwhile.
+TEST(BadTarget, WhatDumpsItsCore) {
+    constexpr std::size_t kBytes = std::size_t{64} << 20U;
+    constexpr std::size_t kLine = 64;
+    const test::TemporaryFolder folder;
+    bool was_refused = false;
+    for (int i = 0; i < 20 && !was_refused; ++i) {
+        const pid_t child = fork();
+        if (child == 0) {
+            rlimit limit{};
+            getrlimit(RLIMIT_CORE, &limit);
+            limit.rlim_cur = limit.rlim_max;
+            auto* const memory = static_cast<volatile char*>(std::malloc(kBytes));
+            for (std::size_t at = 0; at < kBytes; at += kLine) {
+                memory[at] = 1;
+            }
+            if (setrlimit(RLIMIT_CORE, &limit) == 0 && chdir(folder.file("").c_str()) == 0) {
+                std::abort();
+            }
+            _exit(1);
+        }
+        std::optional<ProcessInfo> info;
+        do {
+            info = try_read_process_info(Tid(child));
+        } while (info && !info->dumps_core && !info->has_ended());
+        const auto watchable = check_watchable(Tid(child));
+        int status = 0;
+        ASSERT_EQ(waitpid(child, &status, 0), child);
+        if (!WIFSIGNALED(status) || !WCOREDUMP(status)) {
+            GTEST_SKIP() << "no core can be had here";
+        }
+        ASSERT_FALSE(watchable);
+        was_refused = watchable.error().message().ends_with("it is dumping its core");
+    }
+    EXPECT_TRUE(was_refused);
 }
 
 TEST(BadTarget, ForbiddenByYama) {

@@ -105,8 +105,8 @@ std::string executable_path(Tid pid);
 
 /// Finds what would keep us from watching this process, before anything is touched: no such
 /// process, ourselves, a kernel thread, a zombie, a thread instead of a process, traced already, a
-/// foreign architecture, no permission to look at it, a seccomp filter that we may not suspend.
-/// Each with a sentence that says so.
+/// process that dumps its core, a foreign architecture, no permission to look at it, a seccomp
+/// filter that we may not suspend. Each with a sentence that says so.
 Result<ProcessInfo> check_watchable(Tid pid);
 
 /// May we suspend other processes' seccomp filters (PTRACE_O_SUSPEND_SECCOMP)? The kernel asks for

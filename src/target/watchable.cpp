@@ -121,6 +121,11 @@ Result<ProcessInfo> check_watchable(Tid pid) {
         return Error(fmt::format("cannot watch {}: it is a thread of process {}; give that number",
                                  pid.value(), info->tgid.value()));
     }
+    // A stop could cut the core short (Linux 6.1 leaves it empty), and there is an end behind it.
+    if (info->dumps_core) {
+        return Error(fmt::format("cannot watch process {} ({}): it is dumping its core",
+                                 pid.value(), info->comm));
+    }
     // Its first thread may have ended, and others not.
     until_it_lives([&] {
         if (const auto living = try_read_process_info(living_thread(pid))) {
