@@ -43,6 +43,18 @@ TEST(OwnAllocator, ThatWasLoadedBeforeTheAttachIsFound) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+// A breakpoint there would be a wrong number.
+TEST(OwnAllocator, WhatIsNotInCodeIsNone) {
+    Fixture fixture("data_symbols");
+    Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    const FixtureAnswer answer = fixture.go();
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    expect_truth(result.json(), answer);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 TEST(OwnAllocator, OfAProgramThatMemleaxStartsIsFoundWhenItComes) {
     const test::TemporaryFolder folder;
     Memleax memleax({"-F", "json", "-e", "1000", "-o", folder.file("report"), "--",

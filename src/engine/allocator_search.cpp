@@ -17,16 +17,28 @@ constexpr const char* kCLibrary = "__libc_start_main";
 constexpr const char* kCxxRuntime = "__cxa_throw";
 constexpr const char* kModuleEvent = "_dl_debug_state";
 
+bool is_code(const ElfImage& image, ElfAddr address) {
+    return std::ranges::any_of(image.segments(), [address](const ElfSegment& segment) {
+        return segment.executable && address >= segment.address &&
+               address.value() - segment.address.value() < segment.file_size;
+    });
+}
+
 /// Does code lie within one of the functions of these names?
 bool lies_in(const Module& module, SymbolTable table, ElfAddr address,
              std::span<const std::string_view> names) {
     bool found = false;
+    NameFilter filter;
+    for (const std::string_view name : names) {
+        filter.add(name);
+    }
+    const auto look_at = [&](const ElfSymbol& symbol) {
+        found = found || (address >= symbol.address &&
+                          address.value() - symbol.address.value() < symbol.size &&
+                          std::find(names.begin(), names.end(), symbol.name) != names.end());
+    };
     if (module.image) {
-        module.image->for_each_function(table, [&](const ElfSymbol& symbol) {
-            found = found || (address >= symbol.address &&
-                              address.value() - symbol.address.value() < symbol.size &&
-                              std::find(names.begin(), names.end(), symbol.name) != names.end());
-        });
+        module.image->for_each_function(table, look_at, &filter);
     }
     return found;
 }
@@ -74,6 +86,9 @@ const AllocatorSearch::FoundSymbols& AllocatorSearch::look_through(const Module&
     found->image = image;
     for (const SymbolTable table : {SymbolTable::dynamic, SymbolTable::full}) {
         const auto look_at = [&](const ElfSymbol& symbol) {
+            if (!is_code(*image, symbol.address)) {
+                return; // a breakpoint there would be a byte of data that is wrong
+            }
             if (const AllocatorFunction* function = api_->find(symbol.name)) {
                 found->functions.push_back({function, symbol, table});
             } else if (symbol.name == kCLibrary) {
