@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/debug_symbols.hpp"
 
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -14,20 +15,28 @@ namespace memleax {
 
 namespace {
 
+constexpr std::size_t kMaxName = 4096; // PATH_MAX
+
 /// prelink(8) moves a library, but not the debug file that was made of it before.
 bool has_addresses_of(const ElfImage& image, Elf* debug_file) {
     std::size_t count = 0;
     if (elf_getphdrnum(debug_file, &count) != 0) {
         return false;
     }
+    auto own = image.segments().begin();
     for (std::size_t i = 0; i < count; ++i) {
         GElf_Phdr segment;
-        if (gelf_getphdr(debug_file, static_cast<int>(i), &segment) != nullptr &&
-            segment.p_type == PT_LOAD) {
-            return segment.p_vaddr == image.segments().front().address.value();
+        if (gelf_getphdr(debug_file, static_cast<int>(i), &segment) == nullptr ||
+            segment.p_type != PT_LOAD) {
+            continue;
         }
+        if (own == image.segments().end() || segment.p_vaddr != own->address.value() ||
+            segment.p_memsz != own->memory_size) {
+            return false;
+        }
+        ++own;
     }
-    return false;
+    return own == image.segments().end();
 }
 
 } // namespace
@@ -41,11 +50,15 @@ std::shared_ptr<const DebugSymbols> DebugSymbols::find(const Module& module,
                                                        const DebugSources& sources,
                                                        const std::string& debug_file) {
     const ElfImage* const image = module.image.get();
-    if (image == nullptr || image->descriptor() < 0) { // the vDSO
+    if (image == nullptr || image->descriptor() < 0 || // the vDSO
+        !has_sane_sections(image->handle())) {
         return nullptr;
     }
     GElf_Word crc = 0; // not compared: the whole file would have to be read
     const char* link = dwelf_elf_gnu_debuglink(image->handle(), &crc);
+    if (link != nullptr && strnlen(link, kMaxName) == kMaxName) {
+        link = nullptr;
+    }
     const DebugSources here{.folders = sources.folders, .debuginfod = nullptr};
     const auto found = DebugFileSearch(here, module.root.get())
                            .find({.build_id = image->build_id(),

@@ -13,6 +13,11 @@ namespace memleax {
 
 namespace {
 
+bool is_compressed(Elf_Scn* section) {
+    GElf_Shdr header;
+    return gelf_getshdr(section, &header) != nullptr && (header.sh_flags & SHF_COMPRESSED) != 0;
+}
+
 /// Of a compressed section; 0 for others. SHF_COMPRESSED has a header of its own (gabi), the older
 /// .zdebug_ sections begin with "ZLIB" and a big-endian size. Not gelf_getchdr(), which reads the
 /// whole section: debug files of a gigabyte are looked at before libdw needs a part of them.
@@ -68,7 +73,7 @@ void ElfFile::close_file() {
 bool has_section(Elf* elf, const std::function<bool(std::string_view name, const GElf_Shdr& header,
                                                     Elf_Scn* section)>& is_wanted) {
     std::size_t names = 0;
-    if (elf_getshdrstrndx(elf, &names) != 0) {
+    if (elf_getshdrstrndx(elf, &names) != 0 || is_compressed(elf_getscn(elf, names))) {
         return false;
     }
     Elf_Scn* section = nullptr;
@@ -89,11 +94,19 @@ bool has_sane_sections(Elf* elf) {
     constexpr std::uint64_t kShare = 4; // of the machine's memory
     std::uint64_t left = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
                          static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) / kShare;
-    return elf != nullptr &&
+    constexpr int kMost = 4096; // compressed ones: libelf looks for each in a list of all
+    int compressed = 0;
+    std::size_t names = 0;
+    if (elf == nullptr || elf_getshdrstrndx(elf, &names) != 0) {
+        return elf != nullptr;
+    }
+    // Compressed names would be unpacked by whoever asks for the first of them.
+    return !is_compressed(elf_getscn(elf, names)) &&
            !has_section(elf, [&](std::string_view name, const GElf_Shdr& header, Elf_Scn*) {
                const std::uint64_t size = unpacked_size(elf, name, header);
+               compressed += size != 0 ? 1 : 0;
                left -= std::min(size, left);
-               return left == 0;
+               return left == 0 || compressed > kMost;
            });
 }
 

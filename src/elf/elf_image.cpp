@@ -190,7 +190,8 @@ std::optional<ElfSymbol> ElfImage::find_variable(std::string_view name) const {
         }
     };
     for (const SymbolTable table : {SymbolTable::dynamic, SymbolTable::full}) {
-        if (const auto entries = symbols_of(table)) {
+        const auto entries = found ? std::nullopt : symbols_of(table);
+        if (entries) {
             for_each_symbol(*entries, SymbolKind::variable, look_at, nullptr);
         }
     }

@@ -1,7 +1,22 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "symbol_table.hpp"
 
+#include <cstdint>
+
 namespace memleax {
+
+namespace {
+
+/// Null if it is compressed or too large to be true: libelf reads it whole, holes and all.
+Elf_Data* read_table(Elf_Scn* section) {
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 30U; // a browser's are a tenth of that
+    GElf_Shdr header;
+    const bool is_sane = gelf_getshdr(section, &header) != nullptr && header.sh_size <= kMost &&
+                         (header.sh_flags & SHF_COMPRESSED) == 0;
+    return is_sane ? elf_getdata(section, nullptr) : nullptr;
+}
+
+} // namespace
 
 NameTable::NameTable(const Elf_Data* table) {
     if (table != nullptr && table->d_buf != nullptr) {
@@ -20,11 +35,11 @@ std::optional<SymbolEntries> find_symbol_section(Elf* elf, GElf_Word type) {
         GElf_Shdr header;
         Elf_Data* data = nullptr;
         if (gelf_getshdr(section, &header) == nullptr || header.sh_type != type ||
-            (data = elf_getdata(section, nullptr)) == nullptr) {
+            (data = read_table(section)) == nullptr) {
             continue;
         }
         return SymbolEntries{data, data->d_size / gelf_fsize(elf, ELF_T_SYM, 1, EV_CURRENT),
-                             NameTable(elf_getdata(elf_getscn(elf, header.sh_link), nullptr))};
+                             NameTable(read_table(elf_getscn(elf, header.sh_link)))};
     }
     return std::nullopt;
 }
