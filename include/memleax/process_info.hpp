@@ -108,6 +108,10 @@ std::string executable_path(Tid pid);
 /// process that dumps its core, a foreign architecture, no permission to look at it, a seccomp
 /// filter that we may not suspend. Each with a sentence that says so.
 Result<ProcessInfo> check_watchable(Tid pid);
+/// The part of it that has to be looked at again once the process is seized, before anybody is
+/// stopped: a stop can cut the core short (Linux 6.1 leaves it empty). What begins to dump later
+/// stops for us first, with the signal.
+Result<void> check_no_core_dump(Tid pid);
 
 /// May we suspend other processes' seccomp filters (PTRACE_O_SUSPEND_SECCOMP)? The kernel asks for
 /// CAP_SYS_ADMIN in the first user namespace, and that we have no filter of our own.

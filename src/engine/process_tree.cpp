@@ -93,6 +93,9 @@ Result<void> ProcessTree::begin(Tracer& tracer, WatchedProcess& process, bool ga
     if (!target) {
         return std::move(target).error();
     }
+    if (auto no_dump = check_no_core_dump(process.pid()); !no_dump) {
+        return no_dump;
+    }
     // What is seized keeps its number, and no exec goes by unseen. Before that the number may have
     // gone to another process, or the process to another program, where our breakpoints would fall
     // anywhere.

@@ -105,6 +105,15 @@ bool may_suspend_seccomp() {
            (stat("/proc/self/ns/user", &space) != 0 || space.st_ino == kFirstUserNamespace);
 }
 
+Result<void> check_no_core_dump(Tid pid) {
+    const auto info = try_read_process_info(living_thread(pid));
+    if (info && info->dumps_core) {
+        return Error(fmt::format("cannot watch process {} ({}): it is dumping its core",
+                                 pid.value(), info->comm));
+    }
+    return {};
+}
+
 Result<ProcessInfo> check_watchable(Tid pid) {
     auto info = try_read_process_info(pid);
     if (!info) {
@@ -120,11 +129,6 @@ Result<ProcessInfo> check_watchable(Tid pid) {
     if (info->tgid != pid) {
         return Error(fmt::format("cannot watch {}: it is a thread of process {}; give that number",
                                  pid.value(), info->tgid.value()));
-    }
-    // A stop could cut the core short (Linux 6.1 leaves it empty), and there is an end behind it.
-    if (info->dumps_core) {
-        return Error(fmt::format("cannot watch process {} ({}): it is dumping its core",
-                                 pid.value(), info->comm));
     }
     // Its first thread may have ended, and others not.
     until_it_lives([&] {
@@ -143,6 +147,9 @@ Result<ProcessInfo> check_watchable(Tid pid) {
         return Error(fmt::format("cannot watch process {} ({}): it is traced by process {} ({})",
                                  pid.value(), info->comm, info->tracer.value(),
                                  tracer ? tracer->comm : "?"));
+    }
+    if (auto no_dump = check_no_core_dump(pid); !no_dump) {
+        return std::move(no_dump).error();
     }
     auto architecture = check_architecture(pid);
     if (!architecture) {
