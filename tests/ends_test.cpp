@@ -92,8 +92,7 @@ TEST_P(Ends, WhileWeAttach) {
         } else {
             ASSERT_TRUE(WIFEXITED(result.status)) << result.errors;
             EXPECT_EQ(WEXITSTATUS(result.status), 1);
-            EXPECT_THAT(result.errors, AnyOf(HasSubstr("no such process"), HasSubstr("has ended"),
-                                             HasSubstr("is dumping its core")));
+            EXPECT_THAT(result.errors, says_that_it_came_too_late());
             EXPECT_EQ(std::count(result.errors.begin(), result.errors.end(), '\n'), 1)
                 << result.errors;
         }
