@@ -48,8 +48,7 @@ class DebugSymbolsTest : public ::testing::Test {
     test::TemporaryFolder folder;
 
     std::string copy(const std::string& fixture, const std::string& name) const {
-        fs::copy_file(fixture_path(fixture), folder.file(name),
-                      fs::copy_options::overwrite_existing);
+        test::copy_file(fixture_path(fixture), folder.file(name));
         return folder.file(name);
     }
     static Module module_of(const std::string& path) {

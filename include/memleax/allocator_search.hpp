@@ -55,9 +55,9 @@ class AllocatorSearch {
 
     [[nodiscard]] const std::shared_ptr<const AllocatorApi>& api() const { return api_; }
 
-    /// Exported symbols count as they are. Others (.symtab, the debug file's
-    /// included) count if there is one that begins
-    /// blocks and one that ends them, as a lone "free" may be anything, or if the user named them.
+    /// Exported symbols count as they are. Others (.symtab, the debug file's included) count if
+    /// there is one that begins blocks and one that ends them, as a lone "free" may be anything, or
+    /// if the user named them. None of them counts that is not in code.
     [[nodiscard]] ModulePlaces find(const Module& module, bool is_main);
 
   private:

@@ -2,7 +2,6 @@
 /// The symbol table that strip(1) has taken out of a file, from its separate debug file.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 

@@ -81,6 +81,7 @@ class ElfImage {
     /// names `filter`, if there is one, does not know. Linear in the table's size.
     void for_each_function(SymbolTable table, const std::function<void(const ElfSymbol&)>& each,
                            const NameFilter* filter = nullptr) const;
+    /// Its own, or those of set_debug_symbols().
     [[nodiscard]] bool has_full_symbols() const;
     /// What a file without .symtab has in its stead from now on.
     void set_debug_symbols(std::shared_ptr<const DebugSymbols> symbols);

@@ -190,8 +190,10 @@ std::optional<ElfSymbol> ElfImage::find_variable(std::string_view name) const {
         }
     };
     for (const SymbolTable table : {SymbolTable::dynamic, SymbolTable::full}) {
-        const auto entries = found ? std::nullopt : symbols_of(table);
-        if (entries) {
+        if (found) {
+            break;
+        }
+        if (const auto entries = symbols_of(table)) {
             for_each_symbol(*entries, SymbolKind::variable, look_at, nullptr);
         }
     }
