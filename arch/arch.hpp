@@ -68,6 +68,10 @@ void set_sp(Registers& regs, RemoteAddr sp);
 /// the kernel from "restarting" the call that the thread was interrupted in.
 void prepare_system_call(Registers& regs, CodeAddr instruction, long number,
                          std::span<const std::uint64_t> arguments);
+/// In a stop at the entry of a system call (ptrace(2), "Syscall-stops"): its number, and its n-th
+/// argument from 0.
+[[nodiscard]] long system_call_number(const Registers& regs);
+[[nodiscard]] std::uint64_t system_call_argument(const Registers& regs, unsigned n);
 /// The number of the system call that the thread has just ended with this errno, in a stop on its
 /// way back from the kernel.
 [[nodiscard]] std::optional<long> call_that_failed_with(const Registers& regs, int errnum);
@@ -104,13 +108,17 @@ struct TrapHandlerCode {
 [[nodiscard]] TrapHandlerCode trap_handler_code();
 
 /// What the handler reads. `region_count` AddrRanges of slots follow. Each slot's last 8 bytes are
-/// the address of the instruction that it stands for.
+/// the address of the instruction that it stands for, with kSlotHolds or without.
 struct TrapHandlerData {
     std::uint64_t target_handler = 0; ///< the target's own sigaction: sa_handler
     std::uint64_t target_mask = 0;    ///< sa_mask
     std::uint64_t target_flags = 0;   ///< sa_flags
     std::uint64_t region_count = 0;
 };
+
+/// In the address at a slot's end: a thread that gets here unwatched, at the entry of a function
+/// whose first argument is SIGTRAP, waits for about a second for the original code to be put back.
+inline constexpr std::uint64_t kSlotHolds = 1ULL << 63;
 
 /// The bytes of a slot that code may take; the address follows.
 inline constexpr std::size_t kSlotCodeBytes = kSlotBytes - sizeof(std::uint64_t);

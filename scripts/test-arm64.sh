@@ -35,9 +35,11 @@ long=(exact_counts check signals names left_as_found user_allocators ends exec f
 again=("exact_counts:*igned*" left_as_found own_death unwind_walk unwind_cfi unwind_expression unwind_rule
     arm64_displace arm64_frame daemons)
 # The host's run has them: what needs a browser, what computes for minutes and knows no CPU, and what
-# makes more stops than the machine serves (left_as_found has visits at random moments, too).
+# makes more stops than the machine serves (left_as_found has visits at random moments, too); and what
+# depends on how long a thread runs without a sleep: there a transfer copies for longer than that, is
+# taken for one that computes, and is cut short (DESIGN.md, section 12).
 elsewhere=(html_browser html_report large_report many_blocks long_session tracker_random verdict
-    comes_and_goes_stress)
+    comes_and_goes_stress transfers computing_threads)
 
 contains() { # contains WORD WORD...
     local word=$1

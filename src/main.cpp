@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "memleax/guardian.hpp"
+#include "memleax/inherited_environment.hpp"
 #include "memleax/log.hpp"
 #include "memleax/options.hpp"
 #include "memleax/program.hpp"
@@ -15,6 +16,7 @@ int main(int argc, char** argv) {
         if (const auto status = run_as_guardian(argc, argv)) {
             return *status;
         }
+        execute_without_preloads(argv);
         auto parsed = parse_options(argc, argv);
         if (const auto* exit = std::get_if<EarlyExit>(&parsed)) {
             std::fputs(exit->text.c_str(), exit->status == 0 ? stdout : stderr);

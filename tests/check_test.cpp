@@ -186,6 +186,24 @@ TEST(Check, WithoutItNothingElseIsLookedFor) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+// A signal between the functions that a free is made of made it two.
+TEST(Check, AFreeThatSignalsInterruptIsOne) {
+    for (const char* check : {"--quiet", "--check"}) {
+        Fixture fixture("interrupted_frees");
+        Memleax memleax({"-F", "json", check, "-e", "1000", std::to_string(fixture.pid())});
+        memleax.wait_until_watching();
+        const FixtureAnswer answer = fixture.go();
+        const auto result = memleax.interrupt_and_finish();
+        EXPECT_EQ(result.status, 0) << result.errors;
+        expect_truth(result.json(), answer);
+        const auto events = result.json().at("session").at("events");
+        EXPECT_EQ(events.at("alloc"), answer.counts.at("blocks")) << check;
+        EXPECT_EQ(events.at("free"), answer.counts.at("blocks")) << check;
+        EXPECT_EQ(events.at("unknown_free"), 0) << check;
+        EXPECT_EQ(fixture.quit(), 0);
+    }
+}
+
 struct Right {
     std::string fixture;
     std::vector<std::string> arguments{};
@@ -249,6 +267,7 @@ std::vector<Right> right_ones() {
           "musl-thread_churn", "musl-unknown_free", "musl-dynamic-threads16"}) {
         add(name, {});
     }
+    add("interrupted_frees", {});
     add("threads16", {"1000", "5"});
     add("own_allocator", {}, "", true);
     add("own_allocator", {"libhidden_plugin.so"}, "", true);

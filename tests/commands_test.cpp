@@ -202,7 +202,8 @@ TEST(Command_status, HasTheTotals) {
     EXPECT_THAT(status, HasSubstr(fmt::format("target      {} (", fixture.pid())));
     EXPECT_THAT(status, HasSubstr("threads     1\n"));
     EXPECT_THAT(status, HasSubstr(", engine int3, expiry after 0.01 s"));
-    EXPECT_THAT(status, HasSubstr(" 0 failed, 0 frees of unknown blocks, 0 double frees"));
+    EXPECT_THAT(status,
+                HasSubstr(" 0 failed, 0 not followed, 0 frees of unknown blocks, 0 double frees"));
     EXPECT_THAT(status, ContainsRegex("memory      RSS [0-9.]+ [KM]iB \\([+-].*\\), PSS "));
     EXPECT_THAT(status, ContainsRegex("faults      [0-9]+ minor"));
     EXPECT_THAT(status, ContainsRegex("limits      OOM score [0-9]+ of 2000, "));

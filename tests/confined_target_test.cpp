@@ -108,8 +108,35 @@ INSTANTIATE_TEST_SUITE_P(
                       Confinement{{"mmap_fails", "38"}, true}, Confinement{{"mmap_kills"}, true},
                       Confinement{{"strict"}, true}, Confinement{{"no_exec_gain"}},
                       Confinement{{"no_new_privs"}}, Confinement{{"undumpable"}, true},
+                      Confinement{{"few_of_all"}}, Confinement{{"another_user"}, true},
                       Confinement{{"chroot", "/proc"}, true}),
     [](const auto& instance) { return instance.param.name(); });
+
+/// In the midst of the watch, between two rounds.
+class ConfinedMeanwhile : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ConfinedMeanwhile, IsWatchedOn) {
+    if (geteuid() != 0) {
+        GTEST_SKIP() << "for root only";
+    }
+    Fixture fixture("confined", {fmt::format("later:{}", GetParam())});
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    Memleax memleax(watch(fixture.pid()));
+    memleax.wait_until_watching();
+    EXPECT_THAT(fixture.go().failures, IsEmpty());
+    EXPECT_THAT(fixture.ask("confine").failures, IsEmpty());
+    const FixtureAnswer answer = fixture.go();
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    expect_truth(result.json(), answer);
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, ConfinedMeanwhile,
+                         ::testing::Values("few_of_all", "another_user", "undumpable",
+                                           "no_new_privs"),
+                         [](const auto& instance) { return std::string(instance.param); });
 
 class NoRoom : public ::testing::TestWithParam<int> {};
 

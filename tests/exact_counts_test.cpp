@@ -98,7 +98,7 @@ std::vector<Case> cases() {
     }
     result.push_back({"threads16", {"1000", "5"}});
     result.push_back({"threads16", {"64", "60"}});
-    result.push_back({"dlopen_plugin", {"60"}});
+    result.push_back({"dlopen_plugin", {"250"}});
     if (access(fixture_path("split_stack").c_str(), X_OK) == 0) {
         result.push_back({"split_stack"});
     }

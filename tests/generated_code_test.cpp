@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Code that was generated at run time has its names from /tmp/perf-PID.map, if that is to be
-// believed.
+// believed. What it allocates cannot be followed, is counted, and is never an error.
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -101,6 +102,104 @@ TEST(GeneratedCode, AFifoInItsPlaceIsNotOpened) {
     const auto report = watch_round(fixture, fixture.pid(), &errors);
     EXPECT_THAT(generated_frames(report), ::testing::ElementsAre(" ", " "));
     EXPECT_EQ(fixture.quit(), 0);
+}
+
+struct Made {
+    std::string kind; ///< of memory that the code is in
+    bool is_known;    ///< it was there when memleax came
+    bool check = false;
+};
+void PrintTo(const Made& made, std::ostream* out) {
+    *out << made.kind;
+}
+
+class GeneratedCalls : public ::testing::TestWithParam<Made> {
+  protected:
+    static std::vector<std::string> options() {
+        std::vector<std::string> all{"-F", "json", "-e", "1000"};
+        if (GetParam().check) {
+            all.emplace_back("--check");
+        }
+        return all;
+    }
+};
+
+/// What was counted in `both`, and not in `first` already.
+FixtureAnswer since(const FixtureAnswer& first, FixtureAnswer both) {
+    for (const auto& [function, leak] : first.truth) {
+        both.truth[function].blocks -= leak.blocks;
+        both.truth[function].bytes -= leak.bytes;
+    }
+    for (const auto& [name, number] : first.counts) {
+        both.counts[name] -= number;
+    }
+    return both;
+}
+
+void expect_unfollowed(const nlohmann::json& report, const FixtureAnswer& answer) {
+    const auto& events = report.at("session").at("events");
+    EXPECT_EQ(events.at("unfollowed_alloc"), answer.counts.at("unfollowed"));
+    EXPECT_EQ(events.at("unknown_free"), answer.counts.at("unfollowed"));
+    std::int64_t calls = 0;
+    std::int64_t bytes = 0;
+    for (const auto& stack : report.at("unfollowed")) {
+        calls += stack.at("calls").get<std::int64_t>();
+        bytes += stack.at("bytes").get<std::int64_t>();
+        EXPECT_EQ(stack.at("reason"), "generated_code");
+        const auto& frames = stack.at("frames");
+        ASSERT_GE(frames.size(), 2U);
+        EXPECT_FALSE(frames[1].contains("function")) << frames[1];
+        // By the frame pointer, to code with tables.
+        EXPECT_TRUE(std::any_of(frames.begin(), frames.end(), [](const auto& frame) {
+            return frame.value("function", "").starts_with("allocate_by_code");
+        })) << stack;
+    }
+    EXPECT_EQ(calls, answer.counts.at("unfollowed"));
+    EXPECT_EQ(bytes, answer.counts.at("unfollowed_bytes"));
+}
+
+TEST_P(GeneratedCalls, AreCountedAndNoErrors) {
+    Fixture fixture("generated_code", {GetParam().kind});
+    const FixtureAnswer before = GetParam().is_known ? fixture.go() : FixtureAnswer();
+    std::vector<std::string> arguments = options();
+    arguments.push_back(std::to_string(fixture.pid()));
+    Memleax memleax(arguments);
+    memleax.wait_until_watching();
+    const FixtureAnswer answer = since(before, fixture.go());
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    const auto report = result.json();
+    expect_truth(report, answer);
+    expect_unfollowed(report, answer);
+    const auto warnings = result.errors.find("allocations by generated code");
+    ASSERT_NE(warnings, std::string::npos) << result.errors;
+    EXPECT_EQ(result.errors.find("allocations by generated code", warnings + 1), std::string::npos);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+std::vector<Made> all_made() {
+    std::vector<Made> all;
+    for (const char* kind : {"anonymous", "memfd", "file"}) {
+        all.push_back({kind, false});
+        all.push_back({kind, true});
+        all.push_back({kind, false, true});
+    }
+    return all;
+}
+INSTANTIATE_TEST_SUITE_P(Made, GeneratedCalls, ::testing::ValuesIn(all_made()),
+                         [](const auto& instance) {
+                             const Made& made = instance.param;
+                             return made.kind + (made.is_known ? "_before" : "") +
+                                    (made.check ? "_check" : "");
+                         });
+
+TEST(GeneratedCode, IsToldInTheTextReport) {
+    Memleax memleax({"-e", "1000", "--", fixture_path("generated_code"), "anonymous"});
+    memleax.let_fixture_go();
+    const auto result = memleax.quit_fixture_and_finish();
+    EXPECT_THAT(result.output, HasSubstr(" 0 double frees, 101 allocations not followed.\n"));
+    EXPECT_THAT(result.output, HasSubstr("Not followed: 100 (6400 bytes), called by generated "
+                                         "code\n"));
 }
 
 std::string name_at(const PerfMap& map, std::uint64_t address) {

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "leaks_support.hpp"
+#include "share_support.hpp"
 #include "snapshot_support.hpp"
 
 namespace memleax::testing {
@@ -115,6 +116,39 @@ TEST_P(Stopped, WhileWatchedStaysSoWhenItIsLeft) {
         fixture.process().signal(SIGSTOP);
         ASSERT_EQ(wait_for_stop(fixture), SIGSTOP);
         const auto result = memleax.interrupt_and_finish();
+        EXPECT_EQ(result.status, 0) << result.errors;
+        expect_all_stopped(fixture.pid());
+        fixture.process().signal(SIGCONT);
+    }
+    EXPECT_THAT(fixture.ask("stop").failures, IsEmpty());
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// A storm of both signals while memleax comes and goes: its parent sees each stop and each
+// continuation, and what was sent last holds.
+TEST_P(Stopped, AndContinuedAllTheTimeIsSeenByItsParent) {
+    Fixture fixture(GetParam());
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    fixture.process().send("spin");
+    ASSERT_EQ(fixture.process().read_line(), "spinning");
+    constexpr int kVisits = 8;
+    constexpr int kStopsInVisit = 25;
+    for (int i = 0; i < share_of(kVisits) && !HasFailure(); ++i) {
+        Memleax memleax = watch(fixture);
+        for (int stop = 0; stop < kStopsInVisit && !HasFailure(); ++stop) {
+            fixture.process().signal(SIGSTOP);
+            ASSERT_EQ(wait_for_stop(fixture), SIGSTOP);
+            fixture.process().signal(SIGCONT);
+            int status = 0;
+            ASSERT_EQ(::waitpid(fixture.pid(), &status, WCONTINUED), fixture.pid());
+            EXPECT_TRUE(WIFCONTINUED(status)) << status;
+        }
+        memleax.wait_until_watching();
+        fixture.process().signal(SIGSTOP);
+        memleax.interrupt();
+        ASSERT_EQ(wait_for_stop(fixture), SIGSTOP);
+        const auto result = memleax.finish();
         EXPECT_EQ(result.status, 0) << result.errors;
         expect_all_stopped(fixture.pid());
         fixture.process().signal(SIGCONT);

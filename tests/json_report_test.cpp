@@ -42,6 +42,7 @@ TEST(JsonReport, Whole) {
       "free": 1,
       "realloc": 2,
       "failed_alloc": 3,
+      "unfollowed_alloc": 0,
       "unknown_free": 4,
       "double_free": 1,
       "invalid_free": 0,

@@ -81,34 +81,18 @@ std::string c_function(const nlohmann::json& stack) {
     return first;
 }
 
-/// Whenever none of its threads blocks everything: Go's runtime does so for the time in which it
-/// makes a thread (runtime/os_linux.go, newosproc; runtime/cgo, x_cgo_thread_start), and does that
-/// when it likes. One left that way by us would be so for ever.
-TargetSnapshot snapshot_between_births(pid_t pid) {
-    const auto deadline = std::chrono::steady_clock::now() + kDeadline;
-    for (;;) {
-        TargetSnapshot snapshot = take_snapshot(pid);
-        const bool is_born = std::ranges::any_of(snapshot.threads, [](const auto& entry) {
-            return entry.second.signals.find("SigBlk:\tffff") != std::string::npos;
-        });
-        if (!is_born || std::chrono::steady_clock::now() > deadline) {
-            return snapshot;
-        }
-    }
-}
-
 TEST(Go, BlocksOfTheCSideAreCounted) {
     if (access(fixture_path("go_leaks").c_str(), X_OK) != 0) {
         GTEST_SKIP() << "go was not there when the fixtures were built";
     }
     Fixture fixture("go_leaks");
-    const TargetSnapshot before = snapshot_between_births(fixture.pid());
+    const TargetSnapshot before = take_snapshot_between_births(fixture.pid());
     Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
     memleax.wait_until_watching();
     const FixtureAnswer answer = fixture.go();
     const auto result = memleax.interrupt_and_finish();
     EXPECT_EQ(result.status, 0) << result.errors;
-    EXPECT_THAT(differences(before, snapshot_between_births(fixture.pid()), Meanwhile::worked),
+    EXPECT_THAT(differences(before, take_snapshot_between_births(fixture.pid()), Meanwhile::worked),
                 IsEmpty());
     record_compared("counts");
     record_compared("frames");

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include <fmt/format.h>
@@ -115,6 +116,26 @@ TEST(OwnDeathOf, AWatchIsToldByTheGuardian) {
     const auto result = next.interrupt_and_finish();
     EXPECT_EQ(result.status, 0) << result.errors;
     EXPECT_THAT(live_leaks(result.json()), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// Stopped, it cannot end when it is told to.
+TEST(OwnDeathOf, AStoppedGuardianIsNotWaitedFor) {
+    Fixture fixture("survivor");
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    Memleax memleax({"-q", "-o", "/dev/null", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    const pid_t pid = memleax.process().pid();
+    std::ifstream children(fmt::format("/proc/{}/task/{}/children", pid, pid));
+    pid_t guardian = 0;
+    if (!(children >> guardian)) {
+        GTEST_SKIP() << "this kernel does not list children (CONFIG_PROC_CHILDREN)";
+    }
+    ASSERT_EQ(kill(guardian, SIGSTOP), 0);
+    memleax.interrupt();
+    EXPECT_TRUE(memleax.process().wait_for_exit());
+    EXPECT_EQ(kill(guardian, SIGKILL), 0);
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::idle), IsEmpty());
     EXPECT_EQ(fixture.quit(), 0);
 }
 

@@ -53,7 +53,12 @@ inline Report sample_report() {
     report.session.duration_s = 12.345;
     report.session.expire_s = 10;
     report.session.end_reason = "time";
-    report.session.events = {1001, 1, 2, 3, 4, 1};
+    report.session.events = {.alloc = 1001,
+                             .free = 1,
+                             .realloc = 2,
+                             .failed_alloc = 3,
+                             .unknown_free = 4,
+                             .double_free = 1};
     report.totals = {{22, 2125}, {21, 2025}};
 
     CallStackReport live;

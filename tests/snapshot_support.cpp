@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "snapshot_support.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -128,6 +130,43 @@ TargetSnapshot take_snapshot(pid_t pid, const std::set<std::string>& changing_ma
         }
     }
     return now;
+}
+
+TargetSnapshot take_snapshot_between_births(pid_t pid) {
+    const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+    for (;;) {
+        TargetSnapshot snapshot = take_snapshot(pid);
+        const bool is_born = std::ranges::any_of(snapshot.threads, [](const auto& entry) {
+            return entry.second.signals.find("SigBlk:\tffff") != std::string::npos;
+        });
+        if (!is_born || std::chrono::steady_clock::now() > deadline) {
+            return snapshot;
+        }
+    }
+}
+
+std::vector<std::string> unlike_their_files(const TargetSnapshot& snapshot) {
+    std::vector<std::string> result;
+    for (const auto& [address, mapping] : snapshot.mappings) {
+        if (!mapping.executable || !mapping.is_of_file()) {
+            continue;
+        }
+        std::istringstream words(mapping.line);
+        std::string range, permissions, offset;
+        words >> range >> permissions >> offset;
+        std::ifstream file(mapping.file, std::ios::binary);
+        if (!file) {
+            continue;
+        }
+        file.seekg(static_cast<std::streamoff>(std::stoull(offset, nullptr, 16)));
+        std::string bytes(mapping.bytes.size(), '\0'); // what is behind the file's end
+        file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+        if (bytes != mapping.bytes) {
+            result.push_back(
+                fmt::format("{}: {}", mapping.line, first_difference(bytes, mapping.bytes)));
+        }
+    }
+    return result;
 }
 
 std::set<std::string> code_of(const TargetSnapshot& snapshot) {

@@ -49,6 +49,15 @@ enum class Meanwhile {
 /// finds them in sigwait or sigsuspend, or not yet.
 TargetSnapshot take_snapshot(pid_t pid, const std::set<std::string>& changing_masks);
 
+/// Whenever none of its threads blocks everything, as Go's runtime does for the time in which it
+/// makes a thread (runtime/os_linux.go, newosproc; runtime/cgo, x_cgo_thread_start), and it does
+/// that when it likes. One left that way by us would be so for ever.
+TargetSnapshot take_snapshot_between_births(pid_t pid);
+
+/// Executable mappings of files in which the memory is not what the file has, a line each. Only
+/// those whose file is there, by its name.
+std::vector<std::string> unlike_their_files(const TargetSnapshot& snapshot);
+
 /// All executable mappings, with their bytes: a forked child has its parent's.
 std::set<std::string> code_of(const TargetSnapshot& snapshot);
 

@@ -190,6 +190,32 @@ TEST_F(TrackerTest, AnAllocationThatIsNotFollowedMayHaveAnyAddressThatIsFree) {
     EXPECT_EQ(tracker.events().unknown_free, 2U);
 }
 
+TEST_F(TrackerTest, AnAllocationThatIsNotFollowedIsCountedByItsStack) {
+    send(EventKind::unseen_alloc, 1, 0, 0, 100, a, 1);
+    send(EventKind::unseen_alloc, 1, 0, 0, 50, a, 2);
+    send(EventKind::unseen_alloc, 1, 0, 0, 7, kNoStack, 3); // an allocator's own
+    EXPECT_EQ(tracker.events().unfollowed_alloc, 2U);
+    EXPECT_EQ(tracker.account(a).unfollowed, (BlockCount{2, 150}));
+    EXPECT_EQ(tracker.account(a).live(), (BlockCount{0, 0}));
+}
+
+// Nobody knows whether it succeeded, and so whose address it is.
+TEST_F(TrackerTest, AReallocThatIsNotFollowedLosesItsBlock) {
+    alloc(0x10, 8, a, 1);
+    alloc(0x20, 8, a, 2);
+    expire(20);
+    send(EventKind::unseen_alloc, 1, 0, 0x10, 16, b, 30);
+    const CallStackAccount& account = tracker.account(a);
+    EXPECT_EQ(account.live(), (BlockCount{1, 8}));
+    EXPECT_EQ(account.may_leak(), (BlockCount{1, 8}));
+    EXPECT_EQ(account.free, (BlockCount{0, 0}));
+    EXPECT_EQ(account.lost, (BlockCount{1, 8}));
+    EXPECT_EQ(tracker.account(b).unfollowed, (BlockCount{1, 16}));
+    free(0x10, 31); // as it has not moved, or has failed
+    EXPECT_EQ(tracker.events().unknown_free, 1U);
+    EXPECT_EQ(tracker.events().double_free, 0U);
+}
+
 /// With --check.
 struct CheckedTrackerTest : TrackerTest {
     CheckedTrackerTest() : TrackerTest({.expire_ns = 1000, .check = true}) {}
@@ -281,6 +307,27 @@ TEST_F(CheckedTrackerTest, AFailedReallocLeavesTheBlockAsItWas) {
     EXPECT_EQ(tracker.errors()[1].kind, ErrorKind::mismatch);
     EXPECT_EQ(tracker.events().mismatched_free, 1U);
     EXPECT_EQ(tracker.events().free, 1U);
+}
+
+// Generated code may have called an operator new, of which only the malloc is followed.
+TEST_F(CheckedTrackerTest, AfterAnAllocationThatIsNotFollowedBlocksHaveNoKind) {
+    const auto send_by = [this](EventKind kind, std::uint64_t address, AllocatedBy by) {
+        tracker.on_event({.kind = kind,
+                          .tid = Tid(1),
+                          .address = RemoteAddr(address),
+                          .size = 8,
+                          .old_address = {},
+                          .stack = a,
+                          .time = MonotonicNs(1),
+                          .by = by});
+    };
+    send_by(EventKind::alloc, 0x1000, AllocatedBy::c);
+    send(EventKind::unseen_alloc, 1, 0, 0, 8, b, 2);
+    send_by(EventKind::alloc, 0x2000, AllocatedBy::c);
+    send_by(EventKind::free, 0x2000, AllocatedBy::operator_new);
+    EXPECT_EQ(tracker.events().mismatched_free, 0U);
+    send_by(EventKind::free, 0x1000, AllocatedBy::operator_new); // that is certain
+    EXPECT_EQ(tracker.events().mismatched_free, 1U);
 }
 
 TEST_F(CheckedTrackerTest, ErrorsAreBounded) {

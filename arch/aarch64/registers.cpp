@@ -87,6 +87,15 @@ void prepare_system_call(Registers& regs, CodeAddr instruction, long number,
     regs.pc = instruction.value();
 }
 
+long system_call_number(const Registers& regs) {
+    return static_cast<long>(regs.x[kNumber]);
+}
+
+std::uint64_t system_call_argument(const Registers& regs, unsigned n) {
+    MEMLEAX_ASSERT(n < 6); // x7 is not the thread's own in such a stop
+    return regs.x[n];
+}
+
 std::optional<long> call_that_failed_with(const Registers& regs, int errnum) {
     // The kernel keeps x8. Whether there was a call at all, the caller sees by the code.
     if (system_call_result(regs) != -errnum) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The SIGTRAP handler that is in the target while our breakpoints are. As long as we trace, our hits
 // never get here; it lets an unwatched one go on in its slot. What is not ours goes to the handler
-// that the target has, or ends the process as it would without us. It runs in the target only, never
+// that the target has, or ends the process as it would without us. A thread that is about to set
+// another handler waits for the guardian, who is about to put the code back: without ours, the next
+// breakpoint would be taken for the target's own. It runs in the target only, never
 // here: position-independent, no stack but what it pushes, all signals blocked (sa_mask). Its page is
 // not guarded (BTI), so it needs no landing pads.
 //
@@ -12,11 +14,14 @@
 #define SI_CODE 8
 #define SI_PID 16
 #define UC_SIGMASK 40
+#define UC_X0 184
 #define UC_PC 440
 #define CODE_BREAKPOINT 1 /* TRAP_BRKPT, the si_code of a brk */
 #define CODE_TRACE 2      /* of a step */
 #define SLOT_BYTES 64
 #define SLOT_KEY 56
+#define BREAKPOINT 0xd4200000
+#define HOLD_ROUNDS (1 << 26) /* about a second */
 #define SIGNAL_TRAP 5
 #define TRAP_BIT (1 << (SIGNAL_TRAP - 1))
 #define SIG_SETMASK_ 2
@@ -47,7 +52,8 @@ memleax_trap_handler:
         b.lo    .Ldone                          // the tracer had moved it into its slot already
 .Lslot:
         ldr     x10, [x8, #SLOT_KEY]
-        cmp     x10, x5
+        and     x11, x10, #0x7fffffffffffffff
+        cmp     x11, x5
         b.eq    .Lfound
         add     x8, x8, #SLOT_BYTES
         cmp     x8, x9
@@ -55,6 +61,20 @@ memleax_trap_handler:
         sub     x6, x6, #1
         b       .Lregion
 .Lfound:
+        tbz     x10, #63, .Lgo                  // kSlotHolds: sigaction(3)
+        ldr     w11, [x2, #UC_X0]               // its first argument
+        cmp     w11, #SIGNAL_TRAP
+        b.ne    .Lgo
+        mov     w12, #HOLD_ROUNDS               // no system call: a filter might end the process
+        mov     w13, #BREAKPOINT
+.Lhold:
+        ldr     w11, [x5]
+        cmp     w11, w13
+        b.ne    .Ldone                          // the pc is still there
+        isb                                     // a pause
+        subs    w12, w12, #1
+        b.ne    .Lhold
+.Lgo:
         str     x8, [x2, #UC_PC]
 .Ldone:
         ret

@@ -67,6 +67,16 @@ void prepare_system_call(Registers& regs, CodeAddr instruction, long number,
     regs.orig_rax = static_cast<std::uint64_t>(-1);
 }
 
+long system_call_number(const Registers& regs) {
+    return static_cast<long>(regs.orig_rax);
+}
+
+std::uint64_t system_call_argument(const Registers& regs, unsigned n) {
+    const std::uint64_t arguments[] = {regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9};
+    MEMLEAX_ASSERT(n < std::size(arguments));
+    return arguments[n];
+}
+
 std::optional<long> call_that_failed_with(const Registers& regs, int errnum) {
     // The kernel keeps the call's number here, and -1 when the thread came in by anything else.
     const bool in_system_call = static_cast<std::int64_t>(regs.orig_rax) >= 0;

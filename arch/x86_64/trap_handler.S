@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The SIGTRAP handler that is in the target while our breakpoints are. As long as we trace, our hits
 // never get here; it lets an unwatched one go on in its slot. What is not ours goes to the handler
-// that the target has, or ends the process as it would without us. It runs in the target only, never
+// that the target has, or ends the process as it would without us. A thread that is about to set
+// another handler waits for the guardian, who is about to put the code back: without ours, the next
+// breakpoint would be taken for the target's own. It runs in the target only, never
 // here: position-independent, no stack but what it pushes, all signals blocked (sa_mask).
 //
 // Called as handler(signal in edi, siginfo in rsi, ucontext in rdx). Offsets are those of
@@ -10,12 +12,15 @@
 
 #define SI_CODE 8
 #define SI_PID 16
+#define UC_RDI 104
 #define UC_RIP 168
 #define UC_SIGMASK 296
 #define CODE_KERNEL 0x80 /* si_code of an int3 */
 #define CODE_TRACE 2     /* of a step; 1: TRAP_BRKPT */
 #define SLOT_BYTES 64
 #define SLOT_KEY 56
+#define BREAKPOINT 0xcc
+#define HOLD_ROUNDS (1 << 26) /* about a second */
 #define SIGNAL_TRAP 5
 #define TRAP_BIT (1 << (SIGNAL_TRAP - 1))
 #define SIG_SETMASK_ 2
@@ -46,17 +51,35 @@ memleax_trap_handler:
         cmp     %r11, %rax
         jb      .Ldone                          // the tracer had moved it into its slot already
 .Lslot:
-        cmp     %rcx, SLOT_KEY(%r10)
+        mov     SLOT_KEY(%r10), %rax
+        btr     $63, %rax
+        cmp     %rcx, %rax
         je      .Lfound
         add     $SLOT_BYTES, %r10
         cmp     %r11, %r10
         jb      .Lslot
+        lea     1(%rcx), %rax
         add     $16, %r8
         dec     %r9
         jmp     .Lregion
 .Lfound:
+        testb   $0x80, SLOT_KEY+7(%r10)         // kSlotHolds: sigaction(3)
+        jz      .Lgo
+        cmpl    $SIGNAL_TRAP, UC_RDI(%rdx)      // its first argument
+        jne     .Lgo
+        mov     $HOLD_ROUNDS, %r8d              // no system call: a filter might end the process
+.Lhold:
+        cmpb    $BREAKPOINT, (%rcx)
+        jne     .Lback
+        pause
+        dec     %r8d
+        jnz     .Lhold
+.Lgo:
         mov     %r10, UC_RIP(%rdx)
 .Ldone:
+        ret
+.Lback:
+        mov     %rcx, UC_RIP(%rdx)
         ret
 
         // The step of a remote call (Target::run_system_call), whose tracer has died. After a system

@@ -26,8 +26,18 @@ enum class EventKind : std::uint8_t {
     realloc_failed, ///< `tid`'s realloc failed or was abandoned: old_address is live as before
     hidden_alloc,   ///< address is taken by something that is no block of the program's: if it is
                     ///< freed, that is no second end of the block that was there before
-    unseen_alloc    ///< an allocation is not followed: any address that is not live may be its
+    unseen_alloc    ///< an allocation is not followed: any address that is not live may be its.
+                    ///< size, `unseen`, and stack, if it is to be counted; old_address, if it is a
+                    ///< realloc, of which nobody will know whether it succeeded
 };
+
+/// Why the return of an allocation cannot be watched.
+enum class Unseen : std::uint8_t {
+    generated_code, ///< it returns to code that is no file's: that may be moved or discarded
+    no_breakpoint   ///< there can be no breakpoint where it returns to
+};
+/// A text for reports: "called by generated code", ...
+const char* describe(Unseen why);
 
 /// By which kind of function a block begins, and with it by which it is to end.
 enum class AllocatedBy : std::uint8_t {
@@ -45,13 +55,14 @@ struct AllocationEvent {
     Tid tid;
     RemoteAddr address;     ///< the new block, or the one that is freed
     std::uint64_t size = 0; ///< bytes that the program asked for
-    RemoteAddr old_address; ///< realloc_* only
+    RemoteAddr old_address; ///< realloc_*, unseen_alloc only
     StackId stack = kNoStack;
     MonotonicNs time;
     AllocatedBy by = AllocatedBy::unclear; ///< alloc, free, realloc_*
     /// free, realloc_begin of a block that is not live: no allocator gives such an address, or none
     /// has so far.
     bool never_allocated = false;
+    Unseen unseen = Unseen::generated_code; ///< unseen_alloc only
 };
 
 /// Why a recorded stack has no further frames.
@@ -63,7 +74,8 @@ enum class StackEnd : std::uint8_t {
     not_code,       ///< a return address is not in executable memory
     not_increasing, ///< the caller's frame would not be further out: the stack is broken or loops
     bad_rule,       ///< an unwind row could not be evaluated
-    vector_length   ///< the frame's size depends on the length of the CPU's vectors (arm64 SVE)
+    vector_length,  ///< the frame's size depends on the length of the CPU's vectors (arm64 SVE)
+    unknown_code    ///< the function was called by code in no mapping that we know, as yet
 };
 
 /// A text for reports: "backtrace limit", "no unwind information", ...

@@ -32,6 +32,8 @@ class BlockChecker {
     AllocatedBy end(RemoteAddr address);
     /// A block that has ended was freed at `free_stack`.
     void remember(RemoteAddr address, std::uint64_t size, StackId alloc_stack, StackId free_stack);
+    /// Any memory that is not a live block's may have been given to somebody.
+    void forget_freed() { freed_.clear(); }
     /// Memory that begins here was given to somebody whom we do not follow.
     void forget(RemoteAddr address);
 

@@ -26,7 +26,7 @@ class SlotArena {
     SlotArena(Target& target, TrapHandler& handler) : target_(target), handler_(handler) {}
 
     /// A slot of arch::kSlotBytes within reach of `near`. Maps a new region by the stopped thread
-    /// `worker` if need be.
+    /// `worker` if need be; after a failure that is not tried again near there for a while.
     Result<CodeAddr> allocate(CodeAddr near, Tid worker);
     void release(CodeAddr slot);
     /// Is this pc inside a region?
@@ -42,18 +42,28 @@ class SlotArena {
     /// Unmaps everything by the stopped thread `worker`. No thread's pc may be inside.
     Result<void> unmap(Tid worker);
     /// The address space is gone (exec, exit).
-    void forget() { regions_.clear(); }
+    void forget() {
+        regions_.clear();
+        failures_.clear();
+    }
 
   private:
+    struct Failure {
+        CodeAddr near;
+        int errnum = 0;
+        MonotonicNs until; ///< before which it would most probably fail again
+    };
     struct Region {
         AddrRange range;
         std::vector<CodeAddr> free;
     };
     Result<Region*> map_region(CodeAddr near, Tid worker);
+    Result<Region*> map_region_unless_it_failed(CodeAddr near, Tid worker);
 
     Target& target_;
     TrapHandler& handler_;
     std::vector<Region> regions_;
+    std::vector<Failure> failures_;
 };
 
 /// One patched instruction.
@@ -72,6 +82,7 @@ struct Breakpoint {
     int entry = -1;                      ///< index of the allocator entry point, or -1
     bool is_return = false;
     bool is_module_event = false;
+    bool is_signal_action = false; ///< sigaction(3)'s entry
 };
 
 /// All breakpoints of one address space. Must be destroyed, or forgotten, before the Target.
@@ -86,6 +97,9 @@ class BreakpointTable {
     /// Patches the instruction at `address`, if that is not done yet. Other threads may run.
     /// `worker` is a stopped thread, for mapping slots. The pointer stays good until forget().
     Result<Breakpoint*> insert(CodeAddr address, Tid worker);
+    /// From now on our handler lets a thread wait there that gets to its slot without a tracer
+    /// (arch::kSlotHolds).
+    Result<void> hold_unwatched(const Breakpoint& breakpoint);
     [[nodiscard]] Breakpoint* find(CodeAddr address);
     /// The one that a thread with these registers has hit, if its TrapStop is about one: it stands
     /// behind it, or has been moved to its slot already.

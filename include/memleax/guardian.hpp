@@ -27,7 +27,8 @@ class Guardian {
     Guardian& operator=(const Guardian&) = delete;
 
     /// Entries of RecoveryFile are looked after from the return of this on, until leave_duty() or
-    /// the end of the calling thread, the tracer. False if the guardian is gone.
+    /// the end of the calling thread, the tracer. False if the guardian is gone, or does not
+    /// answer.
     bool take_duty();
     /// By the same thread, when the targets are as they were.
     void leave_duty();

@@ -5,6 +5,8 @@
 
 #include <array>
 #include <csignal>
+#include <string>
+#include <vector>
 
 #include <sys/resource.h>
 
@@ -18,6 +20,18 @@ struct Inherited {
     sigset_t signal_mask{};
     rlimit open_files{};
     rlimit data{};
+    std::vector<std::string> environment; ///< "NAME=VALUE"
 };
+
+/// As execve(2) wants them; the pointers are good as long as the strings are.
+inline std::vector<char*> null_terminated(const std::vector<std::string>& strings) {
+    std::vector<char*> pointers;
+    pointers.reserve(strings.size() + 1);
+    for (const std::string& string : strings) {
+        pointers.push_back(const_cast<char*>(string.c_str()));
+    }
+    pointers.push_back(nullptr);
+    return pointers;
+}
 
 } // namespace memleax

@@ -50,8 +50,9 @@ struct Module {
     std::uint64_t load_bias = 0;       ///< runtime address - ElfAddr
     std::uint64_t device = 0;
     std::uint64_t inode = 0;
-    std::shared_ptr<ElfImage> image;        ///< null if the file could not be had
-    std::string problem;                    ///< why image is null, for the user
+    std::shared_ptr<ElfImage> image; ///< null if the file could not be had
+    std::string problem;             ///< why image is null, for the user
+    bool is_elf = true;              ///< false: it is a compiler's at run time (a memfd, a cache)
     std::shared_ptr<const TargetRoot> root; ///< what `path` is a path in; null: our own root
     Generation loaded = 0;                  ///< first generation in which it was seen
     std::optional<Generation> unloaded;     ///< first generation in which it was gone
@@ -80,6 +81,11 @@ class ModuleMap {
     /// but bookkeeping for modules that stayed. Gone modules are kept, with `unloaded` set.
     Result<ModuleChanges> refresh();
 
+    /// Reads /proc/PID/maps anew for code that is no module's: a compiler that runs in the process
+    /// does not tell when it maps pages. Modules stay as they are, and what is mapped of files that
+    /// are none of theirs is such code, too, until the next refresh(). True if there was news.
+    bool look_for_generated_code();
+
     /// The address space was replaced (exec): the next refresh() finds all modules new, also where
     /// they look the same.
     void forget_all();
@@ -102,6 +108,7 @@ class ModuleMap {
     struct CodeRange {
         AddrRange range;
         const Module* module = nullptr; ///< null: anonymous
+        bool operator==(const CodeRange&) const = default;
     };
     struct Found;
     [[nodiscard]] Found find_modules(const std::vector<Mapping>& mappings);

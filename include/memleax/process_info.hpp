@@ -2,6 +2,7 @@
 /// What /proc tells about a process or thread without touching it (proc(5)).
 #pragma once
 
+#include <array>
 #include <csignal>
 #include <cstdint>
 #include <optional>
@@ -58,14 +59,16 @@ std::optional<ProcessInfo> parse_process_info(std::string_view status, const std
 /// Nothing if there is no such process or thread (any more).
 std::optional<ProcessInfo> try_read_process_info(Tid tid);
 
+using SystemCallArguments = std::array<std::uint64_t, 6>;
+
 /// What a thread does in the kernel.
 struct KernelState {
     char state = '?';
     /// The system call in which it is blocked; nothing if it runs, or is blocked for another
     /// reason.
     std::optional<long> system_call;
-    std::uint64_t first_argument = 0; ///< of that call
-    CodeAddr pc;                      ///< where it will go on in user space; 0 if it runs
+    SystemCallArguments arguments{}; ///< of that call
+    CodeAddr pc;                     ///< where it will go on in user space; 0 if it runs
     RemoteAddr sp;
 
     [[nodiscard]] bool has_ended() const { return state == 'Z' || state == 'X'; }

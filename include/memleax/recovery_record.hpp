@@ -45,6 +45,9 @@ struct RecoveryRecord {
         std::uint64_t flags;
         std::uint64_t restorer;
         std::uint64_t mask;
+        /// Neither SIG_DFL (0) nor SIG_IGN (1).
+        [[nodiscard]] bool has_handler() const { return handler > 1; }
+        friend bool operator==(const SignalAction&, const SignalAction&) = default;
     };
     /// A thread that blocks SIGTRAP, as it should be left; see TrapSignal.
     struct BlockingThread {
@@ -78,15 +81,30 @@ struct RecoveryRecord {
     BorrowedThread borrowed;
     std::atomic<std::uint32_t> owed_count;
     std::array<OwedSignal, kMaxOwed> owed;
-    /// The page with our SIGTRAP handler, 0: none; and what it replaced.
+    /// The page with our SIGTRAP handler, 0: none.
     AddrRange handler;
-    SignalAction handler_before;
     std::atomic<std::uint32_t> handler_in_force;
+    /// The target has set an action without our seeing it, and may have been given ours as the one
+    /// before: it may put that back when we have left, so the handler's page must stay.
+    std::atomic<std::uint32_t> handler_may_be_saved;
+    std::atomic<std::uint32_t> target_action_index;
+    std::array<SignalAction, 2> target_actions; ///< see target_action()
     std::atomic<std::uint32_t> region_count;
     std::array<AddrRange, kMaxRegions> regions;
     std::array<BlockingThread, kMaxBlocking> blocking;
     std::atomic<std::uint32_t> breakpoint_count;
     std::array<Breakpoint, kMaxBreakpoints> breakpoints;
+
+    /// SIGTRAP's action as the target has set it; what is in force is ours. Always a whole one,
+    /// whenever the tracer dies.
+    [[nodiscard]] const SignalAction& target_action() const {
+        return target_actions[target_action_index.load() % target_actions.size()];
+    }
+    void set_target_action(const SignalAction& action) {
+        const std::uint32_t next = target_action_index.load() + 1;
+        target_actions[next % target_actions.size()] = action;
+        target_action_index.store(next);
+    }
 
     /// The index of the entry; nothing if there is no room.
     std::optional<std::uint32_t> add_breakpoint(CodeAddr address,

@@ -55,6 +55,15 @@ struct CallStackReport {
     [[nodiscard]] BlockCount may_leak() const { return expired - free_expired - lost_expired; }
 };
 
+/// Allocations whose return could not be watched.
+struct UnfollowedReport {
+    std::uint32_t process = 0; ///< index in Report::processes
+    BlockCount calls;          ///< and the bytes that they asked for
+    Unseen why{};
+    Backtrace frames;
+    StackEnd end = StackEnd::outermost;
+};
+
 /// A MemoryError (memory_error.hpp), as people read it.
 struct ErrorReport {
     MemoryError error;
@@ -78,6 +87,7 @@ struct Report {
         std::uint64_t free = 0;
         std::uint64_t realloc = 0;
         std::uint64_t failed_alloc = 0;
+        std::uint64_t unfollowed_alloc = 0;
         std::uint64_t unknown_free = 0;
         std::uint64_t double_free = 0;
         std::uint64_t invalid_free = 0;
@@ -144,10 +154,11 @@ struct Report {
     /// Of what allocators have mapped, and of thread stacks: they hold blocks that are counted by
     /// themselves, and what is kept for later.
     std::vector<CallStackReport> internal_callstacks;
-    bool checks = false;              ///< with --check
-    std::vector<ErrorReport> errors;  ///< by process, in order of their numbers
-    std::vector<MemorySample> memory; ///< in order of time
-    std::vector<Module> modules;      ///< the program first; also those that are gone
+    std::vector<UnfollowedReport> unfollowed; ///< most bytes last
+    bool checks = false;                      ///< with --check
+    std::vector<ErrorReport> errors;          ///< by process, in order of their numbers
+    std::vector<MemorySample> memory;         ///< in order of time
+    std::vector<Module> modules;              ///< the program first; also those that are gone
 };
 
 /// A backtrace, a line for each frame, indented by `indent` blanks.

@@ -3,6 +3,7 @@
 /// call ptrace and waitpid.
 #pragma once
 
+#include <array>
 #include <csignal>
 #include <initializer_list>
 #include <memory>
@@ -22,6 +23,7 @@
 #include "memleax/recovery_record.hpp"
 #include "memleax/remote_memory.hpp"
 #include "memleax/stop_event.hpp"
+#include "memleax/system_call_kind.hpp"
 #include "memleax/tracer.hpp"
 #include "memleax/types.hpp"
 
@@ -51,6 +53,14 @@ struct TracedThread {
     };
     std::optional<CallBegunAgain> begun_again = {};
     bool is_child_process = false; ///< a vfork-like child, which shares the target's memory
+};
+
+class HarmlessMoment;
+
+/// A system call that a thread has made itself.
+struct SystemCallMade {
+    std::array<std::uint64_t, 4> arguments{};
+    long result = 0; ///< negative values down to -4095 are errno
 };
 
 /// Attached to all threads of one process, by PTRACE_SEIZE (never PTRACE_ATTACH: it sends SIGSTOP).
@@ -103,9 +113,9 @@ class Target {
     /// Has the process begun another program, and the ExecStop is yet to be told? Then its memory
     /// is another one than we know.
     [[nodiscard]] bool has_executed();
-    /// After a stopped thread has vanished, or nobody could be stopped: only the end of the process
-    /// does that, or a thread that executes a program. Waits until it is clear which, or a signal
-    /// of ours comes; what happened meanwhile is told by next_event() all the same.
+    /// After a stopped thread has vanished: only the end of the process does that, or a thread that
+    /// executes a program. Waits until it is clear which, for as long as that may take; what
+    /// happened meanwhile is told by next_event() all the same.
     [[nodiscard]] bool executes_instead_of_ending();
 
     /// Known threads and vfork-like children.
@@ -166,6 +176,13 @@ class Target {
     /// Executes one instruction and waits for it; a signal that comes between is kept for later. If
     /// the instruction faults, that SignalStop is deferred.
     Result<void> step(Tid tid);
+    /// Lets a stopped thread go on to its next system call but rt_sigprocmask(2). If that is this
+    /// one, with this first argument, also through it: the thread is then stopped behind it, and
+    /// what it asked for is returned. Otherwise nothing; the thread is stopped before its call, or
+    /// what stopped it earlier has been put aside for next_event(), or it is gone. For a place from
+    /// which a thread gets to that call without waiting for others.
+    std::optional<SystemCallMade> follow_system_call(Tid tid, long number,
+                                                     std::uint64_t first_argument);
     /// Makes the thread perform a system call of ours. Its registers, signal mask, the call in
     /// which it was interrupted and its pending signals are as before. The result is the kernel's
     /// (-errno).
@@ -178,6 +195,9 @@ class Target {
     void set_parking(std::optional<CodeAddr> parking) { parking_ = parking; }
     /// Lets go of it for good, with `signal` delivered.
     void detach(Tid tid, int signal = 0);
+    /// Nothing of ours is in the process any more, but threads that sleep are still seized: each
+    /// that stops from now on, while others are waited for, is let go of.
+    void let_go_of_stops() { lets_go_ = true; }
 
     /// Expected children that were killed before they could report themselves.
     void forget_dead_children();
@@ -188,14 +208,35 @@ class Target {
     /// Asks for a QuietStop; not one of a process that dumps core, whose threads all end.
     void interrupt(Tid tid);
     /// Stops this thread, if it is not stopped, and puts what stopped it aside for next_event(). It
-    /// then has no pending exception. False if it is gone.
+    /// then has no pending exception. False if it is gone, or waits in the kernel where it cannot
+    /// be stopped: it then stops before it gets back to its own code.
     bool stop_and_defer(Tid tid);
-    /// Is it stopped, or would a stop go unnoticed: does it compute, or sleep in a call that the
-    /// kernel restarts by itself?
+    /// Is it stopped, or would a stop go unnoticed, as far as can be seen?
     [[nodiscard]] bool minds_no_stop(Tid tid) const;
-    /// Stops one thread, of all the one that minds least: one that computes, else one in a system
-    /// call that the kernel restarts by itself (signal(7)), else any.
-    Result<Tid> borrow_thread();
+    enum class OnSignal { give_up, wait_on };
+    /// Stops one thread, of all the one that minds least. If each would have a transfer cut short
+    /// (system_call_kind.hpp), waits for a better moment, some seconds, or until a signal of ours
+    /// comes; then the Error is EBUSY. EAGAIN: the process lives, but none can be stopped now. They
+    /// are asked to stop, and next_event() tells when one does.
+    Result<Tid> borrow_thread(OnSignal on_signal = OnSignal::give_up);
+    /// Stops a child process that shares the memory: as good for a call about that, and not for one
+    /// about signals. EAGAIN as above.
+    Result<Tid> borrow_child();
+    /// Those that stand in vfork's stop go on into their wait for the child, and stop behind it.
+    void enter_vfork_waits();
+    /// As long as nothing of ours is in the target, and none of its threads can be stopped: they
+    /// may wait for children that we hold. Those go on, and newborns with memory of their own,
+    /// which have nothing of ours in it, are let go of. Takes a millisecond.
+    void let_children_go_on();
+    /// Is it asleep in a transfer that a stop would cut short?
+    [[nodiscard]] bool is_in_transfer(Tid tid) const {
+        return !is_stopped(tid) && stop_cost(tid) == StopCost::cut_short;
+    }
+    /// Would borrow_thread() find one at once?
+    [[nodiscard]] bool has_thread_to_borrow() const;
+    /// Waits until none of these is in one, for as long as borrow_thread() would, whatever signals
+    /// of ours come. Those that still are.
+    std::set<Tid> wait_out_transfers(const std::set<Tid>& threads);
 
   private:
     friend class Tracer;
@@ -206,7 +247,30 @@ class Target {
     Result<void> seize_threads();
     /// Has a thread that was not seized yet, and has executed a program, taken its id?
     [[nodiscard]] bool has_been_replaced(Tid tid) const;
-    std::optional<Tid> find_vfork_child();
+    [[nodiscard]] bool is_child_process(Tid tid) const;
+    /// Why: it has ended, or all its threads wait in the kernel (EAGAIN).
+    [[nodiscard]] Error cannot_be_stopped() const;
+    [[nodiscard]] bool has_deferred_exec(Tid tid) const;
+    /// What a stop costs a thread; borrow_thread() prefers them in this order.
+    enum class StopCost {
+        nothing,
+        begins_again, ///< the call that it is asleep in, by our doing
+        runs,         ///< nothing, unless it is awake for a moment in a transfer
+        limit_anew,   ///< and its time limit begins anew
+        may_fail,
+        cut_short,
+        uninterruptible, ///< it cannot be stopped now
+        gone
+    };
+    [[nodiscard]] StopCost stop_cost(Tid tid) const;
+    [[nodiscard]] StopEffect effect_of_stop_in(Tid tid, const KernelState& kernel) const;
+    /// With what they cost, the best first.
+    std::vector<std::pair<int, Tid>> candidates_to_borrow(HarmlessMoment* moment) const;
+    /// What it costs, by what was seen before, too.
+    StopCost stop_cost(Tid tid, HarmlessMoment* moment) const;
+    Result<Tid> try_to_borrow(const std::vector<std::pair<int, Tid>>& candidates);
+    /// Puts aside all that waits for us now.
+    void defer_what_has_come();
     static Result<CodeAddr> find_syscall_instruction(Tid pid, RemoteMemory& memory);
     /// A system call of ours in a thread of `process`, whose memory that is; `parking` as in
     /// set_parking().
@@ -241,10 +305,9 @@ class Target {
     void collect_backlog();
     /// Waits until a thread stops that was asked to. Nothing if
     ///  - it is the first thread, and ends: the kernel tells of that only when it is the last one;
-    ///  - it waits for a vfork child, which may itself wait for us. It stops before it gets back to
-    ///    its own code.
+    ///  - it waits in the kernel where nothing reaches it, for a child by vfork, say, which may
+    ///    itself wait for us. It stops before it gets back to its own code.
     std::optional<StopEvent> wait_for_stop(Tid tid);
-    [[nodiscard]] bool children_need_us() const;
     /// While one thread is waited for, after so many looks at it. Nobody may wait in the kernel for
     /// it alone: an exec is not over before each thread that died for it has been reaped.
     void pause_between_looks(Tid tid, int looks);
@@ -256,6 +319,7 @@ class Target {
     RemoteMemory memory_;
     absl::flat_hash_map<Tid, TracedThread> threads_;
     std::set<Tid> expected_children_;
+    bool lets_go_ = false;         ///< see let_go_of_stops()
     std::set<Tid> early_children_; ///< reported themselves before their parent's BirthStop
     std::shared_ptr<RecoveryRecord> record_;
     std::optional<CodeAddr> parking_;

@@ -38,6 +38,8 @@ struct CallStackAccount {
     std::int64_t lifetime_min = 0;      ///< ns, of the ended ones
     std::int64_t lifetime_max = 0;
     double lifetime_sum = 0;
+    BlockCount unfollowed; ///< allocations called from here of which nobody knows what they gave
+    Unseen why_unfollowed = Unseen::generated_code;
 
     [[nodiscard]] BlockCount live() const { return alloc - free - lost; }
     /// Expired and still there.
@@ -50,6 +52,8 @@ struct EventCounts {
     std::uint64_t free = 0;         ///< ended a block that we knew (realloc to size 0 included)
     std::uint64_t realloc = 0;      ///< replaced a block
     std::uint64_t failed_alloc = 0; ///< returned null, or an error
+    std::uint64_t unfollowed_alloc =
+        0;                          ///< nobody knows what they returned: EventKind::unseen_alloc
     std::uint64_t unknown_free = 0; ///< of a block from before the attach, or that we do not know
     std::uint64_t double_free =
         0; ///< of a block that was live, was freed, and was not given out again
@@ -57,7 +61,8 @@ struct EventCounts {
     std::uint64_t mismatched_free = 0; ///< counted above, too: by the wrong function (--check)
 
     [[nodiscard]] std::uint64_t all() const {
-        return alloc + free + realloc + failed_alloc + unknown_free + double_free + invalid_free;
+        return alloc + free + realloc + failed_alloc + unfollowed_alloc + unknown_free +
+               double_free + invalid_free;
     }
 };
 
@@ -156,7 +161,10 @@ class Tracker final : public EventSink {
     /// Lets the block, whose time has come, expire, and those that should have before.
     void expire_up_to(BlockId id);
     void free_block(const AllocationEvent& event);
-    void on_unseen_alloc();
+    void on_unseen_alloc(const AllocationEvent& event);
+    /// Nobody will know whether it has ended: it is neither live nor freed.
+    void lose_block(BlockId id, MonotonicNs time);
+    void count_lost(const Block& block);
     void forget_freed();
     /// The event ends what is not live: is that known to be wrong? If so it is counted, and told.
     bool is_wrong_end(const AllocationEvent& event, RemoteAddr address);

@@ -18,6 +18,14 @@ struct StackSnapshot {
     std::vector<IntervalCount> intervals;
 };
 
+/// Where allocations were called that are not followed.
+struct UnfollowedSnapshot {
+    StackId id;
+    BlockCount calls; ///< and the bytes that they asked for
+    Unseen why{};
+    StackEnd end = StackEnd::outermost;
+};
+
 /// Each call stack is exact for the moment at which it was copied.
 struct TrackerSnapshot {
     MonotonicNs time;
@@ -25,6 +33,7 @@ struct TrackerSnapshot {
     std::vector<MemoryError> errors;
     MappedTotals mapped;
     std::vector<StackSnapshot> stacks; ///< those that have live blocks or have let some expire
+    std::vector<UnfollowedSnapshot> unfollowed;
 };
 
 /// Makes a snapshot. Between two pieces the tracker may take events.

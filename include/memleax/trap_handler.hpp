@@ -24,6 +24,8 @@ class TrapHandler {
     void adopt();
     /// Slots that the handler is to find.
     Result<void> add_region(AddrRange region);
+    /// From the next chain_to() on it finds none.
+    void forget_regions() { region_count_ = 0; }
     /// What is not ours goes to this action of the target's.
     Result<void> chain_to(const RecoveryRecord::SignalAction& action);
     /// The action that makes ours SIGTRAP's handler, with those flags of `before` that the target's

@@ -4,11 +4,12 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <optional>
 
 #include <absl/container/flat_hash_map.h>
 #include <absl/container/flat_hash_set.h>
 
+#include "memleax/clock.hpp"
 #include "memleax/error.hpp"
 #include "memleax/recovery_record.hpp"
 #include "memleax/target.hpp"
@@ -28,6 +29,12 @@ namespace memleax {
 /// thread is known to block SIGTRAP if it did when we came, or if its creator did. Of one that
 /// begins to do so later only the effect is seen, within kHitsBetweenLooks hits, and then at each
 /// of its own.
+///
+/// The target may set another action meanwhile. The engine has a breakpoint at the C library's
+/// sigaction(3), by which signal(3) and its like go, and calls follow_change(): ours stays in
+/// force, and the target sees its own only. A system call that is made elsewhere is found out at
+/// the next SIGTRAP of the target's own, at a hit about a second later, in a forked child, or when
+/// we leave.
 class TrapSignal {
   public:
     TrapSignal(Target& target, TrapHandler& handler) : target_(target), handler_(handler) {}
@@ -42,11 +49,22 @@ class TrapSignal {
             look_after(tid);
         }
     }
-    /// A stopped thread is about to get a SIGTRAP that is not ours. What to deliver: SIGTRAP, or 0
-    /// if the target ignores it. One that blocks it finds it pending.
-    int before_delivery(Tid tid);
-    /// Has the target neither a handler for SIGTRAP nor the wish to ignore it?
-    [[nodiscard]] bool is_default() const { return before_.handler == 0; }
+    struct Delivery {
+        int signal = 0; ///< SIGTRAP, or 0 if the target ignores it
+        /// The original code must be back before: the signal ends the process, and dumps core; or
+        /// it stays pending in a thread that blocks it, where a hit of ours would take its place.
+        bool needs_own_code = false;
+    };
+    /// A stopped thread is about to get a SIGTRAP that is not ours. What to deliver. One that
+    /// blocks it finds it pending.
+    Delivery before_delivery(Tid tid);
+    /// A stopped thread is about to make rt_sigaction(2) for SIGTRAP, within a few instructions:
+    /// lets it, learns what it sets, and hides from it that ours was there. Afterwards the thread
+    /// is stopped, or its next stop has been put aside, or it is gone.
+    void follow_change(Tid tid);
+    /// May the target have kept our handler's address, to put it back some day? Then its page must
+    /// stay.
+    [[nodiscard]] bool may_be_saved() const;
 
     /// When the breakpoints are out: everything as it was. Masks of stopped threads only. After a
     /// failure the handler is in force, and its page must stay.
@@ -63,6 +81,7 @@ class TrapSignal {
 
   private:
     static constexpr int kHitsBetweenLooks = 256;
+    static constexpr std::int64_t kNsBetweenLooks = kNsPerSecond;
     /// So many hits are looked at one by one once the handler was found gone.
     static constexpr int kHitsOfSuspicion = 64;
 
@@ -73,24 +92,30 @@ class TrapSignal {
     };
 
     void unblock_threads();
-    /// Does this thread, with this mask, block SIGTRAP because it is in the target's own handler
-    /// for one that it sent itself or for a breakpoint of its own, and only until that returns?
-    [[nodiscard]] bool is_in_own_handler(Tid tid, std::uint64_t mask) const;
-    [[nodiscard]] bool is_frame_of_own_trap(std::span<const std::byte> frame,
-                                            std::uint64_t mask) const;
-    [[nodiscard]] bool has_executed_breakpoint(const arch::Registers& regs) const;
     void reinstall(Tid tid);
     [[nodiscard]] bool shares_dispositions(Tid worker) const;
     [[nodiscard]] static bool is_caught(Tid tid);
     void look_after(Tid tid);
     void set_unblocked(Tid tid, Blocking* entry, bool unblocked);
-    Result<void> exchange(Tid worker, RemoteMemory& memory, const Action* set, Action* get);
+    /// By a stopped thread of the target.
+    Result<void> exchange(Tid tid, const Action* set, Action* get);
+    [[nodiscard]] bool is_set_by_target(const Action& action) const;
+    void set_action(const Action& action);
+    void note_unseen_change(const Action& now);
+    /// The action that the target has set, for the process of this stopped thread. Finds out if it
+    /// has set another one without our seeing it, and puts ours back in its place.
+    Action look_at_action(Tid tid);
 
     Target& target_;
     TrapHandler& handler_;
     absl::flat_hash_map<Tid, Blocking> blocking_;
-    Action before_{};
+    Action action_{}; ///< as the target has set it
     bool installed_ = false;
+    bool told_of_pending_ = false;
+    std::optional<Action> saved_by_target_; ///< what ours stood for when it was first replaced
+    std::int64_t next_look_ = 0;            ///< at the action, in monotonic ns
+    /// By vfork, which have set an action themselves.
+    absl::flat_hash_set<Tid> children_with_own_action_;
     /// Threads whose hits have been found to take the handler away: they block SIGTRAP for a while,
     /// again and again. Each of their hits is looked after.
     absl::flat_hash_set<Tid> suspects_;

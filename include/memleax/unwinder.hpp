@@ -36,14 +36,14 @@ class Unwinder {
     void unwind(const arch::Registers& regs, unsigned limit, Backtrace* out);
 
     /// The same, where the thread stands at the first instruction of a function: the caller is
-    /// known without any table.
+    /// known without any table, and without its mapping (StackEnd::unknown_code).
     void unwind_at_entry(const arch::Registers& regs, unsigned limit, Backtrace* out);
 
     /// The bits of a return address that are a signature (Target::signature_mask), 0 at first: no
     /// signed address gets out of here.
     void set_signature_mask(std::uint64_t mask);
 
-    /// The module list changed: rules of code that is gone must not be used.
+    /// The module list changed, or what else is code: rules of what is gone must not be used.
     void modules_changed();
 
     struct Statistics {

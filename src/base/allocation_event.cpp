@@ -21,8 +21,15 @@ const char* describe(StackEnd end) {
         return "unwind information is not valid";
     case StackEnd::vector_length:
         return "frame with scalable vectors";
+    case StackEnd::unknown_code:
+        return "generated code";
     }
     return "unknown reason";
+}
+
+const char* describe(Unseen why) {
+    return why == Unseen::generated_code ? "called by generated code"
+                                         : "no breakpoint can be where they return to";
 }
 
 } // namespace memleax

@@ -50,15 +50,11 @@ Result<ChildProgram> ChildProgram::start(const std::vector<std::string>& words, 
     if (input_fd >= 0) {
         posix_spawn_file_actions_adddup2(&with.files, input_fd, STDIN_FILENO);
     }
-    std::vector<char*> argv;
-    argv.reserve(words.size() + 1);
-    for (const std::string& word : words) {
-        argv.push_back(const_cast<char*>(word.c_str()));
-    }
-    argv.push_back(nullptr);
+    const std::vector<char*> argv = null_terminated(words);
+    const std::vector<char*> environment = null_terminated(inherited.environment);
     pid_t pid = 0;
     const int error =
-        posix_spawnp(&pid, argv[0], &with.files, &with.attributes, argv.data(), environ);
+        posix_spawnp(&pid, argv[0], &with.files, &with.attributes, argv.data(), environment.data());
     if (input_fd >= 0) {
         close(input_fd);
     }

@@ -2,7 +2,9 @@
 #include "memleax/modules.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <span>
 #include <tuple>
 
 #include <absl/container/flat_hash_map.h>
@@ -36,7 +38,22 @@ FileKey file_key(const Module& module) {
 struct File {
     std::shared_ptr<ElfImage> image;
     std::string problem;
+    bool is_elf = true;
 };
+
+/// Of a file that we could not open: a module has its ELF header in its memory, as the dynamic
+/// linker maps a file from its begin on.
+bool begins_as_elf(const Mapping& code, const std::vector<Mapping>& mappings,
+                   MemoryReader& memory) {
+    constexpr std::string_view kMagic = "\177ELF";
+    return std::any_of(mappings.begin(), mappings.end(), [&](const Mapping& mapping) {
+        std::array<char, kMagic.size()> bytes{};
+        return file_key(mapping) == file_key(code) && mapping.offset.value() == 0 &&
+               memory.try_read(RemoteAddr(mapping.range.begin),
+                               std::as_writable_bytes(std::span(bytes))) == bytes.size() &&
+               std::string_view(bytes.data(), bytes.size()) == kMagic;
+    });
+}
 
 /// One load of a file. Not its path: a file that is renamed while it is mapped changes it.
 using LoadKey = std::pair<FileKey, std::uint64_t>;
@@ -113,6 +130,7 @@ std::shared_ptr<Module> make_module(const Mapping& mapping, const File& file, st
     module->inode = mapping.inode;
     module->image = file.image;
     module->problem = file.problem;
+    module->is_elf = file.is_elf;
     return module;
 }
 
@@ -156,7 +174,7 @@ ModuleMap::ModuleMap(Tid pid, MemoryReader& memory, const ModuleMap* relative)
 ModuleMap::Found ModuleMap::find_modules(const std::vector<Mapping>& mappings) {
     absl::flat_hash_map<FileKey, File> files;
     for (const auto& module : current_) {
-        files.try_emplace(file_key(*module), File{module->image, module->problem});
+        files.try_emplace(file_key(*module), File{module->image, module->problem, module->is_elf});
     }
     const Tid thread = living_thread(pid_);
     const ProgramFile program = ProgramFile::of(thread);
@@ -166,7 +184,7 @@ ModuleMap::Found ModuleMap::find_modules(const std::vector<Mapping>& mappings) {
     const auto open_file = [&](const Mapping& mapping) -> File {
         if (mapping.inode == 0) {
             auto vdso = read_vdso(memory_, mapping);
-            return vdso ? File{*vdso, ""} : File{nullptr, vdso.error().message()};
+            return vdso ? File{*vdso, "", true} : File{nullptr, vdso.error().message(), true};
         }
         // Libraries come and go and come again. While an old image keeps a file open its inode
         // number cannot go to another file.
@@ -175,14 +193,16 @@ ModuleMap::Found ModuleMap::find_modules(const std::vector<Mapping>& mappings) {
                    !old->image->changed_on_disk();
         };
         if (const auto own = std::find_if(all_.rbegin(), all_.rend(), is_it); own != all_.rend()) {
-            return {(*own)->image, ""};
+            return {(*own)->image, "", true};
         }
         if (const auto other = std::find_if(relatives_.begin(), relatives_.end(), is_it);
             other != relatives_.end()) {
-            return {(*other)->image, ""};
+            return {(*other)->image, "", true};
         }
         auto image = open_mapped_file(thread, mapping, program);
-        return image ? File{*image, ""} : File{nullptr, image.error().message()};
+        return image ? File{*image, "", true}
+                     : File{nullptr, image.error().message(),
+                            begins_as_elf(mapping, mappings, memory_)};
     };
 
     Found found;
@@ -270,6 +290,33 @@ Result<ModuleChanges> ModuleMap::refresh() {
     main_ = std::move(found.main);
     mappings_ = *std::move(mappings);
     return changes;
+}
+
+bool ModuleMap::look_for_generated_code() {
+    const auto mappings = read_maps(pid_);
+    if (!mappings) {
+        return false;
+    }
+    std::vector<CodeRange> code;
+    for (const CodeRange& each : code_) {
+        if (each.module != nullptr) {
+            code.push_back(each);
+        }
+    }
+    const std::size_t of_modules = code.size();
+    for (const Mapping& mapping : *mappings) {
+        const auto is_modules = [&mapping](const CodeRange& each) {
+            return each.range.begin < mapping.range.end && mapping.range.begin < each.range.end;
+        };
+        const auto end = code.begin() + static_cast<std::ptrdiff_t>(of_modules);
+        if (mapping.executable && std::none_of(code.begin(), end, is_modules)) {
+            code.push_back({mapping.range, nullptr});
+        }
+    }
+    std::sort(code.begin(), code.end(),
+              [](const CodeRange& a, const CodeRange& b) { return a.range.begin < b.range.begin; });
+    std::swap(code, code_);
+    return code != code_;
 }
 
 void ModuleMap::forget_all() {

@@ -10,10 +10,15 @@
 namespace memleax {
 
 namespace {
+
+/// Signals that come one within the other, each between a free and the one that it calls.
+constexpr std::size_t kMaxInterruptedFrees = 8;
+
 bool ends_blocks(const AllocatorEntry& entry) {
     return entry.function->call == AllocatorCall::free &&
            entry.function->mapping == MappingCall::none;
 }
+
 } // namespace
 
 AllocationCalls::AllocationCalls(Target& target, ModuleMap& modules, BreakpointTable& breakpoints,
@@ -51,7 +56,12 @@ void AllocationCalls::on_signal(Tid tid) {
     if (it != threads_.end()) {
         for (FamilyCalls& calls : it->second) {
             calls.pending.signal_delivered();
-            calls.last_free.valid = false;
+            if (calls.last_free.valid) {
+                auto& interrupted = calls.interrupted_frees;
+                interrupted.insert(interrupted.begin(), calls.last_free);
+                interrupted.resize(std::min(interrupted.size(), kMaxInterruptedFrees));
+                calls.last_free.valid = false;
+            }
         }
     }
     mappings_.on_signal(tid);
@@ -242,40 +252,75 @@ bool AllocationCalls::was_left(const PendingCall& call, const arch::Registers& r
     return !is_there && backtrace_.end == StackEnd::outermost;
 }
 
+void AllocationCalls::walk_entry(const arch::Registers& regs, unsigned limit) {
+    unwinder_.unwind_at_entry(regs, limit, &backtrace_);
+    const StackEnd end = backtrace_.end;
+    if (end != StackEnd::unknown_code && end != StackEnd::not_code) {
+        return;
+    }
+    // Such an end may also be a broken stack, at each of its calls.
+    constexpr std::int64_t kPauseNs = 1'000'000;
+    constexpr std::int64_t kPauses = 20; // of the time that a look takes
+    const MonotonicNs begin = monotonic_now();
+    if (begin < next_look_for_code_) {
+        return;
+    }
+    const bool is_news = modules_.look_for_generated_code();
+    const MonotonicNs now = monotonic_now();
+    next_look_for_code_ =
+        MonotonicNs(now.value() + std::max(kPauseNs, kPauses * (now.value() - begin.value())));
+    if (is_news) {
+        unwinder_.modules_changed();
+        unwinder_.unwind_at_entry(regs, limit, &backtrace_);
+    }
+}
+
+void AllocationCalls::count_unfollowed(Tid tid, FamilyCalls& calls, PendingCall call, Unseen why) {
+    Unfollowed& last = calls.last_unfollowed;
+    const bool is_part = call.entry != last.entry && call.return_address == last.return_address &&
+                         call.sp_after_return == last.sp_after_return && call.size == last.size;
+    if (is_part) {
+        return; // it was jumped to
+    }
+    last = {call.entry, call.return_address, call.sp_after_return, call.size};
+    sink_.on_event({.kind = EventKind::unseen_alloc,
+                    .tid = tid,
+                    .address = {},
+                    .size = call.size,
+                    .old_address = call.old_block,
+                    .stack = call.hidden ? kNoStack : intern(sink_, backtrace_, backtrace_limit_),
+                    .time = monotonic_now(),
+                    .unseen = why});
+}
+
 void AllocationCalls::begin_call(Tid tid, FamilyCalls& calls, const arch::Registers& regs,
                                  const AllocatorEntry& entry, Role role) {
     // Two at least: the return address is the second.
-    unwinder_.unwind_at_entry(regs, role == Role::hidden ? 2U : std::max(backtrace_limit_, 2U),
-                              &backtrace_);
-    if (backtrace_.frames.size() < 2) {
-        return; // an unreadable stack: the thread is about to die of it
-    }
+    walk_entry(regs, role == Role::hidden ? 2U : std::max(backtrace_limit_, 2U));
     PendingCall call = call_at(entry, backtrace_, regs);
     call.by = entry.function->family == kMemory ? entry.by : AllocatedBy::no_memory;
-    if (!returns_.watch(tid, call.return_address)) {
-        if (entry.function->family == kMemory) {
-            sink_.on_event({.kind = EventKind::unseen_alloc,
-                            .tid = tid,
-                            .address = {},
-                            .old_address = {},
-                            .time = monotonic_now()});
-        }
+    call.hidden = role == Role::hidden;
+    const bool replaces = !call.hidden && entry.function->pointer_argument >= 0;
+    if (replaces) {
+        call.old_block = handle_address(
+            *entry.function,
+            arch::argument(regs, static_cast<unsigned>(entry.function->pointer_argument)));
+    }
+    call.size = requested_size(*entry.function, regs);
+    // Of a stack that we cannot read the thread is about to die; if it does not, it gets a block.
+    const auto why = backtrace_.frames.size() < 2 ? Unseen::no_breakpoint
+                                                  : returns_.watch(tid, call.return_address);
+    if (why) {
+        count_unfollowed(tid, calls, call, *why);
         return;
     }
     if (entry.function->out_argument >= 0) {
         call.out = arch::data_address(
             arch::argument(regs, static_cast<unsigned>(entry.function->out_argument)));
     }
-    call.hidden = role == Role::hidden;
     if (call.hidden) {
         calls.pending.push(call);
         return;
-    }
-    call.size = requested_size(*entry.function, regs);
-    if (entry.function->pointer_argument >= 0) {
-        call.old_block = handle_address(
-            *entry.function,
-            arch::argument(regs, static_cast<unsigned>(entry.function->pointer_argument)));
     }
     call.stack = intern(sink_, backtrace_, backtrace_limit_);
     if (call.old_block.value() != 0) {

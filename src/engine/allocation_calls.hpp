@@ -68,10 +68,21 @@ class AllocationCalls {
         bool valid = false;
         CodeAddr caller; ///< where it returns to; with `check` only
     };
+    /// A thread's last allocation that was not followed: what it jumps on to is a part of it.
+    struct Unfollowed {
+        CodeAddr entry; ///< 0: there was none
+        CodeAddr return_address;
+        RemoteAddr sp_after_return;
+        std::uint64_t size = 0;
+    };
     /// What a thread does with blocks of one family.
     struct FamilyCalls {
         PendingCalls pending;
         LastFree last_free;
+        Unfollowed last_unfollowed;
+        /// Last frees that a signal came after, the newest first. They may go on when the handler,
+        /// which frees as well, has returned; nothing tells when they are over.
+        std::vector<LastFree> interrupted_frees;
     };
     using ThreadCalls = std::vector<FamilyCalls>; ///< by family; empty at first
     /// What a call is that was made within another one.
@@ -96,10 +107,15 @@ class AllocationCalls {
                                  CodeAddr entry);
     /// Has an exception, which nobody tells us of, gone through this pending call?
     [[nodiscard]] bool was_left(const PendingCall& call, const arch::Registers& regs);
-    /// `caller` is where it returns to, if that is known.
+    /// Is this free a part of another one, which has been counted? `caller` is where it returns to,
+    /// if that is known.
     [[nodiscard]] bool is_free_within_free(FamilyCalls& calls, const arch::Registers& regs,
                                            const AllocatorEntry& entry, RemoteAddr block,
                                            CodeAddr caller);
+    [[nodiscard]] bool is_tail_call_of(const LastFree& outer, RemoteAddr sp, CodeAddr entry,
+                                       RemoteAddr block, CodeAddr caller);
+    /// Is the code of this free on the stack that was walked last, on this side of any handler?
+    [[nodiscard]] bool is_on_stack(const LastFree& outer) const;
     /// With `check`, of an address that is no live block's: can it never have been one's?
     [[nodiscard]] bool is_never_allocated(const AllocatorFunction& function, RemoteAddr address);
     /// glibc's malloc frees, when a thread ends, what the program has freed already and the
@@ -111,8 +127,13 @@ class AllocationCalls {
                  const AllocatorEntry& entry, bool allocations_are_seen);
     /// Each block has the address of the next one, at this offset.
     void free_chain(Tid tid, RemoteAddr block, std::uint64_t next_offset);
+    /// Walks the stack of a call, where `regs` are at its entry. If it ends at code that nobody has
+    /// told us of, as a compiler's at run time, that is looked for, now and then.
+    void walk_entry(const arch::Registers& regs, unsigned limit);
     void begin_call(Tid tid, FamilyCalls& calls, const arch::Registers& regs,
                     const AllocatorEntry& entry, Role role);
+    /// The walked call `call` begins, and its return will not be seen.
+    void count_unfollowed(Tid tid, FamilyCalls& calls, PendingCall call, Unseen why);
     /// The block that a call has given; null if none.
     [[nodiscard]] RemoteAddr result_of(const PendingCall& call, std::uint64_t result);
     void finish_call(Tid tid, const PendingCall& call, std::uint64_t result);
@@ -134,6 +155,7 @@ class AllocationCalls {
     std::vector<AllocatorEntry> entries_;     ///< address 0: gone
     unsigned free_entries_ = 0;               ///< how many of them end blocks
     absl::flat_hash_map<Tid, ThreadCalls> threads_;
+    MonotonicNs next_look_for_code_;
     Backtrace backtrace_; ///< reused, so that no walk allocates
     std::vector<PendingCall> abandoned_;
     absl::flat_hash_map<CodeAddr, bool> own_callers_;      ///< is_allocators_own(), by caller

@@ -33,7 +33,7 @@ void AllocationCalls::on_free(Tid tid, FamilyCalls& calls, const arch::Registers
     CodeAddr caller;
     StackId stack = kNoStack;
     if (check_ && !is_nothing) {
-        unwinder_.unwind_at_entry(regs, std::max(backtrace_limit_, 2U), &backtrace_);
+        walk_entry(regs, std::max(backtrace_limit_, 2U));
         caller = backtrace_.frames.size() > 1 ? backtrace_.frames[1].pc() : CodeAddr();
         stack = live ? intern(sink_, backtrace_, backtrace_limit_) : kNoStack;
     }
@@ -66,7 +66,7 @@ void AllocationCalls::on_free(Tid tid, FamilyCalls& calls, const arch::Registers
     if (!live) {
         event.never_allocated = is_never_allocated(function, address);
         const bool suspect = check_ || sink_.wants_free_stack(address);
-        unwinder_.unwind_at_entry(regs, suspect ? std::max(backtrace_limit_, 2U) : 2U, &backtrace_);
+        walk_entry(regs, suspect ? std::max(backtrace_limit_, 2U) : 2U);
         if (backtrace_.frames.size() > 1 &&
             is_allocators_own(backtrace_.frames[1].lookup_pc(), entry)) {
             return;
@@ -119,34 +119,65 @@ bool AllocationCalls::is_allocators_own(CodeAddr caller, const AllocatorEntry& e
 bool AllocationCalls::is_free_within_free(FamilyCalls& calls, const arch::Registers& regs,
                                           const AllocatorEntry& entry, RemoteAddr block,
                                           CodeAddr caller) {
-    LastFree& last = calls.last_free;
     const RemoteAddr sp = arch::sp_after_return(regs);
-    if (!last.valid || last.entry == entry.address || sp > last.sp_after_return) {
-        return false;
-    }
-    if (sp == last.sp_after_return) {
-        // A tail call, of what the allocator knows of the block; it returns to where its caller
-        // would have. Else another call of the same function's, which matters only if it is a
-        // second free.
-        const bool is_tail_call = caller.value() != 0 && last.caller.value() != 0
-                                      ? caller == last.caller
-                                      : block == last.block || !sink_.wants_free_stack(block);
-        if (is_tail_call) {
-            last.entry = entry.address; // it has the frame now
+    bool may_be_called = false;
+    const auto is_part_of = [&](LastFree& outer) {
+        if (!outer.valid || outer.entry == entry.address || sp > outer.sp_after_return) {
+            return false;
         }
-        return is_tail_call;
+        if (is_tail_call_of(outer, sp, entry.address, block, caller)) {
+            outer.entry = entry.address; // it has the frame now
+            return true;
+        }
+        may_be_called = may_be_called || sp < outer.sp_after_return;
+        return false;
+    };
+    auto& interrupted = calls.interrupted_frees;
+    if (is_part_of(calls.last_free) ||
+        std::any_of(interrupted.begin(), interrupted.end(), is_part_of)) {
+        return true;
     }
-    const auto outer = std::find_if(entries_.begin(), entries_.end(),
-                                    [&](const auto& e) { return e.address == last.entry; });
-    if (outer == entries_.end()) {
+    if (!may_be_called) {
         return false;
     }
-    const AddrRange code{outer->address.value(),
-                         outer->address.value() + std::max<std::uint64_t>(outer->size, 1)};
     unwinder_.unwind_at_entry(regs, kNestingWalkLimit, &backtrace_);
-    return std::any_of(backtrace_.frames.begin(), backtrace_.frames.end(), [&](FrameAddress frame) {
-        return code.contains(frame.lookup_pc().value());
-    });
+    const auto called = [&](const LastFree& outer) {
+        return outer.valid && outer.entry != entry.address && sp < outer.sp_after_return &&
+               is_on_stack(outer);
+    };
+    return called(calls.last_free) || std::any_of(interrupted.begin(), interrupted.end(), called);
+}
+
+bool AllocationCalls::is_tail_call_of(const LastFree& outer, RemoteAddr sp, CodeAddr entry,
+                                      RemoteAddr block, CodeAddr caller) {
+    if (sp != outer.sp_after_return || outer.entry == entry) {
+        return false;
+    }
+    // A tail call, of what the allocator knows of the block; it returns to where its caller would
+    // have. Else another call of the same function's, which matters only if it is a second free.
+    return caller.value() != 0 && outer.caller.value() != 0
+               ? caller == outer.caller
+               : block == outer.block || !sink_.wants_free_stack(block);
+}
+
+bool AllocationCalls::is_on_stack(const LastFree& outer) const {
+    const auto entry = std::find_if(entries_.begin(), entries_.end(),
+                                    [&](const auto& e) { return e.address == outer.entry; });
+    if (entry == entries_.end()) {
+        return false;
+    }
+    const AddrRange code{entry->address.value(),
+                         entry->address.value() + std::max<std::uint64_t>(entry->size, 1)};
+    const auto& frames = backtrace_.frames;
+    for (std::size_t i = 1; i < frames.size(); ++i) {
+        if (!frames[i].is_return_address()) {
+            return false; // interrupted by a signal, whose handler frees for itself
+        }
+        if (code.contains(frames[i].lookup_pc().value())) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void AllocationCalls::set_first_mappings(const std::vector<Mapping>& mappings) {

@@ -16,6 +16,7 @@ namespace {
 constexpr const char* kCLibrary = "__libc_start_main";
 constexpr const char* kCxxRuntime = "__cxa_throw";
 constexpr const char* kModuleEvent = "_dl_debug_state";
+constexpr const char* kSignalAction = "sigaction";
 
 bool is_code(const ElfImage& image, ElfAddr address) {
     return std::ranges::any_of(image.segments(), [address](const ElfSegment& segment) {
@@ -55,6 +56,7 @@ struct AllocatorSearch::FoundSymbols {
     std::weak_ptr<const ElfImage> image; ///< the names point into it
     std::vector<Symbol> functions;       ///< exported ones first
     std::optional<ElfAddr> module_event;
+    std::vector<ElfAddr> signal_actions;
     bool is_c_library = false;
     bool is_cxx_runtime = false;
 };
@@ -63,7 +65,7 @@ AllocatorSearch::AllocatorSearch(std::shared_ptr<const AllocatorApi> api, DebugS
                                  std::string debug_file)
     : api_(std::move(api)), sources_(std::move(sources)), debug_file_(std::move(debug_file)),
       filter_(api_->filter()) {
-    for (const char* name : {kCLibrary, kCxxRuntime, kModuleEvent}) {
+    for (const char* name : {kCLibrary, kCxxRuntime, kModuleEvent, kSignalAction}) {
         filter_.add(name);
     }
 }
@@ -95,6 +97,8 @@ const AllocatorSearch::FoundSymbols& AllocatorSearch::look_through(const Module&
                 found->is_c_library = true;
             } else if (symbol.name == kCxxRuntime) {
                 found->is_cxx_runtime = true;
+            } else if (symbol.name == kSignalAction && !symbol.indirect) {
+                found->signal_actions.push_back(symbol.address);
             } else if (table == SymbolTable::dynamic && symbol.name == kModuleEvent) {
                 found->module_event = symbol.address;
             }
@@ -113,6 +117,9 @@ ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
     if (found.module_event) {
         places.module_event = module.to_runtime(*found.module_event);
     }
+    for (const ElfAddr address : found.signal_actions) {
+        places.signal_actions.push_back(module.to_runtime(address));
+    }
     std::vector<bool> begins(api_->groups());
     std::vector<bool> ends(api_->groups());
     bool has_malloc = false;
@@ -127,7 +134,8 @@ ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
     const AllocatorFunction* const plain_malloc = api_->find("malloc");
     const AllocatorFunction* const plain_new = api_->find("_Znwm");
     const bool is_cxx_runtime = found.is_cxx_runtime || module.name.starts_with("libc++");
-    // The C++ runtime's operators call malloc, which tells all, and costs one stop less.
+    // The C++ runtime's operators call malloc, which tells all (but for what they round up), and
+    // costs one stop less.
     const bool takes_operators = has_malloc || !is_cxx_runtime || api_->takes_runtime_operators();
     // Elsewhere they are the program's, and some of them may have been inlined.
     const bool has_clear_operators = !is_main && (has_malloc || is_cxx_runtime);
@@ -136,7 +144,8 @@ ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
         if (!function.origin.empty()) {
             return true;
         }
-        if (plain_new != nullptr && function.group == plain_new->group && !takes_operators) {
+        if (plain_new != nullptr && function.group == plain_new->group && !takes_operators &&
+            !function.may_round_up) {
             return false;
         }
         if (function.mapping != MappingCall::none) { // the dynamic linker's own are not exported

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "memleax/breakpoint.hpp"
+#include "memleax/computing_threads.hpp"
 #include "memleax/stop_event.hpp"
 #include "memleax/target.hpp"
 #include "memleax/trap_signal.hpp"
@@ -35,19 +36,32 @@ class Departure {
     void complete();
     /// Did the process end meanwhile?
     [[nodiscard]] bool target_ended() const { return target_ended_; }
+    /// A page that nobody has written down what it is for; it goes with the others.
+    void unmap_too(AddrRange page) { unknown_page_ = page; }
 
   private:
     void collect_threads();
-    [[nodiscard]] bool may_sleep_on(Tid tid) const;
+    [[nodiscard]] std::set<Tid> threads_to_stop() const;
+    enum class Verdict { leave_alone, look_again, stop };
+    /// By one look at it.
+    [[nodiscard]] Verdict judge(Tid tid, ComputingThreads* computing) const;
     [[nodiscard]] bool is_ours(CodeAddr pc) const;
+    /// Until these have stopped, or need not be waited for; or none has for so long that the pages
+    /// have to stay.
     void await(std::set<Tid>* awaited);
+    void stop_awaiting_sleepers(std::set<Tid>* awaited);
     void collect(const StopEvent& event, std::set<Tid>* awaited);
     /// Of a TrapStop: was it a breakpoint of ours? Then it is dealt with.
     bool collect_hit(Tid tid);
     /// False if it stands where it cannot be moved from.
     bool move_out(Tid tid);
     Result<Tid> borrow_thread();
+    [[nodiscard]] bool can_be_borrowed(Tid tid);
+    /// Who waits for a child by vfork comes when that has gone on; who is about to get a signal can
+    /// be borrowed when it has got it.
+    void let_others_go_on();
     void give_pages_back();
+    Result<void> unmap_pages(Tid worker);
     void let_go();
 
     Target& target_;
@@ -56,7 +70,10 @@ class Departure {
     DepartureObserver& observer_;
     /// To be stopped again, when they have had the time to get out.
     std::vector<Tid> in_handler_;
+    std::set<Tid> in_group_stop_;
+    AddrRange unknown_page_{};
     bool doubtful_;
+    bool any_missed_ = false;  ///< somebody who may stand in a page of ours could not be stopped
     bool target_gone_ = false; ///< it ended, or executes another program
     bool target_ended_ = false;
 };

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Int3Engine: putting breakpoints in, at the attach and as modules come and go.
 #include <algorithm>
+#include <cerrno>
 #include <map>
 
 #include <fmt/format.h>
 
 #include "int3_engine_impl.hpp"
 #include "memleax/log.hpp"
+#include "memleax/patience.hpp"
 
 namespace memleax {
 
@@ -37,9 +39,29 @@ Result<void> Int3Engine::arm() {
     return {};
 }
 
+// All threads may wait for children by vfork. A child that shares the memory is no good for the
+// handler of SIGTRAP, so the thread itself is waited for a little.
+Result<Tid> Int3Engine::borrow_first() {
+    constexpr std::int64_t kMostMsForParent = 200;
+    const Patience patience(kMostMsForOthers);
+    for (const Patience for_parent(kMostMsForParent);;) {
+        auto worker = target_.borrow_thread();
+        if (!worker && worker.error().errnum() == EAGAIN && for_parent.is_over()) {
+            worker = target_.borrow_child();
+        }
+        if (worker || worker.error().errnum() != EAGAIN || patience.is_over() ||
+            target_.has_executed()) {
+            return worker;
+        }
+        target_.let_children_go_on();
+    }
+}
+
 Result<void> Int3Engine::patch_first(const Places& places, bool* executes) {
-    auto worker = target_.borrow_thread();
-    *executes = worker ? target_.has_executed() : target_.executes_instead_of_ending();
+    auto worker = borrow_first();
+    const bool none_now =
+        !worker && (worker.error().errnum() == EAGAIN || worker.error().errnum() == EBUSY);
+    *executes = worker || none_now ? target_.has_executed() : target_.executes_instead_of_ending();
     if (*executes) {
         return {};
     }
@@ -149,6 +171,8 @@ Int3Engine::find_places(const std::vector<std::shared_ptr<const Module>>& module
         if (found.module_event) {
             places.module_events.push_back(*found.module_event);
         }
+        places.signal_actions.insert(places.signal_actions.end(), found.signal_actions.begin(),
+                                     found.signal_actions.end());
         for (const std::string_view name : found.chosen_at_run_time) {
             log_warning("{} in {} is chosen at run time (IFUNC) and is not watched", name,
                         module->name);
@@ -167,6 +191,18 @@ Result<void> Int3Engine::patch(const Places& places, Tid worker) {
             return std::move(inserted).error();
         }
         (*inserted)->is_module_event = true;
+    }
+    for (const CodeAddr action : places.signal_actions) {
+        // Without it, what the target sets is found out later (TrapSignal).
+        auto inserted = breakpoints_.insert(action, worker);
+        if (inserted) {
+            (*inserted)->is_signal_action = true;
+        }
+        const auto held = inserted ? breakpoints_.hold_unwatched(**inserted)
+                                   : Result<void>(std::move(inserted).error());
+        if (!held) {
+            log_debug("sigaction at {:#x}: {}", action.value(), held.error().message());
+        }
     }
     for (const AllocatorEntry& entry : places.entries) {
         if (!search_.api()->traps(*entry.function)) {

@@ -94,7 +94,18 @@ void Int3Engine::on_stop(const TrapStop& stop) {
         }
         announce_if_ready();
     }
+    if (changes_trap_signal(regs, *breakpoint)) {
+        trap_signal_.follow_change(stop.tid);
+        if (!target_.is_stopped(stop.tid) || target_.has_deferred(stop.tid)) {
+            return;
+        }
+    }
     breakpoints_.continue_from(stop.tid, &regs, *breakpoint);
+}
+
+bool Int3Engine::changes_trap_signal(const arch::Registers& regs, const Breakpoint& breakpoint) {
+    return breakpoint.is_signal_action && breakpoint.slot && breakpoint.inserted &&
+           static_cast<int>(arch::argument(regs, 0)) == SIGTRAP;
 }
 
 void Int3Engine::on_stop(const SignalStop& stop) {
@@ -103,24 +114,24 @@ void Int3Engine::on_stop(const SignalStop& stop) {
 
 void Int3Engine::deliver(Tid tid, int signal) {
     move_out_of_slot(tid);
-    restore_code_for_core(tid, signal);
+    bool needs_own_code = false;
     if (signal == SIGTRAP) {
-        signal = trap_signal_.before_delivery(tid);
+        const TrapSignal::Delivery trap = trap_signal_.before_delivery(tid);
+        signal = trap.signal;
+        needs_own_code = trap.needs_own_code;
+    } else if ((signal_bit(signal) & kCoreSignals) != 0) {
+        const auto info = try_read_process_info(tid);
+        needs_own_code =
+            !info || ((info->caught_signals | info->ignored_signals) & signal_bit(signal)) == 0;
+    }
+    // A core is to hold the original code. One by vfork ends alone, and its parent's is the same
+    // memory.
+    const auto thread = target_.threads().find(tid);
+    if (needs_own_code && thread != target_.threads().end() && !thread->second.is_child_process) {
+        restore_code();
     }
     calls_.on_signal(tid);
     target_.resume(tid, signal);
-}
-
-void Int3Engine::restore_code_for_core(Tid tid, int signal) {
-    if ((signal_bit(signal) & kCoreSignals) == 0) {
-        return;
-    }
-    const auto info = try_read_process_info(tid);
-    const bool handled =
-        info && ((info->caught_signals | info->ignored_signals) & signal_bit(signal)) != 0;
-    if (signal == SIGTRAP ? trap_signal_.is_default() : !handled) {
-        restore_code();
-    }
 }
 
 void Int3Engine::move_out_of_slot(Tid tid) {

@@ -56,6 +56,9 @@ class Int3Engine final : public Engine, DepartureObserver {
     /// Counts what the hit means, unless it is a repeated one.
     void on_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint);
     void deliver(Tid tid, int signal);
+    /// The call of sigaction(3) is SIGTRAP's, and its thread can be let through it.
+    [[nodiscard]] static bool changes_trap_signal(const arch::Registers& regs,
+                                                  const Breakpoint& breakpoint);
     void move_out_of_slot(Tid tid);
 
     /// Where breakpoints belong in some modules. Found by a walk over their symbols, which takes
@@ -63,8 +66,10 @@ class Int3Engine final : public Engine, DepartureObserver {
     struct Places {
         std::vector<AllocatorEntry> entries; ///< in the order in which they go in
         std::vector<CodeAddr> module_events;
+        std::vector<CodeAddr> signal_actions;
     };
     [[nodiscard]] Places find_places(const std::vector<std::shared_ptr<const Module>>& modules);
+    Result<Tid> borrow_first();
     /// The first time; unless the process executes another program before all is done.
     Result<void> patch_first(const Places& places, bool* executes);
     Result<void> patch(const Places& places, Tid worker);
@@ -73,8 +78,6 @@ class Int3Engine final : public Engine, DepartureObserver {
     void tell_mapped_before();
     /// Of the user's functions.
     void warn_of_missing();
-    /// Before a signal whose default is a core dump: the core is to hold the original code.
-    void restore_code_for_core(Tid tid, int signal);
 
     // Leaving.
     void restore_code();

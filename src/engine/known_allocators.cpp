@@ -112,6 +112,9 @@ std::vector<AllocatorFunction> cxx_operators() {
     }
     for (AllocatorFunction& function : operators) {
         function.by = operator_of(function.name);
+        // To a multiple of the alignment, as aligned_alloc wants it (libstdc++'s new_opa.cc).
+        function.may_round_up = function.call == AllocatorCall::allocate &&
+                                function.name.find("St11align_val_t") != std::string::npos;
     }
     return operators;
 }

@@ -248,15 +248,29 @@ void MappingCalls::on_entry(Tid tid, const arch::Registers& regs, const Allocato
     const bool may_end = event.ended[0].size() + event.ended[1].size() != 0;
     const bool is_nothing =
         !may_end && (!follows(event.call) || (event.call == MappingCall::sbrk && call.size == 0));
-    if (is_nothing || !returns_.watch(tid, call.return_address)) {
+    if (is_nothing) {
         return;
+    }
+    const bool is_followed = !returns_.watch(tid, call.return_address).has_value();
+    if (!is_followed && !may_end && event.detached.value() == 0) {
+        return; // what it maps is found in the end, by nobody's name
     }
     call.stack = intern(sink_, backtrace_, backtrace_limit_);
     event.tid = tid;
     event.kind = call.kind;
     event.time = monotonic_now();
     sink_.on_mapping(event);
-    calls.push(call);
+    if (is_followed) {
+        calls.push(call);
+        return;
+    }
+    // Unmapping hardly ever fails.
+    event.step = MappingEvent::Step::succeeded;
+    event.stack = call.stack;
+    for (AddrRange& range : event.ended) {
+        range = {};
+    }
+    sink_.on_mapping(event);
 }
 
 void MappingCalls::end_calls(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) {

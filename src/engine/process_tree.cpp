@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/process_tree.hpp"
 
+#include <algorithm>
 #include <csignal>
 
 #include <fmt/format.h>
@@ -202,9 +203,20 @@ void ProcessTree::sweep() {
 
 void ProcessTree::leave() {
     running_ = false;
-    for (const auto& process : processes_) {
-        process->leave();
-    }
+    // Children first: a parent that waits for one by vfork cannot be stopped while that waits for
+    // its turn. And while we wait for one whose threads are all in transfers, the others' stops
+    // would wait, too.
+    const auto leave_those_that = [this](auto&& can) {
+        std::for_each(processes_.rbegin(), processes_.rend(), [&can](const auto& process) {
+            if (can(*process)) {
+                process->leave(); // once is enough
+            }
+        });
+    };
+    leave_those_that([](WatchedProcess& process) {
+        return process.target() == nullptr || process.target()->has_thread_to_borrow();
+    });
+    leave_those_that([](WatchedProcess& /*process*/) { return true; });
     for (const auto& process : processes_) {
         process->forget_target();
     }

@@ -2,10 +2,11 @@
 /// Breakpoints at the places to which calls return.
 #pragma once
 
-#include <cstdint>
+#include <optional>
 
 #include <absl/container/flat_hash_map.h>
 
+#include "memleax/allocation_event.hpp"
 #include "memleax/breakpoint.hpp"
 #include "memleax/modules.hpp"
 #include "memleax/types.hpp"
@@ -18,17 +19,22 @@ class ReturnWatch {
     ReturnWatch(const ModuleMap& modules, BreakpointTable& breakpoints)
         : modules_(modules), breakpoints_(breakpoints) {}
 
-    /// Will the return of a call to this address be seen? If not, a warning names it once. `tid`
-    /// is stopped.
-    bool watch(Tid tid, CodeAddr return_address);
+    /// Nothing if the return of a call to this address will be seen; else why not. The first
+    /// address of each reason is told in a warning. `tid` is stopped.
+    std::optional<Unseen> watch(Tid tid, CodeAddr return_address);
     /// Has each return that was asked for been watched?
-    [[nodiscard]] bool watches_all() const { return unwatched_.empty(); }
-    void reset() { unwatched_.clear(); }
+    [[nodiscard]] bool watches_all() const { return watches_all_; }
+    void reset();
 
   private:
+    void warn_of_generated_code(CodeAddr return_address);
+
     const ModuleMap& modules_;
     BreakpointTable& breakpoints_;
-    absl::flat_hash_map<CodeAddr, std::uint64_t> unwatched_; ///< and how often they were seen
+    absl::flat_hash_map<CodeAddr, MonotonicNs> try_again_; ///< where a breakpoint was refused
+    bool watches_all_ = true;
+    bool warned_of_generated_code_ = false;
+    bool warned_of_refusal_ = false;
 };
 
 } // namespace memleax

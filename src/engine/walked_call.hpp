@@ -11,13 +11,14 @@
 
 namespace memleax {
 
-/// `backtrace`, of two frames at least, was walked at the entry, where `regs` are.
+/// `backtrace` was walked at the entry, where `regs` are. Without a second frame there is no return
+/// address.
 inline PendingCall call_at(const AllocatorEntry& entry, const Backtrace& backtrace,
                            const arch::Registers& regs) {
     PendingCall call;
     call.function = entry.function;
     call.entry = entry.address;
-    call.return_address = backtrace.frames[1].pc();
+    call.return_address = backtrace.frames.size() > 1 ? backtrace.frames[1].pc() : CodeAddr();
     call.sp_after_return = arch::sp_after_return(regs);
     return call;
 }

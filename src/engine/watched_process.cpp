@@ -158,6 +158,7 @@ void WatchedProcess::on_silence() {
 void WatchedProcess::leave() {
     if (engine_) {
         engine_->leave();
+        target_->let_go_of_stops();
     }
 }
 

@@ -48,6 +48,7 @@ void add(const EventCounts& seen, Report::Events* sum) {
     sum->free += seen.free;
     sum->realloc += seen.realloc;
     sum->failed_alloc += seen.failed_alloc;
+    sum->unfollowed_alloc += seen.unfollowed_alloc;
     sum->unknown_free += seen.unknown_free;
     sum->double_free += seen.double_free;
     sum->invalid_free += seen.invalid_free;
@@ -126,6 +127,15 @@ void fill_report(const TrackerSnapshot& snapshot, MonotonicNs begin, const Stack
             stacks.back().process = index;
         }
     }
+    for (const UnfollowedSnapshot& each : snapshot.unfollowed) {
+        Backtrace frames = resolve(each.id);
+        if (shows(frames)) {
+            report->unfollowed.push_back(
+                {index, each.calls, each.why, std::move(frames), each.end});
+        }
+    }
+    std::stable_sort(report->unfollowed.begin(), report->unfollowed.end(),
+                     [](const auto& a, const auto& b) { return a.calls.bytes < b.calls.bytes; });
     sort_stacks(report->callstacks);
     sort_stacks(report->internal_callstacks);
 }

@@ -153,6 +153,7 @@ Json events_json(const Report::Events& events) {
             {"free", events.free},
             {"realloc", events.realloc},
             {"failed_alloc", events.failed_alloc},
+            {"unfollowed_alloc", events.unfollowed_alloc},
             {"unknown_free", events.unknown_free},
             {"double_free", events.double_free},
             {"invalid_free", events.invalid_free},
@@ -163,6 +164,22 @@ Json frames_json(const Backtrace& frames) {
     Json json = Json::array();
     for (const SourceFrame& frame : frames) {
         json.push_back(frame_json(frame));
+    }
+    return json;
+}
+
+Json unfollowed_json(const UnfollowedReport& report, const Report::Process* process) {
+    Json json;
+    if (process != nullptr) {
+        json["process"] = process->number;
+        json["pid"] = process->pid;
+    }
+    json["calls"] = report.calls.blocks;
+    json["bytes"] = report.calls.bytes;
+    json["reason"] = report.why == Unseen::generated_code ? "generated_code" : "no_breakpoint";
+    json["frames"] = frames_json(report.frames);
+    if (report.end != StackEnd::outermost) {
+        json["stack_end"] = describe(report.end);
     }
     return json;
 }
@@ -275,6 +292,14 @@ void write_json(const Report& report, ReportSink& sink) {
                 error, report.follows_forks ? &report.processes.at(error.process) : nullptr));
         }
         member("errors", errors);
+    }
+    if (!report.unfollowed.empty()) {
+        Json unfollowed = Json::array();
+        for (const UnfollowedReport& each : report.unfollowed) {
+            unfollowed.push_back(unfollowed_json(
+                each, report.follows_forks ? &report.processes.at(each.process) : nullptr));
+        }
+        member("unfollowed", unfollowed);
     }
     CallStackTexts texts(report.mapped.has_value());
     const auto stacks = [&](const char* name, const std::vector<CallStackReport>& list) {

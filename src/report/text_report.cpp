@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -62,6 +63,9 @@ std::string events_text(const Report::Events& events) {
         number_of(events.alloc, "allocation"), number_of(events.free, "free"),
         number_of(events.realloc, "reallocation"), events.failed_alloc,
         number_of(events.unknown_free, "free"), number_of(events.double_free, "double free"));
+    if (events.unfollowed_alloc != 0) {
+        text += ", " + number_of(events.unfollowed_alloc, "allocation") + " not followed";
+    }
     if (events.invalid_free != 0) {
         text += ", " + number_of(events.invalid_free, "invalid free");
     }
@@ -135,6 +139,25 @@ void write_errors(const Report& report, std::optional<std::uint32_t> process, Re
     }
 }
 
+/// Those of one process, or of all.
+void write_unfollowed(const Report& report, std::optional<std::uint32_t> process,
+                      BacktraceTexts& backtraces, ReportSink& sink) {
+    bool is_first = true;
+    for (const UnfollowedReport& each : report.unfollowed) {
+        if (process && each.process != *process) {
+            continue;
+        }
+        std::string text =
+            std::exchange(is_first, false)
+                ? "== Not followed: what these allocations returned is not known, nor whether it "
+                  "is freed.\n\n"
+                : "";
+        text += fmt::format("Not followed: {}, {}\n", count_text(each.calls), describe(each.why));
+        backtraces.append_to(text, each.frames, each.end);
+        sink.write(text + "\n");
+    }
+}
+
 /// The call stacks of one process, or of all; the number of them.
 std::size_t write_stacks(const Report& report, std::optional<std::uint32_t> process,
                          BacktraceTexts& backtraces, ReportSink& sink) {
@@ -162,11 +185,13 @@ void write_text(const Report& report, ReportSink& sink) {
     std::size_t shown = 0;
     if (!report.follows_forks) {
         write_errors(report, std::nullopt, sink);
+        write_unfollowed(report, std::nullopt, backtraces, sink);
         shown = write_stacks(report, std::nullopt, backtraces, sink);
     } else {
         for (std::uint32_t i = 0; i < report.processes.size(); ++i) {
             sink.write(process_header(report.processes[i]));
             write_errors(report, i, sink);
+            write_unfollowed(report, i, backtraces, sink);
             shown += write_stacks(report, i, backtraces, sink);
         }
     }

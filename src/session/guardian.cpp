@@ -6,12 +6,13 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -20,6 +21,7 @@
 
 #include "memleax/inherited.hpp"
 #include "memleax/log.hpp"
+#include "memleax/patience.hpp"
 #include "memleax/recovery.hpp"
 
 namespace memleax {
@@ -37,6 +39,11 @@ ssize_t read_byte(int fd, char* byte) {
     }
     return got;
 }
+
+/// Somebody may have stopped it (SIGSTOP): it is then waited for no longer than that, when it is to
+/// begin, on a machine that is loaded, and when it is to end.
+constexpr int kMostMsUntilReady = 60'000;
+constexpr int kMostMsUntilItEnds = 5000;
 
 class SpawnPlan {
   public:
@@ -88,28 +95,29 @@ class SpawnPlan {
 
 /// The tracer has died: all that its records tell of goes back.
 int recover(RecoveryFile& file) {
-    const auto records = file.in_use();
+    const auto records = children_first(file.in_use());
     std::vector<std::shared_ptr<RecoveryRecord>> before; // what their children were copied from
+    std::set<Tid> watched;
     for (const auto& record : records) {
         (void)restore_code(*record); // nobody waits longer than need be for this
         before.push_back(record->copy_for(record->pid.load(), record->start_time));
+        watched.insert(Tid(record->pid.load()));
+    }
+    for (const auto& record : before) {
+        restore_borrowed_child(*record);
     }
     int status = 0;
     for (const auto& record : records) {
         const int pid = record->pid.load();
-        Result<void> done;
-        // The end of the thread lets go of those that sleep.
-        std::thread([&] { done = restore_process(record); }).join();
-        if (done) {
+        if (const auto done = restore_process(record); done) {
             log_warning("memleax was killed; process {} is as it was before", pid);
         } else {
             log_warning("memleax was killed: {}", done.error().message());
             status = 1;
         }
     }
-    // Those that were watched themselves have been restored by now.
     for (const auto& record : before) {
-        std::thread([&] { restore_children(*record); }).join();
+        restore_children(*record, watched);
     }
     return status;
 }
@@ -137,13 +145,19 @@ Result<std::unique_ptr<Guardian>> Guardian::start() {
 
 Guardian::~Guardian() {
     close(channel_);
-    while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    for (const Patience patience(kMostMsUntilItEnds);
+         waitpid(pid_, nullptr, WNOHANG) == 0 && !patience.is_over();) {
+        poll(nullptr, 0, 1);
     }
 }
 
 bool Guardian::take_duty() {
     char byte = 0;
-    if (read_byte(channel_, &byte) != 1) {
+    pollfd ready{channel_, POLLIN, 0};
+    int polled = 0;
+    while ((polled = poll(&ready, 1, kMostMsUntilReady)) < 0 && errno == EINTR) {
+    }
+    if (polled != 1 || read_byte(channel_, &byte) != 1) {
         return false; // it says so when it is ready
     }
     file_->hold();

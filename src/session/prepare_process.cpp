@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "memleax/inherited_environment.hpp"
 #include "memleax/session.hpp"
 #include "session_signals.hpp"
 
@@ -79,6 +80,7 @@ Inherited prepare_process() {
     setrlimit(RLIMIT_NOFILE, &raised);
     getrlimit(RLIMIT_DATA, &before.data);
     limit_memory(before.data);
+    before.environment = take_inherited_environment();
     return before;
 }
 

@@ -72,6 +72,7 @@ Result<Breakpoint*> BreakpointTable::insert(CodeAddr address, Tid worker) {
         std::memcpy(&filled[arch::kSlotCodeBytes], &key, sizeof key);
         auto written = memory.write(slot->as_data(), filled);
         if (!written) {
+            slots_.release(*slot);
             return std::move(written).error();
         }
         breakpoint->slot = *slot;
@@ -86,7 +87,14 @@ Result<Breakpoint*> BreakpointTable::insert(CodeAddr address, Tid worker) {
 
     breakpoint->record =
         target_.record().add_breakpoint(address, std::span(bytes).first(got), breakpoint->slot);
+    const auto give_slot_back = [&] {
+        if (breakpoint->slot) {
+            by_slot_.erase(*breakpoint->slot);
+            slots_.release(*breakpoint->slot);
+        }
+    };
     if (!breakpoint->record) {
+        give_slot_back();
         return Error("too many places to watch");
     }
     // Masked first: from the write on, a read must not see the breakpoint.
@@ -94,14 +102,21 @@ Result<Breakpoint*> BreakpointTable::insert(CodeAddr address, Tid worker) {
     auto written = memory.write(address.as_data(), arch::kBreakpointBytes);
     if (!written) {
         memory.unmask(address.as_data());
-        if (breakpoint->slot) {
-            by_slot_.erase(*breakpoint->slot);
-            slots_.release(*breakpoint->slot);
-        }
+        give_slot_back();
         return std::move(written).error();
     }
     breakpoint->inserted = true;
     return table_.emplace(address, std::move(breakpoint)).first->second.get();
+}
+
+Result<void> BreakpointTable::hold_unwatched(const Breakpoint& breakpoint) {
+    if (!breakpoint.slot) {
+        return {};
+    }
+    const std::uint64_t key = breakpoint.address.value() | arch::kSlotHolds;
+    return target_.memory().write(
+        breakpoint.slot->as_data() + static_cast<std::int64_t>(arch::kSlotCodeBytes),
+        std::span(reinterpret_cast<const std::uint8_t*>(&key), sizeof key));
 }
 
 void BreakpointTable::adopt() {
@@ -158,7 +173,9 @@ void BreakpointTable::step_over(Tid tid, arch::Registers* regs, Breakpoint& brea
         }
     }
     for (const Tid other : others) {
-        target_.stop_and_defer(other);
+        if (!target_.is_in_transfer(other)) { // it would have to wake up just now to get here
+            target_.stop_and_defer(other);
+        }
     }
     target_.set_pc(tid, regs, breakpoint.address);
     const auto lifted =

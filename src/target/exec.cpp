@@ -4,10 +4,12 @@
 #include <csignal>
 #include <vector>
 
+#include <poll.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
 #include "exec_stop.hpp"
+#include "memleax/patience.hpp"
 #include "memleax/target.hpp"
 
 namespace memleax {
@@ -20,23 +22,32 @@ bool is_exec_of(const StopEvent& event, Tid pid) {
 
 } // namespace
 
+bool Target::has_deferred_exec(Tid tid) const {
+    return std::any_of(tracer_.deferred_.begin(), tracer_.deferred_.end(),
+                       [this, tid](const Tracer::Stop& stop) {
+                           return stop.target == this && is_exec_of(stop.event, tid);
+                       });
+}
+
 bool Target::has_executed() {
     if (const auto event = wait_for(pid_, WNOHANG)) {
         tracer_.put_off({this, *event});
     }
-    return std::any_of(tracer_.deferred_.begin(), tracer_.deferred_.end(),
-                       [this](const Tracer::Stop& stop) {
-                           return stop.target == this && is_exec_of(stop.event, pid_);
-                       });
+    return has_deferred_exec(pid_);
 }
 
 bool Target::executes_instead_of_ending() {
     std::vector<StopEvent> events;
     bool executes = false;
-    while (!executes && !threads_.empty()) {
-        const auto event = next_event(Wait::block);
+    const auto lives = [](const auto& entry) { return !entry.second.is_child_process; };
+    constexpr std::int64_t kMostMs = 10'000; // a moment, but for dead disks
+    for (const Patience patience(kMostMs); !executes &&
+                                           std::any_of(threads_.begin(), threads_.end(), lives) &&
+                                           !patience.is_over();) {
+        const auto event = next_event(Wait::poll);
         if (!event) {
-            break; // a signal of ours: we are to stop
+            poll(nullptr, 0, 1);
+            continue;
         }
         events.push_back(*event);
         executes = is_exec_of(*event, pid_);

@@ -9,42 +9,13 @@
 #include <csignal>
 #include <utility>
 
-#include <sys/syscall.h>
-
 #include "memleax/process_info.hpp"
+#include "memleax/system_call_kind.hpp"
 #include "memleax/target.hpp"
 
 namespace memleax {
 
 namespace {
-
-/// Those that have done nothing yet when they end with EINTR (close, say, has closed), so that they
-/// can be begun again. A time limit begins again with them.
-bool can_begin_again(long system_call) {
-    switch (system_call) {
-#ifdef SYS_epoll_wait // the generic system call table (arm64) has only the p-forms
-    case SYS_epoll_wait:
-#endif
-    case SYS_epoll_pwait:
-    case SYS_epoll_pwait2:
-    case SYS_rt_sigtimedwait:
-    case SYS_semop:
-    case SYS_semtimedop:
-    case SYS_msgrcv:
-    case SYS_io_getevents:
-    case SYS_io_pgetevents:
-    case SYS_io_uring_enter: // it gives the number of what it has submitted, if that is not 0
-    // With SO_RCVTIMEO (sock_intr_errno in the kernel's include/net/sock.h).
-    case SYS_accept:
-    case SYS_accept4:
-    case SYS_recvfrom:
-    case SYS_recvmsg:
-    case SYS_read:
-        return true;
-    default:
-        return false;
-    }
-}
 
 /// Has this signal no effect, by the target's wish or by default? (Never one that stops.)
 bool is_ignored(const ProcessInfo& info, int signal) {
@@ -123,7 +94,7 @@ void Target::begin_interrupted_call_again(Tid tid, int signal) {
             was->sp != arch::sp(regs)) {
             return;
         }
-        first_argument = was->first_argument;
+        first_argument = was->arguments[0];
     }
     if (is_at_system_call(arch::pc(regs) - static_cast<std::int64_t>(arch::kSyscallBytes.size()))) {
         arch::begin_system_call_again(regs, first_argument);

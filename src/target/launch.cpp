@@ -2,6 +2,7 @@
 // Starting a program under watch.
 #include <cerrno>
 #include <csignal>
+#include <optional>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "memleax/patience.hpp"
 #include "memleax/target.hpp"
 #include "ptrace_options.hpp"
 
@@ -37,7 +39,8 @@ struct Pipe {
 
 /// The child's part: waits until it is seized, then becomes the program. Only async-signal-safe
 /// calls (fork(2)): other threads of ours may have held locks.
-[[noreturn]] void become(char* const* argv, const Inherited& inherited, Pipe& go, Pipe& failure) {
+[[noreturn]] void become(char* const* argv, char* const* environment, const Inherited& inherited,
+                         Pipe& go, Pipe& failure) {
     close(go.ends[1]);
     char byte = 0;
     ssize_t got = 0;
@@ -56,7 +59,7 @@ struct Pipe {
     setrlimit(RLIMIT_NOFILE, &inherited.open_files);
     setrlimit(RLIMIT_DATA, &inherited.data);
     sigprocmask(SIG_SETMASK, &inherited.signal_mask, nullptr);
-    execvp(argv[0], argv);
+    execvpe(argv[0], argv, environment);
     const int errnum = errno;
     [[maybe_unused]] const auto ignored = write(failure.ends[1], &errnum, sizeof errnum);
     _exit(127);
@@ -67,12 +70,8 @@ struct Pipe {
 Result<std::unique_ptr<Target>> Target::launch(Tracer& tracer,
                                                const std::vector<std::string>& command,
                                                const Inherited& inherited) {
-    std::vector<char*> argv;
-    argv.reserve(command.size() + 1);
-    for (const std::string& word : command) {
-        argv.push_back(const_cast<char*>(word.c_str()));
-    }
-    argv.push_back(nullptr);
+    const std::vector<char*> argv = null_terminated(command);
+    const std::vector<char*> environment = null_terminated(inherited.environment);
 
     Pipe go;
     Pipe failure;
@@ -84,12 +83,12 @@ Result<std::unique_ptr<Target>> Target::launch(Tracer& tracer,
         return Error("cannot fork", errno);
     }
     if (child == 0) {
-        become(argv.data(), inherited, go, failure);
+        become(argv.data(), environment.data(), inherited, go, failure);
     }
     const Tid pid(child);
     failure.close_end(1);
     const auto give_up = [&](Error error) {
-        go.close_end(1); // the child ends by itself
+        kill(child, SIGKILL);
         waitpid(child, nullptr, __WALL);
         return error;
     };
@@ -107,10 +106,20 @@ Result<std::unique_ptr<Target>> Target::launch(Tracer& tracer,
         return give_up(Error(fmt::format("cannot start {}", command[0]), errno));
     }
 
+    std::optional<Patience> last; // since somebody wants us to end
     for (;;) {
         const auto event = target->next_event(Wait::block);
         if (!event) {
-            continue; // one of our own signals; the child either gets to its exec or ends
+            // One of our own signals, which come again. The child either gets to its exec or ends,
+            // unless the program is on a dead disk.
+            constexpr std::int64_t kMostMs = 10'000;
+            if (!last) {
+                last.emplace(kMostMs);
+            } else if (last->is_over()) {
+                kill(child, SIGKILL);
+                return Error(fmt::format("cannot start {}", command[0]), EINTR);
+            }
+            continue;
         }
         if (std::holds_alternative<ExecStop>(*event)) {
             auto reopened = target->reopen_memory();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memory_sharers.hpp"
+#include "memleax/memory_sharers.hpp"
 
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
 
@@ -24,7 +25,7 @@ long compare_memory(Tid living, Tid other) {
 
 bool shares_memory(Tid pid, Tid child) {
     const long order = compare_memory(living_thread(pid), child);
-    if (order < 0) {
+    if (order < 0 && errno != ESRCH) { // else one of them has ended
         log_warning(
             "cannot tell whether child {} shares the target's memory (kcmp is not available)",
             child.value());

@@ -121,7 +121,9 @@ std::optional<KernelState> parse_kernel_state(const std::string& stat,
         const long nr = number<long>(parts[0]);
         if (nr >= 0) {
             result.system_call = nr;
-            result.first_argument = std::strtoull(parts[1].c_str(), nullptr, 16);
+            for (std::size_t i = 0; i < result.arguments.size() && i + 3 < parts.size(); ++i) {
+                result.arguments[i] = std::strtoull(parts[i + 1].c_str(), nullptr, 16);
+            }
         }
         result.sp = RemoteAddr(std::strtoull(parts[parts.size() - 2].c_str(), nullptr, 16));
         result.pc = CodeAddr(std::strtoull(parts.back().c_str(), nullptr, 16));

@@ -65,7 +65,8 @@ std::shared_ptr<RecoveryRecord> RecoveryRecord::copy_for(std::int32_t child,
     copy->borrowed.number = borrowed.number;
     copy->borrowed.tid.store(borrowed.tid.load());
     copy->handler = handler;
-    copy->handler_before = handler_before;
+    copy->set_target_action(target_action());
+    copy->handler_may_be_saved.store(handler_may_be_saved.load());
     copy->handler_in_force.store(handler_in_force.load());
     std::copy_n(regions.begin(), region_count.load(), copy->regions.begin());
     copy->region_count.store(region_count.load());
@@ -78,6 +79,7 @@ void RecoveryRecord::forget_memory() {
     breakpoint_count.store(0);
     region_count.store(0);
     handler_in_force.store(0);
+    handler_may_be_saved.store(0);
     handler = {};
     for (BlockingThread& entry : blocking) {
         if (entry.tid == 0) {

@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "exec_stop.hpp"
+#include "memleax/patience.hpp"
 #include "memleax/process_info.hpp"
 #include "memleax/recovery_record.hpp"
 #include "memleax/target.hpp"
@@ -20,7 +23,13 @@ namespace memleax {
 
 namespace {
 
+/// With PTRACE_O_TRACESYSGOOD.
+constexpr int kSystemCallStop = SIGTRAP | 0x80;
+
 enum class Steps { no, yes };
+
+/// A thread that is frozen (cgroup v2) does not run before it is thawed, but stops if it is asked.
+constexpr std::int64_t kMostMsUntilItRuns = 5000;
 
 /// Blocks all signals of a stopped thread but those that an instruction raises itself (SIGTRAP only
 /// if it is stepped): an instruction that raises a blocked one makes the kernel kill the process
@@ -119,6 +128,7 @@ bool is_step_trap(Tid tid, int signal) {
 } // namespace
 
 std::optional<int> Target::await_stop_of(Tid tid) {
+    Patience patience(kMostMsUntilItRuns);
     int status = 0;
     for (int looks = 0;; ++looks) {
         const pid_t got = waitpid(tid.value(), &status, __WALL | __WNOTHREAD | WNOHANG);
@@ -127,6 +137,13 @@ std::optional<int> Target::await_stop_of(Tid tid) {
         }
         if (got < 0) {
             return std::nullopt;
+        }
+        if (patience.is_over()) {
+            const auto kernel = try_read_kernel_state(pid_, tid);
+            if (kernel && kernel->state != 'R') { // else it waits for a CPU
+                interrupt(tid);
+            }
+            patience.begin_anew();
         }
         pause_between_looks(tid, looks);
     }
@@ -181,7 +198,7 @@ Result<void> Target::step(Tid tid) {
 Result<void> Target::run_system_call(Tid tid, CodeAddr instruction, bool to_signal_stop) {
     const SignalsHeldBack hold(tid, *record_, to_signal_stop ? Steps::yes : Steps::no);
     PutAside aside(tid, *record_);
-    constexpr int kSystemCallStop = SIGTRAP | 0x80;
+    const Patience patience(kMostMsUntilItRuns);
     bool entered = false;
     for (bool done = false; !done;) {
         // Once it is in the call, it is interrupted on its way out. In that stop, unlike in that of
@@ -220,10 +237,74 @@ Result<void> Target::run_system_call(Tid tid, CodeAddr instruction, bool to_sign
             if (signal != SIGTRAP || !done) {
                 aside.stop();
             }
+            if (!entered && patience.is_over()) {
+                aside.give_back(*this);
+                return Error(fmt::format("thread {} does not run now", tid.value()), EAGAIN);
+            }
         }
     }
     aside.give_back(*this);
     return {};
+}
+
+std::optional<SystemCallMade> Target::follow_system_call(Tid tid, long number,
+                                                         std::uint64_t first_argument) {
+    std::optional<SignalsHeldBack> hold;
+    hold.emplace(tid, *record_, Steps::yes);
+    PutAside aside(tid, *record_);
+    std::optional<SystemCallMade> made;
+    bool sets_mask = false; // by a call before that, as musl's sigaction(3) does at first
+    // Out of the call as run_system_call() goes: a stop at its end would not let us replace all
+    // registers (on arm64 the kernel keeps x7 for itself there).
+    for (bool done = false; !done;) {
+        if (made) {
+            interrupt(tid);
+        }
+        if (ptrace(made ? PTRACE_CONT : PTRACE_SYSCALL, tid.value(), nullptr, nullptr) != 0) {
+            return std::nullopt;
+        }
+        const auto status = await_stop_of(tid);
+        arch::Registers regs{};
+        if (!status || !get_registers(tid, &regs)) {
+            return std::nullopt;
+        }
+        const int signal = WSTOPSIG(*status);
+        if (signal == kSystemCallStop && sets_mask) { // and has set it
+            sets_mask = false;
+            hold.emplace(tid, *record_, Steps::yes);
+        } else if (signal == kSystemCallStop &&
+                   arch::system_call_number(regs) == SYS_rt_sigprocmask) {
+            sets_mask = true;
+            hold.reset();
+        } else if (signal == kSystemCallStop) {
+            if (arch::system_call_number(regs) != number ||
+                arch::system_call_argument(regs, 0) != first_argument) {
+                break;
+            }
+            made.emplace();
+            for (unsigned i = 0; i < made->arguments.size(); ++i) {
+                made->arguments[i] = arch::system_call_argument(regs, i);
+            }
+        } else if ((*status >> 16) != 0) {
+            done = made.has_value();
+            if (done) {
+                made->result = arch::system_call_result(regs);
+            }
+            if (signal != SIGTRAP || !done) {
+                aside.stop();
+            }
+        } else if (siginfo_t info{}; ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0 &&
+                                     info.si_code > 0 && !made) {
+            threads_[tid].stop_signal = signal; // a breakpoint, or an instruction that faults
+            take_stop(tid);
+            defer(signal == SIGTRAP ? StopEvent(TrapStop{tid}) : SignalStop{tid, signal});
+            done = true;
+        } else {
+            aside.signal(); // SIGSTOP cannot be held back, and SIGTRAP must not be
+        }
+    }
+    aside.give_back(*this);
+    return made;
 }
 
 bool Target::has_left(Tid tid, CodeAddr instruction) const {

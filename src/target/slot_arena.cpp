@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "memleax/breakpoint.hpp"
+#include "memleax/clock.hpp"
 #include "memleax/modules.hpp"
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -30,6 +31,18 @@ constexpr std::uint64_t kStackGap = 8ULL * 1024 * 1024;
 
 std::uint64_t distance(std::uint64_t a, std::uint64_t b) {
     return a > b ? a - b : b - a;
+}
+
+/// A failure is one for all code that is so near: it has the same gaps to look into.
+constexpr std::uint64_t kNeighbourhood = arch::kSlotReach / 8;
+/// Reading the mappings takes long where there are most of them; the target waits meanwhile.
+constexpr std::int64_t kLeastPauseNs = 100'000'000;
+constexpr std::int64_t kPauses = 100; // of the time that the attempt took
+
+Error no_room(Tid pid, CodeAddr near, int errnum) {
+    return Error(
+        fmt::format("cannot map a page into process {} near {:#x}", pid.value(), near.value()),
+        errnum);
 }
 
 bool within_reach(AddrRange region, CodeAddr near) {
@@ -95,7 +108,7 @@ Result<CodeAddr> SlotArena::allocate(CodeAddr near, Tid worker) {
         }
     }
     if (region == nullptr) {
-        auto mapped = map_region(near, worker);
+        auto mapped = map_region_unless_it_failed(near, worker);
         if (!mapped) {
             return std::move(mapped).error();
         }
@@ -112,6 +125,24 @@ void SlotArena::release(CodeAddr slot) {
             region.free.push_back(slot);
         }
     }
+}
+
+Result<SlotArena::Region*> SlotArena::map_region_unless_it_failed(CodeAddr near, Tid worker) {
+    const MonotonicNs begin = monotonic_now();
+    std::erase_if(failures_, [begin](const Failure& each) { return each.until <= begin; });
+    const auto failure = std::find_if(failures_.begin(), failures_.end(), [near](const auto& each) {
+        return distance(each.near.value(), near.value()) < kNeighbourhood;
+    });
+    if (failure != failures_.end()) {
+        return no_room(target_.pid(), near, failure->errnum);
+    }
+    auto mapped = map_region(near, worker);
+    if (!mapped && target_.threads().contains(worker)) { // else it was killed meanwhile
+        const MonotonicNs end = monotonic_now();
+        const std::int64_t pause = std::max(kLeastPauseNs, kPauses * (end.value() - begin.value()));
+        failures_.push_back({near, mapped.error().errnum(), MonotonicNs(end.value() + pause)});
+    }
+    return mapped;
 }
 
 Result<SlotArena::Region*> SlotArena::map_region(CodeAddr near, Tid worker) {
@@ -154,9 +185,7 @@ Result<SlotArena::Region*> SlotArena::map_region(CodeAddr near, Tid worker) {
         regions_.push_back(std::move(region));
         return &regions_.back();
     }
-    return Error(fmt::format("cannot map a page into process {} near {:#x}", target_.pid().value(),
-                             near.value()),
-                 errnum);
+    return no_room(target_.pid(), near, errnum);
 }
 
 void SlotArena::adopt() {

@@ -10,7 +10,6 @@
 #include <elf.h>
 #include <fmt/format.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,40 +18,6 @@
 #include "memleax/process_info.hpp"
 
 namespace memleax {
-
-namespace {
-
-/// System calls that the kernel restarts after a stop, without EINTR (signal(7), "Interruption of
-/// system calls and library functions by stop signals"; the futex, poll, nanosleep and wait
-/// families restart by themselves when no handler ran).
-bool restarts_after_stop(const KernelState& kernel) {
-    switch (kernel.system_call.value_or(-1)) {
-    case SYS_futex:
-    case SYS_read:
-    case SYS_write:
-    case SYS_ppoll:
-    case SYS_pselect6:
-    case SYS_clock_nanosleep:
-    case SYS_nanosleep:
-    case SYS_restart_syscall: // what such a sleep becomes after a stop
-    case SYS_wait4:
-    case SYS_waitid:
-    case SYS_accept:
-    case SYS_accept4:
-    case SYS_recvfrom:
-    case SYS_recvmsg:
-#ifdef SYS_poll // the generic system call table (arm64) has only the p-forms
-    case SYS_poll:
-    case SYS_select:
-    case SYS_pause:
-#endif
-        return true;
-    default:
-        return false;
-    }
-}
-
-} // namespace
 
 Target::Target(Tracer& tracer, Tid pid, RemoteMemory memory, std::shared_ptr<RecoveryRecord> record)
     : tracer_(tracer), pid_(pid), memory_(std::move(memory)),
@@ -248,11 +213,6 @@ void Target::detach(Tid tid, int signal) {
     remove_thread(tid);
 }
 
-void Target::adopt_child(Tid tid) {
-    add_thread(tid) = TracedThread{
-        .state = TracedThread::State::stopped, .stop_signal = 0, .is_child_process = true};
-}
-
 bool Target::stop_and_defer(Tid tid) {
     const auto it = threads_.find(tid);
     if (it == threads_.end()) {
@@ -280,72 +240,8 @@ bool Target::stop_and_defer(Tid tid) {
     return is_stopped(tid);
 }
 
-/// Of a process whose only thread waits for it: the child is as good, as the memory is the same.
-std::optional<Tid> Target::find_vfork_child() {
-    for (const auto& [target, event] : tracer_.deferred_) {
-        const auto* birth = std::get_if<ChildStop>(&event);
-        if (target == this && birth != nullptr && birth->shares_memory) {
-            adopt_child(birth->tid); // once more when that event is told, which changes nothing
-            return birth->tid;
-        }
-    }
-    const std::set<Tid> expected = expected_children_;
-    for (const Tid child : expected) {
-        const auto event = wait_for(child, 0);
-        if (!event) {
-            continue;
-        }
-        defer(*event);
-        if (const auto* birth = std::get_if<ChildStop>(&*event); birth && birth->shares_memory) {
-            adopt_child(child);
-            return child;
-        }
-    }
-    return std::nullopt;
-}
-
-bool Target::minds_no_stop(Tid tid) const {
-    if (is_stopped(tid)) {
-        return true;
-    }
-    const auto kernel = try_read_kernel_state(pid_, tid);
-    return kernel && !kernel->has_ended() && kernel->state != 'D' &&
-           (!kernel->system_call || restarts_after_stop(*kernel));
-}
-
-Result<Tid> Target::borrow_thread() {
-    constexpr int kLast = 4;
-    constexpr int kFiltered = 100;
-    const bool filters_matter = !may_suspend_seccomp();
-    const auto filtered = [filters_matter](Tid tid) {
-        const auto info = filters_matter ? try_read_process_info(tid) : std::nullopt;
-        return info && info->seccomp_mode != 0 ? kFiltered : 0;
-    };
-    std::vector<std::pair<int, Tid>> candidates; // by how much they mind
-    for (const auto& [tid, thread] : threads_) {
-        if (thread.state == TracedThread::State::stopped) {
-            if (!thread.in_vfork) {
-                // A child shares the memory, and not what signals do.
-                candidates.emplace_back((thread.is_child_process ? kLast + 1 : -1) + filtered(tid),
-                                        tid);
-            }
-            continue;
-        }
-        if (thread.is_child_process) {
-            continue;
-        }
-        const auto kernel = try_read_kernel_state(pid_, tid);
-        if (!kernel || kernel->has_ended()) {
-            continue;
-        }
-        // Who sleeps uninterruptibly is not to be stopped now.
-        const int minds = kernel->state == 'D'           ? kLast
-                          : !kernel->system_call         ? 0
-                          : restarts_after_stop(*kernel) ? 1
-                                                         : 2;
-        candidates.emplace_back(minds + filtered(tid), tid);
-    }
-    std::sort(candidates.begin(), candidates.end());
+Result<Tid> Target::try_to_borrow(const std::vector<std::pair<int, Tid>>& candidates) {
+    constexpr int kLast = static_cast<int>(StopCost::uninterruptible);
     // One that is about to get a signal comes last. As long as nothing of ours is in the target, it
     // can simply get it. Then it cannot (its handler's frame might lead to our pages), and would
     // have to be stepped, which our handler for SIGTRAP makes harmless should we die. In sigsuspend
@@ -373,10 +269,7 @@ Result<Tid> Target::borrow_thread() {
     if (about_to_get_a_signal && (!can_get_it || deliver_first(*about_to_get_a_signal))) {
         return *about_to_get_a_signal;
     }
-    if (const auto child = find_vfork_child()) {
-        return *child;
-    }
-    return Error(fmt::format("process {} has ended", pid_.value()));
+    return cannot_be_stopped();
 }
 
 } // namespace memleax

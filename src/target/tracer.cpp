@@ -126,9 +126,6 @@ std::optional<Tracer::Stop> Tracer::wait_for(Tid which, int flags) {
         siginfo_t info{};
         if (waitid(kind, static_cast<id_t>(std::max(which.value(), 0)), &info,
                    WEXITED | WSTOPPED | WNOWAIT | kHow | flags) != 0) {
-            if (errno == EINTR && which.value() > 0) {
-                continue; // a wait for one thread is short, and its caller relies on the answer
-            }
             return std::nullopt;
         }
         if (info.si_pid == 0) {
@@ -151,7 +148,13 @@ void Tracer::take_stop(Tid tid) {
 }
 
 void Tracer::put_off(const Stop& stop) {
-    stop.target->take_stop(tid_of(stop.event));
+    const Tid tid = tid_of(stop.event);
+    if (stop.target->lets_go_) {
+        take_stop(tid);
+        stop.target->detach(tid, stop.target->stop_signal(tid));
+        return;
+    }
+    stop.target->take_stop(tid);
     defer_once(stop);
 }
 
@@ -246,7 +249,7 @@ bool Tracer::claim_orphan(Tid child, Target& parent) {
     if (orphans_.erase(child) == 0) {
         return false;
     }
-    defer(parent, parent.child_stop(child));
+    put_off({&parent, parent.child_stop(child)});
     return true;
 }
 

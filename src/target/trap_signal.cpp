@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/trap_signal.hpp"
 
-#include <array>
 #include <csignal>
-#include <cstring>
 #include <span>
 #include <utility>
 
-#include <fmt/format.h>
 #include <sys/syscall.h>
 
 #include "memleax/log.hpp"
 #include "memleax/process_info.hpp"
-#include "thread_ended.hpp"
+#include "remote_action.hpp"
+#include "trap_frame.hpp"
 
 namespace memleax {
 
@@ -21,15 +19,15 @@ namespace {
 constexpr std::uint64_t kTrapBit = signal_bit(SIGTRAP);
 constexpr std::uint64_t kDefault = 0; // SIG_DFL
 constexpr std::uint64_t kIgnore = 1;  // SIG_IGN
-/// Below this much under the stack pointer nothing of the thread's is kept (x86_64 psABI 3.2.2, the
-/// red zone; arm64 has none).
-constexpr std::int64_t kRedZone = 128;
+constexpr std::uint64_t kOneShot = static_cast<std::uint32_t>(SA_RESETHAND);
 
 } // namespace
 
 Result<void> TrapSignal::install(Tid worker) {
     blocking_.clear();
     suspects_.clear();
+    saved_by_target_.reset();
+    children_with_own_action_.clear();
     for (const auto& [tid, thread] : target_.threads()) {
         const auto info = try_read_process_info(tid);
         if (info && (info->blocked_signals & kTrapBit) != 0) {
@@ -45,26 +43,28 @@ Result<void> TrapSignal::install(Tid worker) {
         log_debug("SIGTRAP's handler: only a child that shares the memory can be stopped");
         return {};
     }
-    done = exchange(worker, target_.memory(), nullptr, &before_);
+    done = exchange(worker, nullptr, &action_);
     if (!done) {
         return done;
     }
-    done = handler_.chain_to(before_);
-    if (!done) {
-        return done;
-    }
-    target_.record().handler_before = before_;
+    set_action(action_);
     target_.record().handler_in_force.store(1);
     installed_ = true;
-    const Action ours = handler_.action(before_);
-    done = exchange(worker, target_.memory(), &ours, nullptr);
+    const Action ours = handler_.action(action_);
+    Action replaced{};
+    done = exchange(worker, &ours, &replaced);
+    if (done && replaced != action_) { // another thread has set it just now
+        set_action(replaced);
+        reinstall(worker);
+    }
+    next_look_ = monotonic_now().value() + kNsBetweenLooks;
     unblock_threads();
     return done;
 }
 
 void TrapSignal::adopt() {
     const RecoveryRecord& record = target_.record();
-    before_ = record.handler_before;
+    action_ = record.target_action();
     installed_ = record.handler_in_force.load() != 0;
     for (const auto& entry : record.blocking) {
         if (entry.tid == 0) {
@@ -92,7 +92,7 @@ void TrapSignal::unblock_threads() {
                              !target_.has_temporary_mask(tid);
         const auto mask = stopped ? target_.signal_mask(tid) : std::nullopt;
         if ((mask && (*mask & kTrapBit) == 0) ||
-            is_in_own_handler(tid, mask.value_or(it->second.mask))) {
+            is_in_trap_handler(target_, tid, mask.value_or(it->second.mask), action_)) {
             // It has not blocked it for good, and is not to find it blocked when we have left.
             on_thread_gone(tid);
         } else if (mask == it->second.mask) {
@@ -101,67 +101,6 @@ void TrapSignal::unblock_threads() {
             target_.set_signal_mask(tid, it->second.mask & ~kTrapBit);
         }
     }
-}
-
-// Frames of handlers that have returned long ago may still be there, above all those of our hits
-// after the death of a memleax that was here before.
-bool TrapSignal::has_executed_breakpoint(const arch::Registers& regs) const {
-    constexpr std::int64_t kSize = arch::kBreakpointBytes.size();
-    const CodeAddr at = arch::executed_breakpoint(regs);
-    std::array<std::uint8_t, arch::kBreakpointBytes.size()> code{};
-    // The handler may have moved the pc behind it already.
-    for (const CodeAddr place : {at, at - kSize}) {
-        if (target_.memory().try_read(place.as_data(), std::as_writable_bytes(std::span(code))) ==
-                code.size() &&
-            arch::is_breakpoint(code)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-// Of a signal's frame on the stack of a thread with this mask. One that was sent has not
-// interrupted a breakpoint, nor come to a thread that blocks it; what it brings back is in force
-// now as well.
-bool TrapSignal::is_frame_of_own_trap(std::span<const std::byte> frame, std::uint64_t mask) const {
-    siginfo_t info{};
-    std::memcpy(&info, &frame[arch::kSignalFrameInfoOffset], sizeof info);
-    if (info.si_signo != SIGTRAP || !arch::looks_like_signal_frame(frame)) {
-        return false;
-    }
-    if (info.si_code <= 0) {
-        std::uint64_t before = 0;
-        std::memcpy(&before, &frame[arch::kSignalFrameMaskOffset], sizeof before);
-        return (before & kTrapBit) == 0 && (before & ~mask) == 0;
-    }
-    const auto interrupted = arch::registers_from_signal_frame(frame);
-    return interrupted && has_executed_breakpoint(*interrupted);
-}
-
-// While the target's own handler for SIGTRAP runs, SIGTRAP is blocked. Its frame is on the stack.
-bool TrapSignal::is_in_own_handler(Tid tid, std::uint64_t mask) const {
-    const auto sp = target_.stack_pointer(tid);
-    if (before_.handler <= kIgnore || !sp) {
-        return false;
-    }
-    constexpr std::size_t kMostStack = std::size_t{256} << 10;
-    std::vector<std::byte> stack(kMostStack);
-    stack.resize(target_.memory().try_read(*sp, stack));
-    constexpr std::size_t kWord = sizeof(std::uint64_t);
-    for (std::size_t frame = arch::kSignalFrameReturnWord;
-         frame + arch::kSignalFrameInfoOffset + sizeof(siginfo_t) <= stack.size(); frame += kWord) {
-        if constexpr (arch::kSignalFrameReturnWord != 0) {
-            std::uint64_t restorer = 0;
-            std::memcpy(&restorer, &stack[frame - arch::kSignalFrameReturnWord], kWord);
-            if (restorer != before_.restorer) {
-                continue;
-            }
-        }
-        if (is_frame_of_own_trap(std::span(stack).subspan(frame), mask)) {
-            return true;
-        }
-    }
-    return false;
 }
 
 bool TrapSignal::is_caught(Tid tid) {
@@ -176,10 +115,85 @@ bool TrapSignal::shares_dispositions(Tid worker) const {
 }
 
 void TrapSignal::reinstall(Tid tid) {
-    const Action ours = handler_.action(before_);
-    const auto put = exchange(tid, target_.memory(), &ours, nullptr);
+    const Action ours = handler_.action(action_);
+    const auto put = exchange(tid, &ours, nullptr);
     if (!put) {
         log_debug("SIGTRAP's handler: {}", put.error().message());
+    }
+}
+
+Result<void> TrapSignal::exchange(Tid tid, const Action* set, Action* get) {
+    return exchange_trap_action(target_, tid, target_.memory(), set, get);
+}
+
+// What is neither ours, nor the target's that we know, nor the default. The default may be the
+// kernel's work (force_sig), and the target's own only if it was set by a system call that nobody
+// saw: it is taken for the former.
+bool TrapSignal::is_set_by_target(const Action& action) const {
+    return action.handler != kDefault && action != action_ &&
+           action.handler != handler_.action(action_).handler;
+}
+
+void TrapSignal::set_action(const Action& action) {
+    action_ = action;
+    target_.record().set_target_action(action);
+    if (const auto chained = handler_.chain_to(action); !chained) {
+        log_debug("SIGTRAP's handler: {}", chained.error().message());
+    }
+}
+
+void TrapSignal::note_unseen_change(const Action& now) {
+    if (target_.record().handler_may_be_saved.exchange(1) == 0) {
+        saved_by_target_ = action_;
+    }
+    set_action(now);
+}
+
+TrapSignal::Action TrapSignal::look_at_action(Tid tid) {
+    Action now{};
+    if (!exchange(tid, nullptr, &now) || !is_set_by_target(now)) {
+        return action_;
+    }
+    if (shares_dispositions(tid)) {
+        log_debug("thread {}: SIGTRAP's action {:#x} (flags {:#x}) was set by a system call that "
+                  "was not seen",
+                  tid.value(), now.handler, now.flags);
+        note_unseen_change(now);
+        reinstall(tid);
+    }
+    return now;
+}
+
+void TrapSignal::follow_change(Tid tid) {
+    const bool shared = shares_dispositions(tid);
+    const auto call = target_.follow_system_call(tid, SYS_rt_sigaction, SIGTRAP);
+    if (!installed_ || !call || call->result != 0) {
+        return;
+    }
+    // The kernel has told it of ours, which is nobody's business, and gone when we have left.
+    const RemoteAddr replaced(call->arguments[2]);
+    Action told{};
+    if (replaced.value() != 0 &&
+        target_.memory().try_read(replaced, std::as_writable_bytes(std::span(&told, 1))) ==
+            sizeof told &&
+        !is_set_by_target(told)) {
+        (void)target_.memory().write(
+            replaced, std::span(reinterpret_cast<const std::uint8_t*>(&action_), sizeof action_));
+    }
+    if (call->arguments[1] == 0) {
+        return;
+    }
+    if (!shared) {
+        children_with_own_action_.insert(tid);
+        return;
+    }
+    // Two threads that do this come here one after the other, and the last one is right.
+    Action set{};
+    if (target_.memory().try_read(RemoteAddr(call->arguments[1]),
+                                  std::as_writable_bytes(std::span(&set, 1))) == sizeof set &&
+        set.handler != handler_.action(action_).handler) {
+        set_action(set);
+        reinstall(tid);
     }
 }
 
@@ -199,6 +213,7 @@ void TrapSignal::on_birth(Tid parent, Tid child) {
 
 void TrapSignal::on_thread_gone(Tid tid) {
     suspects_.erase(tid);
+    children_with_own_action_.erase(tid);
     if (blocking_.erase(tid) != 0) {
         target_.record().forget_blocking(tid);
     }
@@ -219,15 +234,20 @@ void TrapSignal::look_after(Tid tid) {
         }
         hits_until_look_ = suspicion_ > 0 ? 1 : kHitsBetweenLooks;
         suspicion_ -= suspicion_ > 0 ? 1 : 0;
+        const std::int64_t now = monotonic_now().value();
+        if (installed_ && !gone && now > next_look_) {
+            next_look_ = now + kNsBetweenLooks;
+            look_at_action(tid);
+        }
     }
     if (gone && installed_) {
         reinstall(tid);
     }
 }
 
-int TrapSignal::before_delivery(Tid tid) {
+TrapSignal::Delivery TrapSignal::before_delivery(Tid tid) {
     if (!installed_) {
-        return SIGTRAP;
+        return {SIGTRAP, action_.handler == kDefault};
     }
     const bool forced = target_.is_breakpoint_trap(tid); // the kernel unblocks what it forces
     const auto it = blocking_.find(tid);
@@ -237,18 +257,48 @@ int TrapSignal::before_delivery(Tid tid) {
         // With the mask back the kernel, about to deliver it, queues it anew (ptrace_signal).
         set_unblocked(tid, &it->second, false);
         target_.set_signal_mask(tid, it->second.mask);
-        return SIGTRAP;
+        const bool is_default = action_.handler == kDefault;
+        if (is_default && !std::exchange(told_of_pending_, true)) {
+            log_warning("thread {} blocks SIGTRAP, and one is pending: the breakpoints are taken "
+                        "out, as they would take its place; nothing is counted from now on",
+                        tid.value());
+        }
+        return {SIGTRAP, is_default};
     }
-    if (before_.handler == kIgnore && !forced) {
-        return 0;
+    // By /proc if it can be told: a remote call here would hold the signal up, and if we died then
+    // the guardian would have to send it anew.
+    const auto info = try_read_process_info(tid);
+    const bool caught = !info || (info->caught_signals & kTrapBit) != 0;
+    Action action = action_;
+    if (info && (info->ignored_signals & kTrapBit) != 0) {
+        action = {kIgnore, 0, 0, 0};
+        if (shares_dispositions(tid)) {
+            note_unseen_change(action);
+            reinstall(tid);
+        }
+    } else if (caught && !action_.has_handler()) {
+        action = look_at_action(tid);
     }
-    if (before_.handler <= kIgnore || blocks) {
-        const Action fatal{kDefault, before_.flags, before_.restorer, before_.mask};
-        (void)exchange(tid, target_.memory(), &fatal, nullptr);
-    } else if (!is_caught(tid)) {
+    if (action.handler == kIgnore && !forced) {
+        return {0, false};
+    }
+    if (!action.has_handler() || blocks) {
+        const Action fatal{kDefault, action.flags, action.restorer, action.mask};
+        (void)exchange(tid, &fatal, nullptr);
+        return {SIGTRAP, true};
+    }
+    if ((action.flags & kOneShot) != 0) {
+        // The kernel calls this one itself, and puts the default in its place. The next hit
+        // finds ours gone.
+        (void)exchange(tid, &action, nullptr);
+        if (shares_dispositions(tid)) {
+            set_action(Action{kDefault, action.flags, action.restorer, action.mask});
+            hits_until_look_ = 1;
+        }
+    } else if (!caught) {
         reinstall(tid); // a hit in a thread that blocks SIGTRAP has just taken it away
     }
-    return SIGTRAP;
+    return {SIGTRAP, false};
 }
 
 bool TrapSignal::has_changed_mask(Tid tid) const {
@@ -273,16 +323,33 @@ Result<void> TrapSignal::restore(Tid worker) {
         return Error("SIGTRAP's handler stays: all wait for a child that shares the memory");
     }
     Action now{};
-    auto put = exchange(worker, target_.memory(), &before_, &now);
-    if (put && now.handler != kDefault && now.handler != handler_.action(before_).handler) {
-        put = exchange(worker, target_.memory(), &now, nullptr); // the target has set another one
+    // A thread that is about to get a SIGTRAP that the target ignores: the system call would end
+    // with a step, whose SIGTRAP the kernel forces, and which would take that action away again.
+    if (action_.handler == kIgnore && target_.stop_signal(worker) == SIGTRAP &&
+        !target_.is_breakpoint_trap(worker) && exchange(worker, nullptr, &now) &&
+        !is_set_by_target(now)) {
+        target_.drop_stop_signal(worker);
+    }
+    auto put = exchange(worker, &action_, &now);
+    if (put && is_set_by_target(now)) {
+        note_unseen_change(now);
+        put = exchange(worker, &now, nullptr);
     }
     if (!put) {
         return std::move(put).error().while_doing("SIGTRAP's handler could not be put back");
     }
     installed_ = false;
     target_.record().handler_in_force.store(0);
+    if (may_be_saved()) {
+        // Called from what the target has kept, it does what it did then, and has no slots.
+        handler_.forget_regions();
+        (void)handler_.chain_to(saved_by_target_.value_or(action_));
+    }
     return {};
+}
+
+bool TrapSignal::may_be_saved() const {
+    return target_.record().handler_may_be_saved.load() != 0;
 }
 
 void TrapSignal::restore_in_copy(Tid child) {
@@ -290,8 +357,14 @@ void TrapSignal::restore_in_copy(Tid child) {
         return;
     }
     auto memory = RemoteMemory::open(child);
-    const auto put = memory ? exchange(child, *memory, &before_, nullptr)
-                            : Result<void>(std::move(memory).error());
+    if (!memory) {
+        return; // killed
+    }
+    Action now{};
+    auto put = exchange_trap_action(target_, child, *memory, &action_, &now);
+    if (put && is_set_by_target(now)) {
+        put = exchange_trap_action(target_, child, *memory, &now, nullptr);
+    }
     if (!put) {
         log_debug("SIGTRAP's disposition in child {}: {}", child.value(), put.error().message());
     }
@@ -302,50 +375,9 @@ void TrapSignal::restore_after_exec(Tid tid, Tid former) {
     if (it != blocking_.end() && it->second.unblocked) {
         target_.set_signal_mask(tid, it->second.mask);
     }
-    if (installed_ && before_.handler == kIgnore) {
+    if (installed_ && action_.handler == kIgnore && !children_with_own_action_.contains(former)) {
         restore_in_copy(tid);
     }
-}
-
-Result<void> TrapSignal::exchange(Tid worker, RemoteMemory& memory, const Action* set,
-                                  Action* get) {
-    arch::Registers regs{};
-    if (!target_.get_registers(worker, &regs)) {
-        return thread_ended(worker);
-    }
-    // Borrows a few bytes under the thread's stack, and gives them back as they were.
-    const RemoteAddr buffer((arch::sp(regs) - kRedZone - 64).value() & ~15ULL);
-    Action before{};
-    if (memory.try_read(buffer, std::as_writable_bytes(std::span(&before, 1))) != sizeof before) {
-        return Error("the stack cannot be read", EFAULT);
-    }
-    const auto as_bytes = [](const Action& action) {
-        return std::span(reinterpret_cast<const std::uint8_t*>(&action), sizeof action);
-    };
-    if (set != nullptr) {
-        auto written = memory.write(buffer, as_bytes(*set));
-        if (!written) {
-            return written;
-        }
-    }
-    constexpr std::uint64_t kMaskBytes = 8;
-    const std::initializer_list<std::uint64_t> arguments = {
-        SIGTRAP, set != nullptr ? buffer.value() : 0, get != nullptr ? buffer.value() : 0,
-        kMaskBytes};
-    auto result = &memory == &target_.memory()
-                      ? target_.system_call(worker, SYS_rt_sigaction, arguments)
-                      : target_.system_call_in_copy(worker, memory, SYS_rt_sigaction, arguments);
-    if (result && *result == 0 && get != nullptr) {
-        memory.try_read(buffer, std::as_writable_bytes(std::span(get, 1)));
-    }
-    auto restored = memory.write(buffer, as_bytes(before));
-    if (!result) {
-        return std::move(result).error();
-    }
-    if (*result != 0) {
-        return Error("rt_sigaction in the target", static_cast<int>(-*result));
-    }
-    return restored;
 }
 
 } // namespace memleax

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What a status means (ptrace(2)).
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <ctime>
 
+#include <fmt/format.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
+#include "memleax/memory_sharers.hpp"
+#include "memleax/patience.hpp"
 #include "memleax/process_info.hpp"
 #include "memleax/target.hpp"
-#include "memory_sharers.hpp"
 
 namespace memleax {
 
@@ -33,21 +36,42 @@ std::optional<StopEvent> Target::wait_for(Tid tid, int flags) {
 }
 
 std::optional<StopEvent> Target::wait_for_stop(Tid tid) {
+    constexpr std::int64_t kMostMs = 5000;
+    constexpr std::int64_t kMostMsOutOfReach = 20;
+    const Patience patience(kMostMs);
+    Patience out_of_reach(kMostMsOutOfReach);
     for (int looks = 0;; ++looks) {
         if (auto event = wait_for(tid, WNOHANG)) {
             return event;
         }
         if (looks > SpinPolicy::polls()) {
             const auto kernel = try_read_kernel_state(pid_, tid);
-            if (kernel && kernel->has_ended() && tid != pid_) {
-                return wait_for(tid, 0); // it is about to be told
+            if (!kernel || (kernel->has_ended() && tid == pid_)) {
+                return std::nullopt;
             }
-            if (!kernel || kernel->has_ended() || (kernel->state == 'D' && children_need_us())) {
+            if (kernel->state != 'D' && !kernel->has_ended()) {
+                out_of_reach.begin_anew();
+            }
+            if (out_of_reach.is_over() || patience.is_over()) {
                 return std::nullopt;
             }
         }
         pause_between_looks(tid, looks);
     }
+}
+
+Error Target::cannot_be_stopped() const {
+    const bool any_lives = std::any_of(threads_.begin(), threads_.end(), [](const auto& entry) {
+        const auto info = try_read_process_info(entry.first);
+        return !entry.second.is_child_process && info && !info->has_ended();
+    });
+    if (!any_lives) {
+        return Error(fmt::format("process {} has ended", pid_.value()), ESRCH);
+    }
+    return Error(fmt::format("process {} cannot be stopped now: all its threads wait in the "
+                             "kernel, for a child by vfork or a device",
+                             pid_.value()),
+                 EAGAIN);
 }
 
 void Target::pause_between_looks(Tid tid, int looks) {
@@ -76,17 +100,6 @@ void Target::reap_dead(Tid process) {
             }
         }
     }
-}
-
-bool Target::children_need_us() const {
-    return !expected_children_.empty() ||
-           std::any_of(threads_.begin(), threads_.end(),
-                       [](const auto& entry) { return entry.second.is_child_process; }) ||
-           std::any_of(tracer_.deferred_.begin(), tracer_.deferred_.end(),
-                       [this](const Tracer::Stop& stop) {
-                           return stop.target == this &&
-                                  std::holds_alternative<ChildStop>(stop.event);
-                       });
 }
 
 StopEvent Target::child_stop(Tid child) const {

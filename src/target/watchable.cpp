@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "arch.hpp"
+#include "memleax/freezer.hpp"
 #include "memleax/living_thread.hpp"
 #include "memleax/process_info.hpp"
 #include "proc_file.hpp"
@@ -150,6 +151,11 @@ Result<ProcessInfo> check_watchable(Tid pid) {
     }
     if (auto no_dump = check_no_core_dump(pid); !no_dump) {
         return std::move(no_dump).error();
+    }
+    if (const auto freezer = file_of_freezer(pid)) {
+        return Error(fmt::format("cannot watch process {} ({}): its control group is frozen ({})",
+                                 pid.value(), info->comm, *freezer))
+            .with_advice("thaw it first (docker unpause, systemctl thaw)");
     }
     auto architecture = check_architecture(pid);
     if (!architecture) {

@@ -82,7 +82,7 @@ void Tracker::on_event(const AllocationEvent& event) {
         }
         break;
     case EventKind::unseen_alloc:
-        on_unseen_alloc();
+        on_unseen_alloc(event);
         break;
     }
 }
@@ -154,7 +154,8 @@ void Tracker::begin_block(const AllocationEvent& event) {
     freed_.forget(event.address);
     ++allocations_;
     if (checker_ && event.by != AllocatedBy::no_memory) {
-        checker_->begin(event.address, event.size, event.by);
+        // It may be what an operator new has got, from a call that is not followed itself.
+        checker_->begin(event.address, event.size, sees_all_ ? event.by : AllocatedBy::unclear);
     }
     account_of(event.stack).alloc.add(event.size);
     intervals_.begin(event.stack, event.time, event.size);
@@ -304,14 +305,24 @@ std::vector<Notice> Tracker::take_notices() {
     return std::exchange(notices_, {});
 }
 
+void Tracker::lose_block(BlockId id, MonotonicNs time) {
+    const Block block = blocks_[id];
+    blocks_.release(id);
+    intervals_.end(block.stack, block.time,
+                   std::max<std::int64_t>(time.value() - block.time.value(), 0), block.size);
+    count_lost(block);
+}
+
+void Tracker::count_lost(const Block& block) {
+    CallStackAccount& account = account_of(block.stack);
+    account.lost.add(block.size);
+    if (block.expired) {
+        account.lost_expired.add(block.size);
+    }
+}
+
 void Tracker::forget_live(MonotonicNs now) {
-    blocks_.for_each([&](const Block& block) {
-        CallStackAccount& account = account_of(block.stack);
-        account.lost.add(block.size);
-        if (block.expired) {
-            account.lost_expired.add(block.size);
-        }
-    });
+    blocks_.for_each([this](const Block& block) { count_lost(block); });
     blocks_.clear();
     pending_.clear();
     forget_freed();

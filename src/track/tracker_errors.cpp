@@ -115,11 +115,26 @@ void Tracker::report(MemoryError error, const AllocationEvent& event) {
     }
 }
 
-void Tracker::on_unseen_alloc() {
+void Tracker::on_unseen_alloc(const AllocationEvent& event) {
     ++allocations_;
+    if (event.stack != kNoStack) { // else it is an allocator's own affair
+        ++events_.unfollowed_alloc;
+        CallStackAccount& account = account_of(event.stack);
+        account.unfollowed.add(event.size);
+        account.why_unfollowed = event.unseen;
+    }
+    if (const auto replaced = blocks_.take(event.old_address)) {
+        lose_block(*replaced, event.time);
+        if (checker_) {
+            (void)checker_->end(event.old_address);
+        }
+    }
     if (sees_all_) {
         sees_all_ = false;
-        forget_freed();
+        freed_ = FreedBlocks();
+        if (checker_) {
+            checker_->forget_freed();
+        }
     }
 }
 

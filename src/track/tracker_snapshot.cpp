@@ -37,7 +37,12 @@ void SnapshotCopier::copy_stacks(Tracker& tracker) {
     place_.resize(end, kNowhere);
     for (; next_stack_ < end; ++next_stack_) {
         const StackId id(next_stack_);
-        if (tracker.account(id).live().blocks == 0 && tracker.account(id).expired.blocks == 0) {
+        const CallStackAccount& account = tracker.account(id);
+        if (account.unfollowed.blocks != 0) {
+            snapshot_.unfollowed.push_back(
+                {id, account.unfollowed, account.why_unfollowed, tracker.stacks().end(id)});
+        }
+        if (account.live().blocks == 0 && account.expired.blocks == 0) {
             continue;
         }
         tracker.number(id);

@@ -96,6 +96,14 @@ std::optional<StackEnd> Walker::run(Frame at, const arch::Registers& regs, From 
         // A FrameAddress keeps 63 bits; nothing with the 64th is an address of the target's.
         const bool is_code =
             frame.pc() == pc && (rule = rule_for(frame)).kind != Rule::Kind::not_code;
+        // Where the function will return to is code, whether or not we have heard of it.
+        const bool is_caller = from == From::function_entry && out->frames.size() == 1;
+        if (!is_code && is_caller && frame.pc() == pc) {
+            if (limit > 1) {
+                out->frames.push_back(frame);
+            }
+            return limit > 1 ? StackEnd::unknown_code : StackEnd::limit;
+        }
         // An interrupted pc was being executed, whatever it is: a call through a bad pointer, as a
         // rule, and then the handler's stack is worth more with it.
         if (!is_code && next.kind != Step::Kind::interrupted) {

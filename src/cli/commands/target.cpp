@@ -101,12 +101,13 @@ std::string event_line(CommandContext& context, const EventCounts& events) {
     context.events_before_time = now;
     return line("events",
                 fmt::format("{} ({} since {}): {} allocations, {} frees, {} reallocations, {} "
-                            "failed, {} frees of unknown blocks, {} double frees, {} invalid, {} "
-                            "mismatched",
+                            "failed, {} not followed, {} frees of unknown blocks, {} double frees, "
+                            "{} invalid, {} mismatched",
                             all, human_rate(elapsed > 0 ? static_cast<double>(fresh) / elapsed : 0),
                             first ? "the begin" : "the last status", events.alloc, events.free,
-                            events.realloc, events.failed_alloc, events.unknown_free,
-                            events.double_free, events.invalid_free, events.mismatched_free));
+                            events.realloc, events.failed_alloc, events.unfollowed_alloc,
+                            events.unknown_free, events.double_free, events.invalid_free,
+                            events.mismatched_free));
 }
 
 std::string mapped_line(const MappedTotals& mapped) {

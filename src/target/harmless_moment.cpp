@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "harmless_moment.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+
+#include <fmt/format.h>
+
+#include "memleax/log.hpp"
+#include "memleax/process_info.hpp"
+#include "memleax/system_call_kind.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// Transfers that end by themselves so soon are not worth a word.
+constexpr std::int64_t kSilentNs = kNsPerSecond / 2;
+
+} // namespace
+
+void HarmlessMoment::pause() {
+    // Gently: the longer it takes the rarer.
+    constexpr std::int64_t kShortest = 500'000;
+    constexpr std::int64_t kLongest = 20'000'000;
+    const std::int64_t waited = monotonic_now().value() - begun_.value();
+    const timespec pause{0, static_cast<long>(std::clamp(waited / 8, kShortest, kLongest))};
+    interrupted_ = nanosleep(&pause, nullptr) != 0 || interrupted_;
+}
+
+bool HarmlessMoment::is_in_transfer(Tid tid, Seen seen) {
+    const bool result = seen == Seen::asleep_in_transfer ||
+                        (seen == Seen::running && !computing_.computes(target_.pid(), tid));
+    if (result) {
+        transfers_.insert(tid);
+    } else {
+        transfers_.erase(tid);
+    }
+    return result;
+}
+
+bool HarmlessMoment::wait_on() {
+    const std::int64_t waited = monotonic_now().value() - begun_.value();
+    if (waited > kMostNs) {
+        return false;
+    }
+    if (whom_.empty() && waited > kSilentNs && !transfers_.empty()) {
+        const Tid tid = *transfers_.begin();
+        const auto kernel = try_read_kernel_state(target_.pid(), tid);
+        whom_ = fmt::format("thread {} of process {} is in {}", tid.value(), target_.pid().value(),
+                            kernel && kernel->system_call ? system_call_name(*kernel->system_call)
+                                                          : "a transfer, perhaps");
+        log_warning("{}, which memleax would cut short: waiting for its end, at most {} seconds",
+                    whom_, kMostNs / kNsPerSecond);
+    }
+    pause();
+    return !interrupted_ || on_signal_ == Target::OnSignal::wait_on;
+}
+
+Error HarmlessMoment::why_not() const {
+    return Error(fmt::format("{}, which memleax would cut short",
+                             whom_.empty()
+                                 ? fmt::format("each thread of process {} is in a transfer",
+                                               target_.pid().value())
+                                 : whom_),
+                 EBUSY)
+        .with_advice("try again when that is over");
+}
+
+} // namespace memleax

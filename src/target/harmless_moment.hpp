@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// A wait for a moment at which a thread of the target can be stopped without harm, while all of
+/// them are in system calls that a stop would cut short.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "memleax/clock.hpp"
+#include "memleax/computing_threads.hpp"
+#include "memleax/error.hpp"
+#include "memleax/target.hpp"
+
+namespace memleax {
+
+class HarmlessMoment {
+  public:
+    /// So long it is waited for.
+    static constexpr std::int64_t kMostNs = 10 * kNsPerSecond;
+
+    HarmlessMoment(Target& target, Target::OnSignal on_signal)
+        : target_(target), on_signal_(on_signal), begun_(monotonic_now()) {}
+
+    enum class Seen { asleep_in_transfer, running, otherwise };
+    /// Notes what a look has shown. Is it to be taken for being in a transfer? One that runs is,
+    /// until it is known to compute.
+    bool is_in_transfer(Tid tid, Seen seen);
+    /// Between two looks at /proc that are to see different things.
+    void pause();
+    /// The same, after a look that found someone in a transfer. Tells the user, once, if it takes
+    /// long. False when it has taken too long, or a signal of ours has come.
+    [[nodiscard]] bool wait_on();
+    /// After that.
+    [[nodiscard]] Error why_not() const;
+
+  private:
+    Target& target_;
+    Target::OnSignal on_signal_;
+    MonotonicNs begun_;
+    std::set<Tid> transfers_; ///< who is in one
+    ComputingThreads computing_;
+    std::string whom_; ///< the first that we wait for, and its call; empty if nobody was told
+    bool interrupted_ = false;
+};
+
+} // namespace memleax

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// rt_sigaction(2) for SIGTRAP, performed by a stopped thread of the target.
+#pragma once
+
+#include "memleax/error.hpp"
+#include "memleax/recovery_record.hpp"
+#include "memleax/remote_memory.hpp"
+#include "memleax/types.hpp"
+
+namespace memleax {
+
+class Target;
+
+/// `memory` is that of the process of `worker`: the target's, or that of a forked child or of a new
+/// program. `set` and `get` may be null; `get` is what was in force before. Unchanged after a
+/// failure.
+Result<void> exchange_trap_action(Target& target, Tid worker, RemoteMemory& memory,
+                                  const RecoveryRecord::SignalAction* set,
+                                  RecoveryRecord::SignalAction* get);
+
+} // namespace memleax

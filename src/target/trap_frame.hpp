@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// Finds a thread that is in the target's own SIGTRAP handler, by the signal frame on its stack.
+#pragma once
+
+#include <cstdint>
+
+#include "memleax/recovery_record.hpp"
+#include "memleax/types.hpp"
+
+namespace memleax {
+
+class Target;
+
+/// While the target's own handler for SIGTRAP (`action`) runs, SIGTRAP is blocked. Does this
+/// stopped thread, with this signal mask, block it for that reason, and only until the handler
+/// returns? The signal may be one that it sent itself, or that a breakpoint of its own raised.
+[[nodiscard]] bool is_in_trap_handler(Target& target, Tid tid, std::uint64_t mask,
+                                      const RecoveryRecord::SignalAction& action);
+
+} // namespace memleax

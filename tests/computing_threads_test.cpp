@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Which threads compute, by what they have executed since they last slept.
+#include "memleax/computing_threads.hpp"
+
+#include <atomic>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace memleax {
+namespace {
+
+Tid own_tid() {
+    return Tid(static_cast<int>(syscall(SYS_gettid)));
+}
+
+TEST(ComputingThreads, ComputesWhoNeverSleeps) {
+    std::atomic<int> tid{0};
+    std::atomic<bool> end{false};
+    std::thread spinner([&] {
+        tid = own_tid().value();
+        while (!end) {
+        }
+    });
+    while (tid == 0) {
+        std::this_thread::yield();
+    }
+    ComputingThreads computing;
+    EXPECT_FALSE(computing.computes(Tid(getpid()), Tid(tid))); // nothing is known yet
+    while (!computing.computes(Tid(getpid()), Tid(tid))) {
+        usleep(1000);
+    }
+    end = true;
+    spinner.join();
+}
+
+// However much it has executed in all.
+TEST(ComputingThreads, DoesNotComputeWhoSleepsNowAndThen) {
+    int to_it[2];
+    int back[2];
+    ASSERT_EQ(pipe(to_it), 0);
+    ASSERT_EQ(pipe(back), 0);
+    std::atomic<int> tid{0};
+    std::thread echo([&] {
+        tid = own_tid().value();
+        char byte = 0;
+        while (read(to_it[0], &byte, 1) == 1 && write(back[1], &byte, 1) == 1) {
+        }
+    });
+    ComputingThreads computing;
+    constexpr int kRounds = 3000;
+    for (int i = 0; i < kRounds && !HasFailure(); ++i) {
+        char byte = 0;
+        ASSERT_EQ(write(to_it[1], "x", 1), 1);
+        ASSERT_EQ(read(back[0], &byte, 1), 1);
+        EXPECT_FALSE(computing.computes(Tid(getpid()), Tid(tid))) << i;
+    }
+    close(to_it[1]);
+    echo.join();
+    for (const int fd : {to_it[0], back[0], back[1]}) {
+        close(fd);
+    }
+}
+
+TEST(ComputingThreads, DoesNotComputeWhoIsGone) {
+    ComputingThreads computing;
+    const Tid nobody(1 << 30);
+    EXPECT_FALSE(computing.computes(nobody, nobody));
+    EXPECT_FALSE(computing.computes(nobody, nobody));
+}
+
+} // namespace
+} // namespace memleax

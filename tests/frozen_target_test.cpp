@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The freezer of control groups, both versions: a frozen process is not begun with; one that is
+// frozen while it is watched is left when it is thawed, by memleax or by its guardian.
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+
+#include "leaks_support.hpp"
+#include "snapshot_support.hpp"
+
+namespace memleax::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+namespace fs = std::filesystem;
+
+struct Version {
+    const char* name;
+    const char* type;            ///< of the file system
+    const char* option;          ///< of the file system's
+    const char* control;         ///< file
+    const char *freeze, *thaw;   ///< written to it
+    const char *events, *frozen; ///< the file that says so, and what it says
+};
+void PrintTo(const Version& version, std::ostream* out) {
+    *out << version.name;
+}
+
+/// A group of its own; empty where there is none to be had.
+class Freezer {
+  public:
+    explicit Freezer(const Version& version) : version_(version) {
+        std::ifstream mounts("/proc/self/mounts");
+        for (std::string source, point, type, options, rest;
+             mounts >> source >> point >> type >> options && std::getline(mounts, rest);) {
+            const bool fits = type == version.type &&
+                              ("," + options + ",").find(version.option) != std::string::npos;
+            std::error_code failure;
+            const fs::path folder = fs::path(point) / fmt::format("memleax-test-{}", getpid());
+            if (fits && fs::create_directory(folder, failure)) {
+                folder_ = folder;
+                return;
+            }
+        }
+    }
+    ~Freezer() {
+        if (!folder_.empty()) {
+            put(version_.control, version_.thaw);
+            std::error_code ignored;
+            for (int i = 0; i < 1000 && !fs::remove(folder_, ignored); ++i) {
+                ::poll(nullptr, 0, 1); // those in it have ended, and are about to go
+            }
+        }
+    }
+    Freezer(const Freezer&) = delete;
+    Freezer& operator=(const Freezer&) = delete;
+
+    bool put(const std::string& file, const std::string& text) const {
+        std::ofstream out(folder_ / file);
+        out << text << std::flush;
+        return out.good();
+    }
+    bool can_hold(pid_t pid) const {
+        return !folder_.empty() && fs::exists(folder_ / version_.control) &&
+               put("cgroup.procs", std::to_string(pid));
+    }
+    void freeze() const {
+        ASSERT_TRUE(put(version_.control, version_.freeze));
+        const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+        for (std::string text; text.find(version_.frozen) == std::string::npos;) {
+            ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+            std::ifstream file(folder_ / version_.events);
+            text.assign(std::istreambuf_iterator<char>(file), {});
+            ::poll(nullptr, 0, 1);
+        }
+    }
+    void thaw() const { ASSERT_TRUE(put(version_.control, version_.thaw)); }
+
+  private:
+    Version version_;
+    fs::path folder_;
+};
+
+class Frozen : public ::testing::TestWithParam<Version> {
+  protected:
+    void SetUp() override {
+        if (!freezer_.can_hold(fixture_.pid())) {
+            GTEST_SKIP() << "no " << GetParam().type << " that we may use here";
+        }
+        before_ = take_snapshot(fixture_.pid());
+    }
+    Memleax watch() {
+        return Memleax({"-F", "json", "-e", "1000", std::to_string(fixture_.pid())});
+    }
+    void expect_as_before() {
+        EXPECT_THAT(fixture_.ask("stop").failures, IsEmpty());
+        EXPECT_THAT(differences(before_, take_snapshot(fixture_.pid()), Meanwhile::worked),
+                    IsEmpty());
+        EXPECT_EQ(fixture_.quit(), 0);
+    }
+    void work() {
+        fixture_.process().send("spin");
+        ASSERT_EQ(fixture_.process().read_line(), "spinning");
+    }
+
+    Freezer freezer_{GetParam()}; // goes last: a frozen fixture could not even be killed
+    Fixture fixture_{"threads16"};
+    TargetSnapshot before_;
+};
+
+TEST_P(Frozen, IsNotBegunWith) {
+    work();
+    freezer_.freeze();
+    const auto result = watch().finish();
+    freezer_.thaw();
+    EXPECT_EQ(WEXITSTATUS(result.status), 1);
+    EXPECT_THAT(result.errors, HasSubstr("its control group is frozen (/"));
+    expect_as_before();
+}
+
+TEST_P(Frozen, WhileWatchedIsLeftWhenItIsThawed) {
+    work();
+    Memleax memleax = watch();
+    memleax.wait_until_watching();
+    freezer_.freeze();
+    memleax.interrupt();
+    EXPECT_TRUE(memleax.process().find_error_line("it can be left when that is thawed"));
+    EXPECT_THAT(unlike_their_files(take_snapshot(fixture_.pid())), IsEmpty());
+    freezer_.thaw();
+    const auto result = memleax.finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(result.json().at("session").at("end_reason"), "user");
+    expect_as_before();
+}
+
+TEST_P(Frozen, WhileWatchedIsLeftByTheGuardian) {
+    work();
+    Memleax memleax = watch();
+    memleax.wait_until_watching();
+    freezer_.freeze();
+    memleax.process().signal(SIGKILL);
+    EXPECT_TRUE(memleax.process().find_error_line("it can be left when that is thawed"));
+    EXPECT_THAT(unlike_their_files(take_snapshot(fixture_.pid())), IsEmpty());
+    freezer_.thaw();
+    EXPECT_THAT(memleax.finish().errors, HasSubstr("is as it was before"));
+    expect_as_before();
+}
+
+TEST_P(Frozen, AndThawedAgainIsWatchedOn) {
+    Memleax memleax = watch();
+    memleax.wait_until_watching();
+    fixture_.process().send("go");
+    for (int i = 0; i < 5; ++i) {
+        freezer_.freeze();
+        freezer_.thaw();
+    }
+    const FixtureAnswer answer = read_answer(fixture_.process());
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    expect_truth(result.json(), answer);
+    expect_as_before();
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, Frozen,
+                         ::testing::Values(Version{"version_1", "cgroup", ",freezer,",
+                                                   "freezer.state", "FROZEN", "THAWED",
+                                                   "freezer.state", "FROZEN"},
+                                           Version{"version_2", "cgroup2", ",", "cgroup.freeze",
+                                                   "1", "0", "cgroup.events", "frozen 1"}),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+} // namespace
+} // namespace memleax::testing
