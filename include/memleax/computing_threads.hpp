@@ -14,9 +14,10 @@ namespace memleax {
 
 class ComputingThreads {
   public:
-    /// Of a thread of `pid` that was found running. Has it executed for some milliseconds since it
-    /// was first asked about, and not slept in between? A transfer that had not to wait for its
-    /// peer for so long, a stop will hardly hit while it does.
+    /// Of a thread of `pid` that was found running. Has it executed for as long as passing on
+    /// many megabytes takes, 5 ms at least, since it was first asked about, and not slept in
+    /// between? A transfer that had not to wait for its peer for so long, a stop will hardly hit
+    /// while it does.
     bool computes(Tid pid, Tid tid);
 
   private:

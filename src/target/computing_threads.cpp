@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/computing_threads.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string>
 #include <string_view>
 
 #include <fmt/format.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "memleax/clock.hpp"
@@ -16,7 +20,43 @@ namespace memleax {
 
 namespace {
 
-constexpr std::int64_t kComputingNs = 5'000'000;
+constexpr std::int64_t kLeastNs = 5'000'000;
+
+/// CPU time that passing on so much through a pipe takes here. A number of milliseconds would be
+/// far too little for an emulated CPU.
+constexpr std::int64_t kTransferBytes = 16 << 20;
+
+std::int64_t own_cpu_ns() {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return now.tv_sec * kNsPerSecond + now.tv_nsec;
+}
+
+/// Of a small part of it, and the rest reckoned: some hundred microseconds.
+std::int64_t measure_transfer_ns() {
+    constexpr int kRounds = 8;
+    std::array<char, 32768> buffer{};
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+        return 0;
+    }
+    const std::int64_t begun = own_cpu_ns();
+    std::int64_t moved = 0;
+    for (int i = 0; i < kRounds; ++i) {
+        const ssize_t in = write(ends[1], buffer.data(), buffer.size());
+        const ssize_t out = read(ends[0], buffer.data(), buffer.size());
+        moved += in > 0 && in == out ? out : 0;
+    }
+    const std::int64_t took = own_cpu_ns() - begun;
+    close(ends[0]);
+    close(ends[1]);
+    return moved > 0 ? took * (kTransferBytes / moved) : 0;
+}
+
+std::int64_t needed_ns() {
+    static const std::int64_t kNeeded = std::max(kLeastNs, measure_transfer_ns());
+    return kNeeded;
+}
 
 /// Its first number: nanoseconds on a CPU (Documentation/scheduler/sched-stats.rst). Where the
 /// kernel keeps none: utime and stime of stat, in ticks.
@@ -64,7 +104,7 @@ bool ComputingThreads::computes(Tid pid, Tid tid) {
     if (!is_new && first->second.sleeps != now.sleeps) {
         first->second = now;
     }
-    return now.executed_ns - first->second.executed_ns >= kComputingNs;
+    return now.executed_ns - first->second.executed_ns >= needed_ns();
 }
 
 } // namespace memleax

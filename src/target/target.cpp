@@ -184,11 +184,15 @@ void Target::listen(Tid tid) {
     if (it == threads_.end()) {
         return;
     }
-    if (ptrace(PTRACE_LISTEN, tid.value(), nullptr, nullptr) == 0) {
+    // Since the group-stop was reported the thread may have performed a system call for us, SIGCONT
+    // may have come meanwhile, and the stop be one of our own: in that one it would listen for ever.
+    siginfo_t stop{};
+    const bool is_over =
+        ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &stop) == 0 && stop.si_signo == SIGTRAP;
+    if (!is_over && ptrace(PTRACE_LISTEN, tid.value(), nullptr, nullptr) == 0) {
         it->second.state = TracedThread::State::listening;
-    } else if (errno == EIO) {
-        // Not in the group-stop any more, because we borrowed it for a system call. The kernel
-        // reports the group-stop anew before the thread gets back to its own code.
+    } else if (is_over || errno == EIO) {
+        // What there is to be told, the kernel tells before the thread gets back to its own code.
         ptrace(PTRACE_INTERRUPT, tid.value(), nullptr, nullptr);
         resume(tid);
     }
