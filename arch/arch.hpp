@@ -27,6 +27,7 @@ void set_pc(Registers& regs, CodeAddr pc);
 void set_sp(Registers& regs, RemoteAddr sp);
 /// The n-th (from 0) integer or pointer argument, at a function's first instruction.
 [[nodiscard]] std::uint64_t argument(const Registers& regs, unsigned n);
+void set_argument(Registers& regs, unsigned n, std::uint64_t value);
 /// The integer or pointer result, just after a function has returned.
 [[nodiscard]] std::uint64_t return_value(const Registers& regs);
 /// The register that DWARF numbers so (psABI table of DWARF register numbers); 0 for those not

@@ -105,6 +105,9 @@ class Frozen : public ::testing::TestWithParam<Version> {
                     IsEmpty());
         EXPECT_EQ(fixture_.quit(), 0);
     }
+    /// So that all that it calls is known, and slots are there: it is not frozen in the midst of
+    /// mapping them.
+    void work_once() { EXPECT_THAT(fixture_.go().failures, IsEmpty()); }
     void work() {
         fixture_.process().send("spin");
         ASSERT_EQ(fixture_.process().read_line(), "spinning");
@@ -126,9 +129,10 @@ TEST_P(Frozen, IsNotBegunWith) {
 }
 
 TEST_P(Frozen, WhileWatchedIsLeftWhenItIsThawed) {
-    work();
     Memleax memleax = watch();
     memleax.wait_until_watching();
+    work_once();
+    work();
     freezer_.freeze();
     memleax.interrupt();
     EXPECT_TRUE(memleax.process().find_error_line("it can be left when that is thawed"));
@@ -141,15 +145,30 @@ TEST_P(Frozen, WhileWatchedIsLeftWhenItIsThawed) {
 }
 
 TEST_P(Frozen, WhileWatchedIsLeftByTheGuardian) {
-    work();
     Memleax memleax = watch();
     memleax.wait_until_watching();
+    work_once();
+    work();
     freezer_.freeze();
     memleax.process().signal(SIGKILL);
     EXPECT_TRUE(memleax.process().find_error_line("it can be left when that is thawed"));
     EXPECT_THAT(unlike_their_files(take_snapshot(fixture_.pid())), IsEmpty());
     freezer_.thaw();
     EXPECT_THAT(memleax.finish().errors, HasSubstr("is as it was before"));
+    expect_as_before();
+}
+
+// At any moment: in the midst of something that a thread does for us nothing can be put back.
+TEST_P(Frozen, WhileItBeginsToWorkIsLeftWhenItIsThawed) {
+    Memleax memleax = watch();
+    memleax.wait_until_watching();
+    work();
+    freezer_.freeze();
+    memleax.interrupt();
+    EXPECT_TRUE(memleax.process().find_error_line("it can be left when that is thawed"));
+    freezer_.thaw();
+    const auto result = memleax.finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
     expect_as_before();
 }
 

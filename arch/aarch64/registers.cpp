@@ -52,6 +52,11 @@ std::uint64_t argument(const Registers& regs, unsigned n) {
     return regs.x[n];
 }
 
+void set_argument(Registers& regs, unsigned n, std::uint64_t value) {
+    MEMLEAX_ASSERT(n < 8);
+    regs.x[n] = value;
+}
+
 std::uint64_t return_value(const Registers& regs) {
     return regs.x[0];
 }

@@ -28,6 +28,13 @@ std::uint64_t argument(const Registers& regs, unsigned n) {
     return arguments[n];
 }
 
+void set_argument(Registers& regs, unsigned n, std::uint64_t value) {
+    decltype(&regs.rdi)
+        const places[] = {&regs.rdi, &regs.rsi, &regs.rdx, &regs.rcx, &regs.r8, &regs.r9};
+    MEMLEAX_ASSERT(n < std::size(places));
+    *places[n] = value;
+}
+
 std::uint64_t return_value(const Registers& regs) {
     return regs.rax;
 }

@@ -29,6 +29,13 @@ struct AllocatorEntry {
     AllocatedBy by = AllocatedBy::unclear;
 };
 
+/// An entry of sigaction(3). In the C libraries signal(3) and its like call the same code (glibc
+/// signal/sigaction.c, musl src/signal/sigaction.c).
+struct SignalActionEntry {
+    CodeAddr address;
+    bool of_c_library = false; ///< else an interposer's, with books of its own
+};
+
 /// What one module has for us.
 struct ModulePlaces {
     /// One for each address, however many names it has.
@@ -38,9 +45,7 @@ struct ModulePlaces {
     /// The function that the dynamic linker calls when it has mapped or unmapped something (struct
     /// r_debug's r_brk; glibc elf/dl-debug.c, musl ldso/dynlink.c), if it is this module.
     std::optional<CodeAddr> module_event;
-    /// Entries of sigaction(3), one for each address. In the C libraries signal(3) and its like
-    /// call the same code (glibc signal/sigaction.c, musl src/signal/sigaction.c).
-    std::vector<CodeAddr> signal_actions;
+    std::vector<SignalActionEntry> signal_actions; ///< one for each address
 };
 
 /// Looks through modules, and remembers what each file's symbol tables told: a large one takes

@@ -58,6 +58,11 @@ class TrapSignal {
     /// A stopped thread is about to get a SIGTRAP that is not ours. What to deliver. One that
     /// blocks it finds it pending.
     Delivery before_delivery(Tid tid);
+    /// A stopped thread has come to the entry of the C library's sigaction(3) for SIGTRAP, with
+    /// these registers but for the pc. Learns what it sets, tells it what was set before, and
+    /// leaves nothing for the function to do but to return 0: whenever we die, either the thread
+    /// has not begun or the action is in the record. False: only follow_change() can do that.
+    bool answer_call(Tid tid, CodeAddr entry, arch::Registers* regs);
     /// A stopped thread is about to make rt_sigaction(2) for SIGTRAP, within a few instructions:
     /// lets it, learns what it sets, and hides from it that ours was there. Afterwards the thread
     /// is stopped, or its next stop has been put aside, or it is gone.

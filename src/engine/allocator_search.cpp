@@ -118,7 +118,7 @@ ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
         places.module_event = module.to_runtime(*found.module_event);
     }
     for (const ElfAddr address : found.signal_actions) {
-        places.signal_actions.push_back(module.to_runtime(address));
+        places.signal_actions.push_back({module.to_runtime(address), found.is_c_library});
     }
     std::vector<bool> begins(api_->groups());
     std::vector<bool> ends(api_->groups());

@@ -192,11 +192,12 @@ Result<void> Int3Engine::patch(const Places& places, Tid worker) {
         }
         (*inserted)->is_module_event = true;
     }
-    for (const CodeAddr action : places.signal_actions) {
+    for (const auto& [action, of_c_library] : places.signal_actions) {
         // Without it, what the target sets is found out later (TrapSignal).
         auto inserted = breakpoints_.insert(action, worker);
         if (inserted) {
             (*inserted)->is_signal_action = true;
+            (*inserted)->is_c_librarys = of_c_library;
         }
         const auto held = inserted ? breakpoints_.hold_unwatched(**inserted)
                                    : Result<void>(std::move(inserted).error());

@@ -66,7 +66,7 @@ class Int3Engine final : public Engine, DepartureObserver {
     struct Places {
         std::vector<AllocatorEntry> entries; ///< in the order in which they go in
         std::vector<CodeAddr> module_events;
-        std::vector<CodeAddr> signal_actions;
+        std::vector<SignalActionEntry> signal_actions;
     };
     [[nodiscard]] Places find_places(const std::vector<std::shared_ptr<const Module>>& modules);
     Result<Tid> borrow_first();

@@ -236,17 +236,28 @@ Result<void> restore_code(const RecoveryRecord& record) {
     if (!is_the_same(record)) {
         return Error(fmt::format("process {} has ended", pid.value()));
     }
-    Result<void> result;
+    // A thread that waits in our handler (kSlotHolds) goes on as soon as the code there is whole, and
+    // must not meet a breakpoint then: it may be about to take the handler away.
+    std::vector<const RecoveryRecord::Breakpoint*> in_order;
     for (std::uint32_t i = 0; i < record.breakpoint_count.load(); ++i) {
-        const RecoveryRecord::Breakpoint& entry = record.breakpoints[i];
+        if (record.breakpoints[i].address != 0) {
+            in_order.push_back(&record.breakpoints[i]);
+        }
+    }
+    std::stable_partition(in_order.begin(), in_order.end(), [&](const auto* entry) {
+        const auto key = memory->try_read_object<std::uint64_t>(
+            RemoteAddr(entry->slot) + static_cast<std::int64_t>(arch::kSlotCodeBytes));
+        return entry->slot == 0 || !key || (*key & arch::kSlotHolds) == 0;
+    });
+    Result<void> result;
+    for (const RecoveryRecord::Breakpoint* entry : in_order) {
         std::array<std::uint8_t, arch::kBreakpointBytes.size()> now{};
-        const RemoteAddr at(entry.address);
-        if (entry.address == 0 ||
-            memory->try_read_unmasked(at, std::as_writable_bytes(std::span(now))) != now.size() ||
+        const RemoteAddr at(entry->address);
+        if (memory->try_read_unmasked(at, std::as_writable_bytes(std::span(now))) != now.size() ||
             now != arch::kBreakpointBytes) {
             continue;
         }
-        auto written = memory->write(at, std::span(entry.bytes).first(now.size()));
+        auto written = memory->write(at, std::span(entry->bytes).first(now.size()));
         if (!written) {
             result = std::move(written);
         }

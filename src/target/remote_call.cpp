@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <vector>
 
 #include <fmt/format.h>
@@ -155,6 +156,11 @@ class BorrowedThread {
     siginfo_t info_{};
 };
 
+bool ignores_trap(Tid tid) {
+    const auto info = try_read_process_info(tid);
+    return info && (info->ignored_signals & signal_bit(SIGTRAP)) != 0;
+}
+
 } // namespace
 
 Result<CodeAddr> Target::find_syscall_instruction(Tid pid, RemoteMemory& memory) {
@@ -214,6 +220,11 @@ Result<long> Target::perform(Tid tid, Tid process, RemoteMemory& memory,
     auto ready = prepare_for_system_call(tid);
     if (!ready) {
         return std::move(ready).error();
+    }
+    // The call would end with a step, whose SIGTRAP the kernel forces: where that is ignored it puts
+    // the default in the place of "ignored" (kernel/signal.c, force_sig_info_to_task).
+    if (stop_signal(tid) == SIGTRAP && !is_breakpoint_trap(tid) && ignores_trap(tid)) {
+        drop_stop_signal(tid);
     }
     // Else its signal, or our breakpoint's, would be delivered to other registers than its own.
     take_stop(tid);

@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 
 #include "exec_stop.hpp"
+#include "memleax/freezer.hpp"
+#include "memleax/log.hpp"
 #include "memleax/patience.hpp"
 #include "memleax/process_info.hpp"
 #include "memleax/recovery_record.hpp"
@@ -129,6 +131,7 @@ bool is_step_trap(Tid tid, int signal) {
 
 std::optional<int> Target::await_stop_of(Tid tid) {
     Patience patience(kMostMsUntilItRuns);
+    bool told = false;
     int status = 0;
     for (int looks = 0;; ++looks) {
         const pid_t got = waitpid(tid.value(), &status, __WALL | __WNOTHREAD | WNOHANG);
@@ -142,6 +145,13 @@ std::optional<int> Target::await_stop_of(Tid tid) {
             const auto kernel = try_read_kernel_state(pid_, tid);
             if (kernel && kernel->state != 'R') { // else it waits for a CPU
                 interrupt(tid);
+            }
+            const auto freezer = told ? std::nullopt : file_of_freezer(pid_);
+            if (freezer) { // which, in version 1, keeps a stop from us, too
+                log_warning("process {} was frozen ({}) while it executed something for memleax: "
+                            "it can be left when that is thawed",
+                            pid_.value(), *freezer);
+                told = true;
             }
             patience.begin_anew();
         }

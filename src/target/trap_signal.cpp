@@ -9,6 +9,7 @@
 
 #include "memleax/log.hpp"
 #include "memleax/process_info.hpp"
+#include "library_action.hpp"
 #include "remote_action.hpp"
 #include "trap_frame.hpp"
 
@@ -162,6 +163,35 @@ TrapSignal::Action TrapSignal::look_at_action(Tid tid) {
         reinstall(tid);
     }
     return now;
+}
+
+bool TrapSignal::answer_call(Tid tid, CodeAddr entry, arch::Registers* regs) {
+    arch::Registers now{};
+    if (!installed_ || !shares_dispositions(tid) || !target_.get_registers(tid, &now)) {
+        return false;
+    }
+    const RemoteAddr set_at(arch::argument(now, 1));
+    const RemoteAddr told_at(arch::argument(now, 2));
+    Action set = action_;
+    if (set_at.value() != 0) {
+        const auto wanted = read_library_action(target_.memory(), set_at, entry);
+        if (!wanted || wanted->handler == handler_.action(action_).handler) {
+            return false;
+        }
+        set = *wanted;
+    }
+    if (told_at.value() != 0 && !write_library_action(target_.memory(), told_at, action_)) {
+        return false;
+    }
+    if (set_at.value() != 0) {
+        set_action(set);
+    }
+    for (arch::Registers* each : {&now, regs}) {
+        arch::set_argument(*each, 1, 0);
+        arch::set_argument(*each, 2, 0);
+    }
+    target_.set_registers(tid, now);
+    return true;
 }
 
 void TrapSignal::follow_change(Tid tid) {

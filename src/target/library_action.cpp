@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "library_action.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "arch.hpp"
+
+namespace memleax {
+
+namespace {
+
+using Action = RecoveryRecord::SignalAction;
+
+struct LibraryAction {
+    std::uint64_t handler;
+    std::array<std::uint64_t, 16> mask; ///< sigset_t; the kernel's is the first word
+    std::int32_t flags;
+    std::uint32_t padding;
+    std::uint64_t restorer; ///< the library's own business
+};
+static_assert(offsetof(LibraryAction, flags) == 136 && sizeof(LibraryAction) == 152);
+
+constexpr std::uint64_t kRestorerFlag = 0x04000000; // SA_RESTORER (asm/signal.h)
+
+/// Around the function: in glibc and musl it is next to it.
+std::optional<CodeAddr> find_restorer(RemoteMemory& memory, CodeAddr entry) {
+    constexpr std::int64_t kNear = 2048;
+    constexpr auto& kCode = arch::kSignalReturnBytes;
+    const CodeAddr begin = entry - kNear;
+    std::vector<std::byte> bytes(2 * kNear);
+    bytes.resize(memory.try_read(begin.as_data(), bytes));
+    const auto found = std::search(bytes.begin(), bytes.end(), kCode.begin(), kCode.end(),
+                                   [](std::byte a, std::uint8_t b) { return a == std::byte{b}; });
+    return found != bytes.end() ? std::optional(begin + (found - bytes.begin())) : std::nullopt;
+}
+
+template <class T> bool put(RemoteMemory& memory, RemoteAddr at, const T& value) {
+    return memory
+        .write(at, std::span(reinterpret_cast<const std::uint8_t*>(&value), sizeof value))
+        .ok();
+}
+
+} // namespace
+
+std::optional<Action> read_library_action(RemoteMemory& memory, RemoteAddr at, CodeAddr entry) {
+    const auto wanted = memory.try_read_object<LibraryAction>(at);
+    if (!wanted) {
+        return std::nullopt;
+    }
+    Action action{wanted->handler, static_cast<std::uint32_t>(wanted->flags), 0, wanted->mask[0]};
+    if constexpr (!arch::kSignalReturnBytes.empty()) {
+        const auto restorer = find_restorer(memory, entry);
+        if (!restorer) {
+            return std::nullopt;
+        }
+        action.flags |= kRestorerFlag;
+        action.restorer = restorer->value();
+    }
+    return action;
+}
+
+bool write_library_action(RemoteMemory& memory, RemoteAddr at, const Action& action) {
+    return put(memory, at + std::int64_t{offsetof(LibraryAction, handler)}, action.handler) &&
+           put(memory, at + std::int64_t{offsetof(LibraryAction, mask)}, action.mask) &&
+           put(memory, at + std::int64_t{offsetof(LibraryAction, flags)},
+               static_cast<std::int32_t>(action.flags));
+}
+
+} // namespace memleax

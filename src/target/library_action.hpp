@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// sigaction(3)'s struct sigaction in the target's memory, which is not the kernel's: the same in
+/// glibc (bits/sigaction.h) and musl (include/signal.h), on each CPU.
+#pragma once
+
+#include <optional>
+
+#include "memleax/recovery_record.hpp"
+#include "memleax/remote_memory.hpp"
+#include "memleax/types.hpp"
+
+namespace memleax {
+
+/// What the kernel would be told by the sigaction(3) whose entry that is. Nothing if it cannot be
+/// read, or if the code that handlers return to is not found.
+std::optional<RecoveryRecord::SignalAction>
+read_library_action(RemoteMemory& memory, RemoteAddr at, CodeAddr entry);
+
+/// As sigaction(3) does. False if it cannot be written.
+bool write_library_action(RemoteMemory& memory, RemoteAddr at,
+                          const RecoveryRecord::SignalAction& action);
+
+} // namespace memleax
