@@ -325,7 +325,9 @@ bool Target::has_left(Tid tid, CodeAddr instruction) const {
 // Out of the stop of clone, fork or exec, to the next one: then the kernel has put that call's
 // result into the registers.
 Result<void> Target::settle(Tid tid) {
-    const SignalsHeldBack hold(tid, *record_, Steps::no);
+    // It has its own registers, and would run with this mask should we die: with SIGTRAP blocked its
+    // next one would end the process.
+    const SignalsHeldBack hold(tid, *record_, Steps::yes);
     PutAside aside(tid, *record_);
     for (;;) {
         interrupt(tid);
