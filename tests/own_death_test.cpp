@@ -22,8 +22,11 @@
 namespace memleax::testing {
 namespace {
 
+using ::testing::AnyOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 /// Kills memleax so long after its start, say, that it is anywhere between that and a steady watch.
 /// This is where it is hit, not a wait for anything.
@@ -101,6 +104,30 @@ INSTANTIATE_TEST_SUITE_P(Dispositions, OwnDeath,
                          [](const auto& instance) {
                              return row_name("survivor", instance.param, {});
                          });
+
+// A command's SIGTRAPs are its own from its first instruction on, also when we die while it is
+// started, and while the shell executes it: it ends before the guardian gets to it.
+TEST(OwnDeathOf, AStartLeavesTheCommandsSignalsAlone) {
+    if (!has_program("strace")) {
+        GTEST_SKIP() << "strace is not installed";
+    }
+    Stress stress(60);
+    while (stress.next()) {
+        const std::string inject =
+            fmt::format("inject=ptrace:signal=SIGKILL:when={}", stress.number_to(120));
+        SCOPED_TRACE(inject);
+        Memleax memleax(CommandLine{{"strace", "-f", "-b", "execve", "-o", "/dev/null", "-e",
+                                     inject, MEMLEAX_PROGRAM, "-q", "-e", "1000", "--", "sh", "-c",
+                                     "exec \"$0\"", fixture_path("trap_actions")}});
+        for (const char* command : {"first", "trap", "second", "trap", "ignore", "trap", "quit"}) {
+            memleax.process().send(command);
+        }
+        const std::string output = memleax.finish().output;
+        // The fixture may not have been reached.
+        EXPECT_THAT(output, Not(HasSubstr("fail")));
+        EXPECT_THAT(output, AnyOf(IsEmpty(), EndsWith("done\n"))) << output;
+    }
+}
 
 // The next visit finds nothing in its way.
 TEST(OwnDeathOf, AWatchIsToldByTheGuardian) {
