@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "memleax/error.hpp"
-#include "memleax/types.hpp"
+#include "memleax/base/error.hpp"
+#include "memleax/base/types.hpp"
 
 #include "arch_registers.hpp" // struct Registers, kDwarfRegisterCount, kBreakpointBytes, ...
 
@@ -90,7 +90,7 @@ void continue_interrupted_call(Registers& regs);
 /// The same thread, but a signal's handler runs next: if the call ends with EINTR then, whatever
 /// the handler's flags are (signal(7)), ends it so.
 void end_interrupted_call(Registers& regs);
-/// The result of the call: negative values down to -4095 are errno.
+/// The result of the call; see is_errno().
 [[nodiscard]] long system_call_result(const Registers& regs);
 
 // ---- Our SIGTRAP handler in the target ----------------------------------------------------------
@@ -124,8 +124,7 @@ inline constexpr std::uint64_t kSlotHolds = 1ULL << 63;
 /// The bytes of a slot that code may take; the address follows.
 inline constexpr std::size_t kSlotCodeBytes = kSlotBytes - sizeof(std::uint64_t);
 
-// ---- Signal frames (what the kernel pushes before a handler runs)
-// --------------------------------
+// ---- Signal frames: what the kernel pushes before a handler runs --------------------------------
 
 /// Do these bytes begin the code that a signal handler returns to (rt_sigreturn)? For C libraries
 /// whose restorer has no unwind table.

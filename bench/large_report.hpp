@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "memleax/report_writer.hpp"
+#include "memleax/report/report_writer.hpp"
 
 namespace memleax {
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "large_report.hpp"
-#include "memleax/clock.hpp"
+#include "memleax/base/clock.hpp"
 
 namespace {
 

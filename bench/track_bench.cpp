@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "memleax/clock.hpp"
-#include "memleax/tracker.hpp"
+#include "memleax/base/clock.hpp"
+#include "memleax/track/tracker.hpp"
 
 namespace {
 

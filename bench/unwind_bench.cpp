@@ -10,7 +10,7 @@
 
 #include "../src/unwind/module_rules.hpp"
 #include "../src/unwind/walker.hpp"
-#include "memleax/unwinder.hpp"
+#include "memleax/unwind/unwinder.hpp"
 
 namespace {
 
@@ -88,7 +88,7 @@ class SlowUnwinder {
   public:
     SlowUnwinder(const ModuleMap& modules, MemoryReader& memory)
         : rules_(modules, memory), only_rows_(rules_), walker_(only_rows_, memory) {}
-    void unwind(const arch::Registers& regs, unsigned limit, Backtrace* out) {
+    void unwind(const arch::Registers& regs, unsigned limit, UnwoundStack* out) {
         walker_.walk(regs, Walker::From::any_instruction, limit, out);
     }
     [[nodiscard]] Unwinder::Statistics statistics() const { return walker_.statistics(); }
@@ -105,7 +105,7 @@ __attribute__((noinline)) void measure(benchmark::State& state, AnyUnwinder& unw
     ucontext_t context;
     getcontext(&context);
     const arch::Registers regs = registers_from(context);
-    Backtrace trace;
+    UnwoundStack trace;
     for (auto _ : state) {
         unwinder.unwind(regs, limit, &trace);
         benchmark::DoNotOptimize(trace.frames.data());

@@ -43,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         arch::Registers registers{};
         arch::set_pc(registers, CodeAddr(address));
         arch::set_sp(registers, RemoteAddr(kStack + 4096));
-        Backtrace stack;
+        UnwoundStack stack;
         walker.walk(registers, Walker::From::any_instruction, kLimit, &stack);
         FUZZ_CHECK(stack.frames.size() <= kLimit);
     }

@@ -6,7 +6,7 @@
 #include <elf.h>
 
 #include "fuzz_support.hpp"
-#include "memleax/symbolizer.hpp"
+#include "memleax/symbols/symbolizer.hpp"
 
 using namespace memleax;
 

@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-#include "../src/elf/dwo_package.hpp"
+#include "../src/symbols/dwo_package.hpp"
 #include "fuzz_support.hpp"
 
 using namespace memleax;

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "arch.hpp"
-#include "memleax/log.hpp"
+#include "memleax/base/log.hpp"
 
 /// Warnings about the files would be most of the output.
 extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {

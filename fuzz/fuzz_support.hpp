@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "memleax/elf_image.hpp"
-#include "memleax/memory.hpp"
-#include "memleax/modules.hpp"
+#include "memleax/elf/elf_image.hpp"
+#include "memleax/proc/memory.hpp"
+#include "memleax/proc/modules.hpp"
 
 /// The fuzzer takes a trap for a crash, and keeps the input.
 #define FUZZ_CHECK(condition) ((condition) ? static_cast<void>(0) : std::abort())

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // A symbol's way from its file to a terminal: demangled, cut short, made printable.
 #include "fuzz_support.hpp"
-#include "memleax/function_name.hpp"
-#include "memleax/printable.hpp"
-#include "memleax/symbolizer.hpp"
+#include "memleax/base/printable.hpp"
+#include "memleax/report/function_name.hpp"
+#include "memleax/symbols/symbolizer.hpp"
 
 using namespace memleax;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Names of generated code, in a file that the target writes while we read it: in two pieces.
-#include "../src/elf/perf_map.hpp"
 #include "fuzz_support.hpp"
+#include "memleax/proc/perf_map.hpp"
 
 using namespace memleax;
 

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "fuzz_support.hpp"
-#include "memleax/process_info.hpp"
+#include "memleax/proc/process_info.hpp"
 
 using namespace memleax;
 

@@ -2,7 +2,7 @@
 // DWARF: units, lines, inlined functions, names; symbols by libdwfl; compressed sections; split
 // DWARF and its likes, which are looked for and not there.
 #include "fuzz_support.hpp"
-#include "memleax/symbolizer.hpp"
+#include "memleax/symbols/symbolizer.hpp"
 
 using namespace memleax;
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "fuzz_support.hpp"
-#include "memleax/unwinder.hpp"
+#include "memleax/unwind/unwinder.hpp"
 
 using namespace memleax;
 
@@ -83,7 +83,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::RepeatedMemory stack(kStack, kStackSize, words);
     world.memory.stack = &stack;
     constexpr unsigned kLimit = 256;
-    Backtrace trace;
+    UnwoundStack trace;
     world.unwinder->unwind(registers, kLimit, &trace);
     FUZZ_CHECK(!trace.frames.empty() && trace.frames.size() <= kLimit);
     world.unwinder->unwind_at_entry(registers, kLimit, &trace);

@@ -29,17 +29,15 @@ quick=(allocator_api callgrind_report debug_symbols demangle fill_report folded_
     report report_modules stack_table tracker usage_error unwind_cfi unwind_expression unwind_rule
     arm64_displace arm64_frame)
 # The longest first, so that both cores are busy to the end.
-long=(exact_counts check signals names left_as_found user_allocators ends exec follow_forks)
+long=(exact_counts check transfers sleeper signals names left_as_found user_allocators ends exec follow_forks)
 # On the CPU with pointer authentication as well: unwinding, what stands in slots, what we leave
 # behind. NAME:FILTER is as --gtest_filter has it.
 again=("exact_counts:*igned*" left_as_found own_death unwind_walk unwind_cfi unwind_expression unwind_rule
     arm64_displace arm64_frame daemons)
 # The host's run has them: what needs a browser, what computes for minutes and knows no CPU, and what
-# makes more stops than the machine serves (left_as_found has visits at random moments, too); and what
-# depends on how long a thread runs without a sleep: there a transfer copies for longer than that, is
-# taken for one that computes, and is cut short (DESIGN.md, section 12).
+# makes more stops than the machine serves (left_as_found has visits at random moments, too).
 elsewhere=(html_browser html_report large_report many_blocks long_session tracker_random verdict
-    comes_and_goes_stress transfers computing_threads)
+    comes_and_goes_stress)
 
 contains() { # contains WORD WORD...
     local word=$1

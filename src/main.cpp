@@ -3,12 +3,12 @@
 #include <exception>
 #include <variant>
 
-#include "memleax/guardian.hpp"
-#include "memleax/inherited_environment.hpp"
-#include "memleax/log.hpp"
-#include "memleax/options.hpp"
-#include "memleax/program.hpp"
-#include "memleax/session.hpp"
+#include "memleax/base/log.hpp"
+#include "memleax/cli/options.hpp"
+#include "memleax/cli/program.hpp"
+#include "memleax/session/guardian.hpp"
+#include "memleax/session/inherited_environment.hpp"
+#include "memleax/session/session.hpp"
 
 int main(int argc, char** argv) {
     using namespace memleax;
@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
         }
         const auto& options = std::get<Options>(parsed);
         set_log_level(options.log_level);
-        const Inherited inherited = prepare_process();
+        const SpawnAttributes inherited = prepare_process();
         return run_program(options, inherited);
     } catch (const std::exception& broken) {
         log_error("internal error: {}", broken.what());

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The table of the functions that are watched, and what the options put into it.
-#include "memleax/allocator_api.hpp"
+#include "memleax/allocators/allocator_api.hpp"
 
 #include <gtest/gtest.h>
 
-#include "memleax/options.hpp"
+#include "memleax/cli/options.hpp"
 
 namespace memleax {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "elf_support.hpp"
 #include "leaks_support.hpp"
-#include "memleax/process_info.hpp"
+#include "memleax/proc/process_info.hpp"
 #include "snapshot_support.hpp"
 
 namespace memleax::testing {

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "elf_support.hpp"
-#include "memleax/elf_image.hpp"
-#include "memleax/process_info.hpp"
+#include "memleax/elf/elf_image.hpp"
+#include "memleax/proc/process_info.hpp"
 #include "process_support.hpp"
 
 namespace memleax::testing {

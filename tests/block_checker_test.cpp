@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What is known of places, and when it is forgotten; random sequences against a plain model.
-#include "memleax/block_checker.hpp"
+#include "memleax/track/block_checker.hpp"
 
 #include <map>
 #include <random>

@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "memleax/process_end.hpp"
-#include "memleax/process_info.hpp"
+#include "memleax/events/process_end.hpp"
+#include "memleax/proc/process_info.hpp"
 
 namespace memleax::testing {
 

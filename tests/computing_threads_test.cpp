@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Which threads compute, by what they have executed since they last slept.
-#include "memleax/computing_threads.hpp"
+#include "memleax/proc/computing_threads.hpp"
 
 #include <atomic>
 #include <thread>

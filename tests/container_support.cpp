@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "memleax/pid_namespace.hpp"
-#include "memleax/process_info.hpp"
+#include "memleax/proc/pid_namespace.hpp"
+#include "memleax/proc/process_info.hpp"
 
 namespace memleax::testing {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/debug_symbols.hpp"
+#include "memleax/symbols/debug_symbols.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -66,7 +66,7 @@ TEST_F(DebugSymbolsTest, AreTheImagesOwnFromThenOn) {
     const Module module = module_of(copy(kStripped, kStripped));
     EXPECT_FALSE(module.image->has_full_symbols());
     copy(kDebugFile, kDebugFile);
-    const auto symbols = DebugSymbols::find(module, {}, "");
+    const auto symbols = find_debug_symbols(module, {}, "");
     ASSERT_NE(symbols, nullptr);
     module.image->set_debug_symbols(symbols);
     ASSERT_TRUE(module.image->has_full_symbols());
@@ -88,39 +88,39 @@ TEST_F(DebugSymbolsTest, OfAFolder) {
     const Module module = module_of(copy(kStripped, kStripped));
     fs::create_directory(folder.file("debug"));
     copy(kDebugFile, std::string("debug/") + kDebugFile);
-    EXPECT_EQ(DebugSymbols::find(module, {}, ""), nullptr);
+    EXPECT_EQ(find_debug_symbols(module, {}, ""), nullptr);
     const DebugSources sources{.folders = {folder.file("debug")}, .debuginfod = nullptr};
-    EXPECT_NE(DebugSymbols::find(module, sources, ""), nullptr);
+    EXPECT_NE(find_debug_symbols(module, sources, ""), nullptr);
 }
 
 TEST_F(DebugSymbolsTest, OfTheFileThatTheUserNames) {
     const Module module = module_of(copy(kStripped, kStripped));
-    EXPECT_NE(DebugSymbols::find(module, {}, copy(kDebugFile, "any-name")), nullptr);
+    EXPECT_NE(find_debug_symbols(module, {}, copy(kDebugFile, "any-name")), nullptr);
 }
 
 // Breakpoints at its addresses would be anywhere.
 TEST_F(DebugSymbolsTest, NeverOfAnotherBuild) {
     const Module module = module_of(copy(kStripped, kStripped));
     const std::string other = copy("libstripped_je_plugin.so.debug", kDebugFile);
-    EXPECT_EQ(DebugSymbols::find(module, {}, ""), nullptr);
-    EXPECT_EQ(DebugSymbols::find(module, {}, other), nullptr);
+    EXPECT_EQ(find_debug_symbols(module, {}, ""), nullptr);
+    EXPECT_EQ(find_debug_symbols(module, {}, other), nullptr);
     const DebugSources sources{.folders = {folder.file("")}, .debuginfod = nullptr};
-    EXPECT_EQ(DebugSymbols::find(module, sources, other), nullptr);
+    EXPECT_EQ(find_debug_symbols(module, sources, other), nullptr);
 }
 
 TEST_F(DebugSymbolsTest, NoneOfAFileThatHasNoSymbols) {
     const Module module = module_of(copy(kStripped, kStripped));
-    EXPECT_EQ(DebugSymbols::find(module, {}, copy(kStripped, "the-library-itself")), nullptr);
-    EXPECT_EQ(DebugSymbols::find(module, {}, folder.file("nothing")), nullptr);
+    EXPECT_EQ(find_debug_symbols(module, {}, copy(kStripped, "the-library-itself")), nullptr);
+    EXPECT_EQ(find_debug_symbols(module, {}, folder.file("nothing")), nullptr);
 }
 
 // prelink(8) moves a file; what was split off before stays where it was.
 TEST_F(DebugSymbolsTest, NoneAtOtherAddresses) {
     const Module module = module_of(copy(kStripped, kStripped));
     const std::string path = copy(kDebugFile, kDebugFile);
-    ASSERT_NE(DebugSymbols::find(module, {}, path), nullptr);
+    ASSERT_NE(find_debug_symbols(module, {}, path), nullptr);
     move_segments(path);
-    EXPECT_EQ(DebugSymbols::find(module, {}, path), nullptr);
+    EXPECT_EQ(find_debug_symbols(module, {}, path), nullptr);
 }
 
 } // namespace

@@ -15,7 +15,7 @@
 
 #include "elf_support.hpp"
 #include "leaks_support.hpp"
-#include "memleax/process_info.hpp"
+#include "memleax/proc/process_info.hpp"
 #include "program_support.hpp"
 #include "snapshot_support.hpp"
 

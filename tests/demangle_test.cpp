@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <gtest/gtest.h>
 
-#include "memleax/symbolizer.hpp"
+#include "memleax/symbols/symbolizer.hpp"
 
 namespace memleax {
 namespace {

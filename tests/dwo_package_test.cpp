@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Packages of .dwo files, whole and damaged. That their units are right is seen in names_test.cpp.
-#include "../src/elf/dwo_package.hpp"
+#include "../src/symbols/dwo_package.hpp"
 
 #include <cstdlib>
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/elf_image.hpp"
+#include "memleax/elf/elf_image.hpp"
 
 #include <algorithm>
 #include <cstring>

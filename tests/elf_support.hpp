@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "memleax/memory.hpp"
-#include "memleax/modules.hpp"
+#include "memleax/proc/memory.hpp"
+#include "memleax/proc/modules.hpp"
 
 namespace memleax::test {
 

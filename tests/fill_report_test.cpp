@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/fill_report.hpp"
+#include "memleax/report/fill_report.hpp"
 
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "memleax/clock.hpp"
+#include "memleax/base/clock.hpp"
 
 namespace memleax {
 namespace {

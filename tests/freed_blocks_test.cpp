@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/freed_blocks.hpp"
+#include "memleax/track/freed_blocks.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "../src/elf/function_part.hpp"
+#include "../src/symbols/function_part.hpp"
 
 #include <gtest/gtest.h>
 

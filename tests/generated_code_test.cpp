@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../src/elf/perf_map.hpp"
 #include "container_support.hpp"
 #include "leaks_support.hpp"
-#include "memleax/pid_namespace.hpp"
+#include "memleax/proc/perf_map.hpp"
+#include "memleax/proc/pid_namespace.hpp"
 #include "snapshot_support.hpp"
 
 namespace memleax::testing {

@@ -11,8 +11,8 @@
 #include <gtest/gtest.h>
 
 #include "elf_support.hpp"
-#include "memleax/elf_image.hpp"
-#include "memleax/printable.hpp"
+#include "memleax/base/printable.hpp"
+#include "memleax/elf/elf_image.hpp"
 #include "process_support.hpp"
 
 namespace memleax::testing {

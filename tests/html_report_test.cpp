@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "html_support.hpp"
-#include "memleax/own_frame.hpp"
+#include "memleax/report/own_frame.hpp"
 #include "report_support.hpp"
 
 namespace memleax {

@@ -2,7 +2,7 @@
 /// A report with all that the page can show.
 #pragma once
 
-#include "memleax/report.hpp"
+#include "memleax/report/report.hpp"
 
 namespace memleax {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/intervals.hpp"
+#include "memleax/track/intervals.hpp"
 
 #include <algorithm>
 #include <random>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The JSON report, compared with golden text: names, order and absence of fields are the format.
-#include "memleax/report.hpp"
+#include "memleax/report/report.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "memleax/clock.hpp"
+#include "memleax/base/clock.hpp"
 #include "sanitizer_support.hpp"
 
 namespace memleax {

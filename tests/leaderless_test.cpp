@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "leaks_support.hpp"
-#include "memleax/living_thread.hpp"
-#include "memleax/process_info.hpp"
+#include "memleax/proc/living_thread.hpp"
+#include "memleax/proc/process_info.hpp"
 #include "snapshot_support.hpp"
 
 namespace memleax::testing {

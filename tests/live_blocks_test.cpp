@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/live_blocks.hpp"
+#include "memleax/track/live_blocks.hpp"
 
 #include <set>
 #include <vector>

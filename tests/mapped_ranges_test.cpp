@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/mapped_ranges.hpp"
+#include "memleax/track/mapped_ranges.hpp"
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 #include <sys/sysmacros.h>
 
 #include "elf_support.hpp"
-#include "memleax/modules.hpp"
+#include "memleax/proc/modules.hpp"
 
 namespace memleax {
 namespace {

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "memleax/session.hpp"
+#include "memleax/session/session.hpp"
 #include "process_support.hpp"
 #include "sanitizer_support.hpp"
 #include "share_support.hpp"
@@ -27,7 +27,7 @@ TEST(MemoryLimit, LeavesAQuarterToOthers) {
     if (child == 0) { // the limits are the process's
         rlimit before{};
         getrlimit(RLIMIT_DATA, &before);
-        const Inherited inherited = prepare_process();
+        const SpawnAttributes inherited = prepare_process();
         const auto all = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
                          static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
         const auto can_map = [](std::size_t bytes) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/modules.hpp"
+#include "memleax/proc/modules.hpp"
 
 #include <algorithm>
 #include <cstring>

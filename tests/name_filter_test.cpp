@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/name_filter.hpp"
+#include "memleax/base/name_filter.hpp"
 
 #include <string>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The command line: every option. Wrong uses are in usage_error_test.cpp.
-#include "memleax/options.hpp"
+#include "memleax/cli/options.hpp"
 
 #include <limits>
 #include <string>

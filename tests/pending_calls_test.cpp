@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/pending_calls.hpp"
+#include "memleax/calls/pending_calls.hpp"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 #include "leaks_support.hpp"
-#include "memleax/target.hpp"
+#include "memleax/target/target.hpp"
 
 namespace memleax::testing {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/pid_namespace.hpp"
+#include "memleax/proc/pid_namespace.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What the guardian reads: entries that another mapping of the same file sees, and the death of
 // the thread that held them.
-#include "memleax/recovery_record.hpp"
+#include "memleax/target/recovery_record.hpp"
 
 #include <csignal>
 #include <thread>

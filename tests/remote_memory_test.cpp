@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "memleax/remote_memory.hpp"
+#include "memleax/target/remote_memory.hpp"
 
 namespace memleax::testing {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The report's modules, of this process, compared with the kernel's and the dynamic linker's word.
-#include "memleax/report_modules.hpp"
+#include "../src/session/report_modules.hpp"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "memleax/report_writer.hpp"
+#include "memleax/report/report_writer.hpp"
 
 namespace memleax {
 

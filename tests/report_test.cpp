@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The text that people read: live lines, backtraces and the final report. JSON: json_report_test.
-#include "memleax/report.hpp"
+#include "memleax/report/report.hpp"
 
 #include <gtest/gtest.h>
 
-#include "memleax/live_lines.hpp"
+#include "memleax/report/live_lines.hpp"
 #include "report_support.hpp"
 
 namespace memleax {

@@ -16,8 +16,8 @@
 
 #include "child_process_support.hpp"
 #include "leaks_support.hpp"
-#include "memleax/living_thread.hpp"
-#include "memleax/process_info.hpp"
+#include "memleax/proc/living_thread.hpp"
+#include "memleax/proc/process_info.hpp"
 
 namespace memleax::testing {
 

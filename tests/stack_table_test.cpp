@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/stack_table.hpp"
+#include "memleax/track/stack_table.hpp"
 
 #include <algorithm>
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Needs its own line table: built with -g.
-#include "memleax/symbolizer.hpp"
+#include "memleax/symbols/symbolizer.hpp"
 
 #include <cstdlib>
 #include <filesystem>

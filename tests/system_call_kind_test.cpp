@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What a stop does to a system call, by its arguments.
-#include "memleax/system_call_kind.hpp"
+#include "memleax/proc/system_call_kind.hpp"
 
 #include <limits>
 

@@ -3,8 +3,8 @@
 // expire.
 #include <gtest/gtest.h>
 
-#include "memleax/tracker.hpp"
-#include "memleax/tracker_snapshot.hpp"
+#include "memleax/track/tracker.hpp"
+#include "memleax/track/tracker_snapshot.hpp"
 
 namespace memleax {
 namespace {
@@ -181,7 +181,7 @@ TEST_F(TrackerMappings, AnExecEndsAllAndAGapSetsItAside) {
     unmap({0x1000, 0x2000}, 40);
     tracker.on_gap(MonotonicNs(50));
     EXPECT_EQ(live(id), (BlockCount{0, 0}));
-    EXPECT_EQ(tracker.account(id).lost, (BlockCount{1, 0x3000}));
+    EXPECT_EQ(tracker.account(id).untracked, (BlockCount{1, 0x3000}));
     EXPECT_EQ(tracker.mapped_totals().live.at(1), (BlockCount{0, 0}));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The tracker against a model that is too simple to be wrong, on random programs of several
 // threads.
-#include "memleax/tracker.hpp"
+#include "memleax/track/tracker.hpp"
 
 #include <array>
 #include <map>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/tracker.hpp"
+#include "memleax/track/tracker.hpp"
 
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "memleax/clock.hpp"
+#include "memleax/base/clock.hpp"
 
 namespace memleax {
 namespace {
@@ -209,7 +209,7 @@ TEST_F(TrackerTest, AReallocThatIsNotFollowedLosesItsBlock) {
     EXPECT_EQ(account.live(), (BlockCount{1, 8}));
     EXPECT_EQ(account.may_leak(), (BlockCount{1, 8}));
     EXPECT_EQ(account.free, (BlockCount{0, 0}));
-    EXPECT_EQ(account.lost, (BlockCount{1, 8}));
+    EXPECT_EQ(account.untracked, (BlockCount{1, 8}));
     EXPECT_EQ(tracker.account(b).unfollowed, (BlockCount{1, 16}));
     free(0x10, 31); // as it has not moved, or has failed
     EXPECT_EQ(tracker.events().unknown_free, 1U);
@@ -445,8 +445,8 @@ TEST_F(TrackerTest, ForgottenBlocksAreLost) {
     tracker.forget_live(MonotonicNs(12));
     EXPECT_EQ(tracker.blocks().size(), 0U);
     EXPECT_EQ(tracker.blocks().bytes(), 0U);
-    EXPECT_EQ(tracker.account(a).lost, (BlockCount{2, 130}));
-    EXPECT_EQ(tracker.account(a).lost_expired, (BlockCount{1, 100}));
+    EXPECT_EQ(tracker.account(a).untracked, (BlockCount{2, 130}));
+    EXPECT_EQ(tracker.account(a).untracked_expired, (BlockCount{1, 100}));
     EXPECT_EQ(tracker.account(a).live(), BlockCount{});
     EXPECT_EQ(tracker.account(a).free, BlockCount{});
     EXPECT_EQ(tracker.account(a).may_leak(), BlockCount{});
@@ -454,7 +454,7 @@ TEST_F(TrackerTest, ForgottenBlocksAreLost) {
     EXPECT_EQ(tracker.next_expiry(), std::nullopt);
     expire(50);
     EXPECT_EQ(tracker.account(a).expired.blocks, 1U);
-    // What was lost, or freed before, is unknown from now on.
+    // What was set aside, or freed before, is unknown from now on.
     free(0x10, 51);
     free(0x40, 52);
     realloc_end(2, 0x30, 0x60, 8, b, 53);

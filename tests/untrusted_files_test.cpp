@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Paths that others choose lead to FIFOs, devices and files that are no ELF: nothing waits for
 // them, nothing is read from them. Where a test here fails it mostly hangs, until its time is up.
-#include "memleax/regular_file.hpp"
+#include "memleax/base/regular_file.hpp"
 
 #include <cstdlib>
 #include <fstream>
@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../src/elf/elf_files_only.hpp"
+#include "../src/symbols/elf_files_only.hpp"
 #include "elf_support.hpp"
-#include "memleax/elf_image.hpp"
-#include "memleax/symbolizer.hpp"
+#include "memleax/elf/elf_image.hpp"
+#include "memleax/symbols/symbolizer.hpp"
 
 namespace memleax {
 namespace {

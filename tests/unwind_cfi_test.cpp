@@ -5,7 +5,7 @@
 #include <sys/auxv.h>
 
 #include "cpu_support.hpp"
-#include "memleax/cfi.hpp"
+#include "memleax/elf/cfi.hpp"
 
 namespace memleax {
 namespace {

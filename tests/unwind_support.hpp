@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "../src/unwind/rule_source.hpp"
-#include "memleax/memory.hpp"
+#include "memleax/proc/memory.hpp"
 
 namespace memleax::test {
 

@@ -28,7 +28,7 @@ class Walk : public ::testing::Test {
         arch::set_pc(regs_, CodeAddr(0x1000));
         memory_.make_readable(kSp, kSp + 0x1000);
     }
-    const Backtrace& walk(unsigned limit = 100) {
+    const UnwoundStack& walk(unsigned limit = 100) {
         walker_.walk(regs_, Walker::From::any_instruction, limit, &out_);
         return out_;
     }
@@ -43,7 +43,7 @@ class Walk : public ::testing::Test {
     test::FakeRules rules_;
     Walker walker_{rules_, memory_};
     arch::Registers regs_{};
-    Backtrace out_;
+    UnwoundStack out_;
 };
 
 //      kSp + 0x00  ...        frame of 1000
@@ -317,7 +317,7 @@ TEST_F(Walk, HostileStacks) {
         }
         arch::set_pc(regs_, CodeAddr(16 + random(16) * 16));
         test::set_frame_pointer(regs_, kSp + random(128) * 8);
-        const Backtrace& result = walk(1000000);
+        const UnwoundStack& result = walk(1000000);
         EXPECT_LT(result.frames.size(), 10000U);
         EXPECT_NE(result.end, StackEnd::limit);
     }

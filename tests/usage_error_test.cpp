@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Every wrong use of the command line gives one line, which says what is wrong, and status 2.
-#include "memleax/options.hpp"
+#include "memleax/cli/options.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -19,7 +19,7 @@
 
 #include "child_process_support.hpp"
 #include "elf_support.hpp"
-#include "memleax/report_writer.hpp"
+#include "memleax/report/report_writer.hpp"
 
 namespace memleax {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The rule of DESIGN.md, "Which stacks leak", on scripted programs. Time is virtual.
-#include "memleax/verdict.hpp"
+#include "memleax/analysis/verdict.hpp"
 
 #include <cmath>
 #include <deque>
@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "memleax/tracker.hpp"
+#include "memleax/track/tracker.hpp"
 
 namespace memleax {
 namespace {

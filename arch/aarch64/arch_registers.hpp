@@ -50,8 +50,8 @@ inline constexpr std::array<std::uint8_t, 4> kBreakpointBytes{0x00, 0x00, 0x20, 
 inline constexpr std::array<std::uint8_t, 4> kSyscallBytes{0x01, 0x00, 0x00, 0xd4};
 /// svc #0; b . where a thread waits for its registers if we die meanwhile
 inline constexpr std::array<std::uint8_t, 8> kParkingBytes{0x01, 0, 0, 0xd4, 0, 0, 0, 0x14};
-/// The vDSO has the code that handlers return to.
-inline constexpr std::array<std::uint8_t, 0> kSignalReturnBytes{};
+/// Handlers return to the vDSO's code.
+inline constexpr bool kHandlersNeedRestorer = false;
 /// The result of a system call takes its first argument's place (x0): the kernel keeps that for
 /// itself (orig_x0), and no ptrace request tells it.
 inline constexpr bool kResultReplacesArgument = true;

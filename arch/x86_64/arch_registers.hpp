@@ -52,11 +52,8 @@ inline constexpr std::array<std::uint8_t, 1> kBreakpointBytes{0xcc};
 inline constexpr std::array<std::uint8_t, 2> kSyscallBytes{0x0f, 0x05};
 /// syscall; then a jump to itself, where a thread waits for its registers if we die meanwhile
 inline constexpr std::array<std::uint8_t, 4> kParkingBytes{0x0f, 0x05, 0xeb, 0xfe};
-/// mov $__NR_rt_sigreturn, %rax; syscall: where handlers return to, whose address sigaction(3) gives
-/// the kernel. Debuggers know it by these bytes, which therefore never change (glibc
-/// sysdeps/unix/sysv/linux/x86_64/libc_sigaction.c).
-inline constexpr std::array<std::uint8_t, 9> kSignalReturnBytes{0x48, 0xc7, 0xc0, 0x0f, 0x00,
-                                                                0x00, 0x00, 0x0f, 0x05};
+/// Whoever sets a handler tells the kernel what it returns to (SA_RESTORER).
+inline constexpr bool kHandlersNeedRestorer = true;
 /// The result of a system call does not take an argument's place (rdi).
 inline constexpr bool kResultReplacesArgument = false;
 /// What lld fills the space behind code with; other linkers take zeros.

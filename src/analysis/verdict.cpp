@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The rule, and the reasons for its constants, are in DESIGN.md, "Which stacks leak".
-#include "memleax/verdict.hpp"
+#include "memleax/analysis/verdict.hpp"
 
 #include <algorithm>
 #include <cstdint>

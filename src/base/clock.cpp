@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/clock.hpp"
+#include "memleax/base/clock.hpp"
 
 #include <ctime>
 

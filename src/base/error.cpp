@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/error.hpp"
+#include "memleax/base/error.hpp"
 
 #include <stdexcept>
 #include <system_error>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/log.hpp"
+#include "memleax/base/log.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <unistd.h>
 
-#include "memleax/printable.hpp"
+#include "memleax/base/printable.hpp"
 
 namespace memleax {
 

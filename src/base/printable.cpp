@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/printable.hpp"
+#include "memleax/base/printable.hpp"
 
 #include <cstddef>
 #include <cstdint>

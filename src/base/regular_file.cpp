@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/regular_file.hpp"
+#include "memleax/base/regular_file.hpp"
 
 #include <cerrno>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/spare_descriptors.hpp"
+#include "memleax/base/spare_descriptors.hpp"
 
 #include <cerrno>
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "memleax/allocator_api.hpp"
+#include "memleax/allocators/allocator_api.hpp"
 
 namespace memleax {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "memleax/types.hpp"
+#include "memleax/base/types.hpp"
 
 namespace memleax {
 

@@ -33,7 +33,7 @@ struct Attributes {
 } // namespace
 
 Result<ChildProgram> ChildProgram::start(const std::vector<std::string>& words, int input_fd,
-                                         const Inherited& inherited) {
+                                         const SpawnAttributes& inherited) {
     Attributes with;
     sigset_t defaults;
     sigemptyset(&defaults);

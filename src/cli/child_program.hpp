@@ -7,8 +7,8 @@
 
 #include <sys/types.h>
 
-#include "memleax/error.hpp"
-#include "memleax/inherited.hpp"
+#include "memleax/base/error.hpp"
+#include "memleax/target/spawn_attributes.hpp"
 
 namespace memleax {
 
@@ -18,7 +18,7 @@ class ChildProgram {
     /// Starts it with the signal mask and limits that memleax itself was given, and with default
     /// dispositions. `input_fd` becomes its standard input, and is closed here; -1: ours.
     static Result<ChildProgram> start(const std::vector<std::string>& words, int input_fd,
-                                      const Inherited& inherited);
+                                      const SpawnAttributes& inherited);
     ChildProgram(ChildProgram&& other) noexcept;
     ChildProgram& operator=(ChildProgram&&) = delete;
     /// Does not end the program: somebody may be reading in his pager.

@@ -11,8 +11,8 @@
 #include "arguments.hpp"
 #include "console.hpp"
 #include "marks.hpp"
-#include "memleax/process_memory.hpp"
-#include "memleax/session.hpp"
+#include "memleax/proc/process_memory.hpp"
+#include "memleax/session/session.hpp"
 
 namespace memleax {
 

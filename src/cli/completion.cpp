@@ -7,7 +7,7 @@
 
 #include "command.hpp"
 #include "line_editor.hpp"
-#include "memleax/report_writer.hpp"
+#include "memleax/report/report_writer.hpp"
 
 namespace memleax {
 

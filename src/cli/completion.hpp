@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "memleax/session.hpp"
+#include "memleax/session/session.hpp"
 
 namespace memleax {
 

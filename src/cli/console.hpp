@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "memleax/options.hpp"
+#include "memleax/cli/options.hpp"
 
 namespace memleax {
 

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "completion.hpp"
-#include "memleax/log.hpp"
-#include "memleax/report_writer.hpp"
+#include "memleax/base/log.hpp"
+#include "memleax/report/report_writer.hpp"
 
 namespace memleax {
 
@@ -34,10 +34,10 @@ const char* why_left(std::string_view reason) {
 
 } // namespace
 
-Frontend::Frontend(Session& session, Input input)
-    : session_(session), input_(input),
-      console_(console_fd(session.options()), session.options().color),
-      context_{session, console_, static_cast<CommandHost&>(*this)},
+Frontend::Frontend(Session& session, const Options& options, Input input)
+    : session_(session), options_(options), input_(input),
+      console_(console_fd(options), options.color), context_{session, console_,
+                                                             static_cast<CommandHost&>(*this)},
       events_(epoll_create1(EPOLL_CLOEXEC)) {}
 
 Frontend::~Frontend() {
@@ -69,13 +69,12 @@ void Frontend::on_watching() {
 }
 
 void Frontend::start_input() {
-    const Options& options = session_.options();
-    if (ProgressLine::wanted(options, input_ != Input::none)) {
+    if (ProgressLine::wanted(options_, input_ != Input::none)) {
         progress_.emplace(session_);
         watch_fd(progress_->timer_fd());
     }
-    if (options.interval_s) {
-        periodic_.emplace(session_, console_);
+    if (options_.interval_s) {
+        periodic_.emplace(session_, options_, console_);
         watch_fd(periodic_->timer_fd());
     }
     if (progress_ || input_ == Input::terminal) {
@@ -205,7 +204,7 @@ void Frontend::on_leaving() {
         periodic_.reset();
     }
     child_is_older_ = child_.has_value();
-    for (const std::string& line : session_.options().commands) {
+    for (const std::string& line : options_.commands) {
         last_commands_.push_back({line});
     }
 }

@@ -24,7 +24,8 @@ class Frontend final : public SessionClient, private CommandHost {
   public:
     /// Where commands come from, besides -x.
     enum class Input { none, terminal, stream };
-    Frontend(Session& session, Input input);
+    /// `options` must outlive it.
+    Frontend(Session& session, const Options& options, Input input);
     ~Frontend() override;
     Frontend(const Frontend&) = delete;
     Frontend& operator=(const Frontend&) = delete;
@@ -70,6 +71,7 @@ class Frontend final : public SessionClient, private CommandHost {
     }
 
     Session& session_;
+    const Options& options_;
     Input input_;
     Console console_;
     CommandContext context_;

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "memleax/log.hpp"
+#include "memleax/base/log.hpp"
 
 namespace memleax {
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "memleax/readable.hpp"
+#include "memleax/report/readable.hpp"
 
 namespace memleax {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "memleax/block_count.hpp"
+#include "memleax/track/block_count.hpp"
 
 namespace memleax {
 

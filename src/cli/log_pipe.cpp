@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "memleax/log.hpp"
+#include "memleax/base/log.hpp"
 
 namespace memleax {
 

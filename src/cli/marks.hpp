@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "memleax/block_count.hpp"
-#include "memleax/types.hpp"
+#include "memleax/base/types.hpp"
+#include "memleax/track/block_count.hpp"
 
 namespace memleax {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/options.hpp"
+#include "memleax/cli/options.hpp"
 
 #include <cstring>
 #include <limits>
@@ -349,6 +349,7 @@ std::variant<Options, EarlyExit> parse_options(int argc, const char* const* argv
         take_target(parser.positionals(), own < argc, options);
         refuse_binary_on_terminal(options);
         check_events(options);
+        options.live_lines = !options.quiet && !options.interval_s;
     } catch (const CLI::CallForHelp&) {
         return EarlyExit{0, parser.help()};
     } catch (const CLI::Error& error) {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "human_text.hpp"
-#include "memleax/readable.hpp"
+#include "memleax/report/readable.hpp"
 #include "stack_rows.hpp"
 
 namespace memleax {
@@ -23,14 +23,13 @@ std::string clock_text() {
 } // namespace
 
 std::string PeriodicStats::text_of(ProcessAccount& process) {
-    const Options& options = session_.options();
     std::size_t hidden = 0;
     const auto rows = stack_rows(session_, process, StackOrder::evidence, &hidden);
-    const std::size_t count = std::min<std::size_t>(options.top, rows.size());
+    const std::size_t count = std::min<std::size_t>(options_.top, rows.size());
     std::string text = console_.styled(
         Style::heading,
         fmt::format("[{}]{} the {} worst of {} call stacks with live blocks\n", clock_text(),
-                    options.follow_forks ? fmt::format(" process {}:", process.pid().value()) : "",
+                    options_.follow_forks ? fmt::format(" process {}:", process.pid().value()) : "",
                     count, rows.size()));
     for (const StackRow& row : std::span(rows).first(count)) {
         text +=
@@ -50,7 +49,7 @@ bool PeriodicStats::on_timer() {
         console_.write(text_of(*process));
     }
     ++printed_;
-    const std::uint64_t wanted = session_.options().interval_count;
+    const std::uint64_t wanted = options_.interval_count;
     return wanted == 0 || printed_ < wanted;
 }
 

@@ -5,15 +5,15 @@
 #include <cstdint>
 
 #include "console.hpp"
-#include "memleax/session.hpp"
+#include "memleax/session/session.hpp"
 #include "timer.hpp"
 
 namespace memleax {
 
 class PeriodicStats {
   public:
-    PeriodicStats(Session& session, Console& console)
-        : session_(session), console_(console), timer_(*session.options().interval_s) {}
+    PeriodicStats(Session& session, const Options& options, Console& console)
+        : session_(session), options_(options), console_(console), timer_(*options.interval_s) {}
 
     [[nodiscard]] int timer_fd() const { return timer_.fd(); }
     /// Prints, and returns whether there is more to come.
@@ -25,6 +25,7 @@ class PeriodicStats {
     [[nodiscard]] std::string text_of(ProcessAccount& process);
 
     Session& session_;
+    const Options& options_;
     Console& console_;
     Timer timer_;
     std::uint64_t printed_ = 0;

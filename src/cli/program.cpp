@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/program.hpp"
+#include "memleax/cli/program.hpp"
 
 #include <unistd.h>
 
 #include "frontend.hpp"
-#include "memleax/log.hpp"
+#include "memleax/base/log.hpp"
 
 namespace memleax {
 
-int run_program(const Options& options, const Inherited& inherited) {
+int run_program(const Options& options, const SpawnAttributes& inherited) {
     auto session = Session::open(options, inherited);
     if (!session) {
         log_error("{}", session.error().message());
@@ -25,7 +25,7 @@ int run_program(const Options& options, const Inherited& inherited) {
     const Frontend::Input input = !interactive ? Frontend::Input::none
                                   : terminal   ? Frontend::Input::terminal
                                                : Frontend::Input::stream;
-    Frontend frontend(**session, input);
+    Frontend frontend(**session, options, input);
     return (*session)->run(&frontend);
 }
 

@@ -6,7 +6,7 @@
 
 #include "console.hpp"
 #include "human_text.hpp"
-#include "memleax/live_lines.hpp"
+#include "memleax/report/live_lines.hpp"
 
 namespace memleax {
 

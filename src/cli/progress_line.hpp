@@ -4,7 +4,8 @@
 
 #include <cstdint>
 
-#include "memleax/session.hpp"
+#include "memleax/cli/options.hpp"
+#include "memleax/session/session.hpp"
 #include "timer.hpp"
 
 namespace memleax {

@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 
 #include "human_text.hpp"
-#include "memleax/function_name.hpp"
-#include "memleax/own_frame.hpp"
-#include "memleax/printable.hpp"
-#include "memleax/readable.hpp"
+#include "memleax/base/printable.hpp"
+#include "memleax/report/function_name.hpp"
+#include "memleax/report/own_frame.hpp"
+#include "memleax/report/readable.hpp"
 
 namespace memleax {
 

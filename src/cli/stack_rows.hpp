@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "console.hpp"
-#include "memleax/session.hpp"
-#include "memleax/verdict.hpp"
+#include "memleax/analysis/verdict.hpp"
+#include "memleax/session/session.hpp"
 
 namespace memleax {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/cfi.hpp"
+#include "memleax/elf/cfi.hpp"
 
 #include <cstdlib>
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 
-#include "elf_file.hpp"
+#include "memleax/elf/elf_file.hpp"
 
 namespace memleax {
 

@@ -8,8 +8,8 @@
 
 #include <gelf.h>
 
-#include "memleax/elf_image.hpp"
-#include "symbol_table.hpp"
+#include "memleax/elf/elf_image.hpp"
+#include "memleax/elf/symbol_table.hpp"
 
 namespace memleax {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "elf_file.hpp"
+#include "memleax/elf/elf_file.hpp"
 
 #include <algorithm>
 #include <cstdint>

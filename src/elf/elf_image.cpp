@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/elf_image.hpp"
-#include "memleax/spare_descriptors.hpp"
+#include "memleax/elf/elf_image.hpp"
+#include "memleax/base/spare_descriptors.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -13,10 +13,9 @@
 #include <unistd.h>
 
 #include "dynamic_symbols.hpp"
-#include "elf_file.hpp"
-#include "memleax/debug_symbols.hpp"
-#include "memleax/regular_file.hpp"
-#include "symbol_table.hpp"
+#include "memleax/base/regular_file.hpp"
+#include "memleax/elf/elf_file.hpp"
+#include "memleax/elf/symbol_table.hpp"
 
 namespace memleax {
 
@@ -159,8 +158,7 @@ bool ElfImage::changed_on_disk() const {
 
 std::optional<SymbolEntries> ElfImage::symbols_of(SymbolTable table) const {
     if (table == SymbolTable::full) {
-        return debug_symbols_ != nullptr ? debug_symbols_->entries()
-                                         : find_symbol_section(elf_, SHT_SYMTAB);
+        return debug_symbols_ != nullptr ? *debug_symbols_ : find_symbol_section(elf_, SHT_SYMTAB);
     }
     const auto section = find_symbol_section(elf_, SHT_DYNSYM);
     return section ? section : find_dynamic_symbols(elf_, segments_);
@@ -170,7 +168,7 @@ bool ElfImage::has_full_symbols() const {
     return symbols_of(SymbolTable::full).has_value();
 }
 
-void ElfImage::set_debug_symbols(std::shared_ptr<const DebugSymbols> symbols) {
+void ElfImage::set_debug_symbols(std::shared_ptr<const SymbolEntries> symbols) {
     debug_symbols_ = std::move(symbols);
 }
 

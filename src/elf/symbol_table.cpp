@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "symbol_table.hpp"
+#include "memleax/elf/symbol_table.hpp"
 
 #include <cstdint>
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "frame_cache.hpp"
-#include "memleax/report.hpp"
+#include "memleax/report/report.hpp"
 
 namespace memleax {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "frame_labels.hpp"
-#include "memleax/printable.hpp"
+#include "memleax/base/printable.hpp"
 
 namespace memleax {
 

@@ -23,7 +23,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include "frame_cache.hpp"
-#include "memleax/report.hpp"
+#include "memleax/report/report.hpp"
 #include "module_index.hpp"
 #include "name_table.hpp"
 

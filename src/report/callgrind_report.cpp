@@ -10,8 +10,8 @@
 #include <fmt/ranges.h>
 
 #include "call_graph.hpp"
-#include "memleax/printable.hpp"
-#include "memleax/report_writer.hpp"
+#include "memleax/base/printable.hpp"
+#include "memleax/report/report_writer.hpp"
 #include "piece_buffer.hpp"
 
 namespace memleax {

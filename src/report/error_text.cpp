@@ -2,8 +2,8 @@
 // A MemoryError in words.
 #include <fmt/format.h>
 
-#include "memleax/live_lines.hpp"
-#include "memleax/readable.hpp"
+#include "memleax/report/live_lines.hpp"
+#include "memleax/report/readable.hpp"
 
 namespace memleax {
 

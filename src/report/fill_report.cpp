@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <tuple>
 
-#include "memleax/clock.hpp"
-#include "memleax/fill_report.hpp"
+#include "memleax/base/clock.hpp"
+#include "memleax/report/fill_report.hpp"
 
 namespace memleax {
 
@@ -19,8 +19,8 @@ CallStackReport describe_stack(const StackSnapshot& snapshot, MonotonicNs now, M
     stack.live = account.live();
     stack.expired = account.expired;
     stack.free_expired = account.free_expired;
-    stack.lost = account.lost;
-    stack.lost_expired = account.lost_expired;
+    stack.untracked = account.untracked;
+    stack.untracked_expired = account.untracked_expired;
     stack.end = snapshot.end;
     if (account.free.blocks > 0) {
         stack.freed_lifetime = FreedLifetime{

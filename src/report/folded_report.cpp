@@ -9,7 +9,7 @@
 
 #include "frame_cache.hpp"
 #include "frame_labels.hpp"
-#include "memleax/report_writer.hpp"
+#include "memleax/report/report_writer.hpp"
 #include "name_table.hpp"
 #include "piece_buffer.hpp"
 

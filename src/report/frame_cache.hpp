@@ -7,7 +7,7 @@
 
 #include <absl/container/flat_hash_map.h>
 
-#include "memleax/source_frame.hpp"
+#include "memleax/events/source_frame.hpp"
 
 namespace memleax {
 

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "memleax/printable.hpp"
+#include "memleax/base/printable.hpp"
 
 namespace memleax {
 

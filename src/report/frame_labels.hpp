@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "memleax/report.hpp"
+#include "memleax/report/report.hpp"
 
 namespace memleax {
 

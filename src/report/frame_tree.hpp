@@ -10,7 +10,7 @@
 #include <absl/container/flat_hash_map.h>
 #include <absl/container/flat_hash_set.h>
 
-#include "memleax/source_frame.hpp"
+#include "memleax/events/source_frame.hpp"
 
 namespace memleax {
 

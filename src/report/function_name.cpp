@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/function_name.hpp"
+#include "memleax/report/function_name.hpp"
 
 #include <array>
 #include <cstddef>

@@ -6,7 +6,7 @@
 
 #include <zlib.h>
 
-#include "memleax/report_writer.hpp"
+#include "memleax/report/report_writer.hpp"
 
 namespace memleax {
 

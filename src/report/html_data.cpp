@@ -12,8 +12,8 @@
 
 #include "frame_labels.hpp"
 #include "frame_tree.hpp"
-#include "memleax/function_name.hpp"
-#include "memleax/own_frame.hpp"
+#include "memleax/report/function_name.hpp"
+#include "memleax/report/own_frame.hpp"
 #include "name_table.hpp"
 #include "piece_buffer.hpp"
 

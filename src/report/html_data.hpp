@@ -3,7 +3,7 @@
 /// mean.
 #pragma once
 
-#include "memleax/report_writer.hpp"
+#include "memleax/report/report_writer.hpp"
 
 namespace memleax {
 

@@ -8,8 +8,8 @@
 
 #include "html_data.hpp"
 #include "html_page.hpp"
-#include "memleax/printable.hpp"
-#include "memleax/report_writer.hpp"
+#include "memleax/base/printable.hpp"
+#include "memleax/report/report_writer.hpp"
 #include "summary.hpp"
 
 namespace memleax {

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 
 #include "frame_cache.hpp"
-#include "memleax/report_writer.hpp"
+#include "memleax/report/report_writer.hpp"
 
 namespace memleax {
 
@@ -63,8 +63,8 @@ Json call_stack_json(const CallStackReport& stack, const Report::Process* proces
     put_count(json, "alloc", stack.alloc);
     put_count(json, "free", stack.free);
     put_count(json, "live", stack.live);
-    if (stack.lost.blocks > 0) {
-        put_count(json, "lost", stack.lost);
+    if (stack.untracked.blocks > 0) {
+        put_count(json, "untracked", stack.untracked);
     }
     if (stack.freed_lifetime) {
         json["freed_lifetime_s"] = {{"min", stack.freed_lifetime->min_s},

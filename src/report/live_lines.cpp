@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/live_lines.hpp"
+#include "memleax/report/live_lines.hpp"
 
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "memleax/report.hpp"
+#include "memleax/report/report.hpp"
 
 namespace memleax {
 

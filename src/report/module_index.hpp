@@ -9,7 +9,7 @@
 
 #include <absl/container/flat_hash_map.h>
 
-#include "memleax/report.hpp"
+#include "memleax/report/report.hpp"
 
 namespace memleax {
 

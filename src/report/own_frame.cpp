@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/own_frame.hpp"
+#include "memleax/report/own_frame.hpp"
 
 #include <algorithm>
 #include <array>
 #include <string_view>
 
-#include "memleax/function_name.hpp"
+#include "memleax/report/function_name.hpp"
 
 namespace memleax {
 

@@ -15,9 +15,9 @@
 
 #include "frame_labels.hpp"
 #include "gzip_sink.hpp"
-#include "memleax/clock.hpp"
-#include "memleax/printable.hpp"
-#include "memleax/report_writer.hpp"
+#include "memleax/base/clock.hpp"
+#include "memleax/base/printable.hpp"
+#include "memleax/report/report_writer.hpp"
 #include "module_index.hpp"
 #include "name_table.hpp"
 #include "profile_proto.hpp"

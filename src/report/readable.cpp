@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/readable.hpp"
+#include "memleax/report/readable.hpp"
 
 #include <array>
 #include <cmath>

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "memleax/report_writer.hpp"
+#include "memleax/report/report_writer.hpp"
 
 namespace memleax {
 

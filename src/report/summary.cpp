@@ -8,10 +8,10 @@
 
 #include <fmt/format.h>
 
-#include "memleax/function_name.hpp"
-#include "memleax/live_lines.hpp"
-#include "memleax/own_frame.hpp"
-#include "memleax/readable.hpp"
+#include "memleax/report/function_name.hpp"
+#include "memleax/report/live_lines.hpp"
+#include "memleax/report/own_frame.hpp"
+#include "memleax/report/readable.hpp"
 
 namespace memleax {
 

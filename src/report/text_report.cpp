@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 
 #include "backtrace_texts.hpp"
-#include "memleax/live_lines.hpp"
-#include "memleax/printable.hpp"
-#include "memleax/process_end.hpp"
-#include "memleax/readable.hpp"
-#include "memleax/report_writer.hpp"
+#include "memleax/base/printable.hpp"
+#include "memleax/events/process_end.hpp"
+#include "memleax/report/live_lines.hpp"
+#include "memleax/report/readable.hpp"
+#include "memleax/report/report_writer.hpp"
 
 namespace memleax {
 

@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-#include "memleax/crash_terminal.hpp"
+#include "memleax/session/crash_terminal.hpp"
 
 namespace memleax {
 

@@ -2,8 +2,8 @@
 /// A crash of the main thread must not cost the target its life.
 #pragma once
 
-#include "memleax/process_account.hpp"
-#include "memleax/watcher.hpp"
+#include "memleax/session/process_account.hpp"
+#include "memleax/session/watcher.hpp"
 
 namespace memleax {
 

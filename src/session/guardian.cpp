@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/guardian.hpp"
+#include "memleax/session/guardian.hpp"
 
 #include <array>
 #include <cerrno>
@@ -19,10 +19,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "memleax/inherited.hpp"
-#include "memleax/log.hpp"
-#include "memleax/patience.hpp"
-#include "memleax/recovery.hpp"
+#include "memleax/base/log.hpp"
+#include "memleax/base/patience.hpp"
+#include "memleax/engine/recovery.hpp"
+#include "memleax/target/spawn_attributes.hpp"
 
 namespace memleax {
 

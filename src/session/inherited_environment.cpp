@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/inherited_environment.hpp"
+#include "memleax/session/inherited_environment.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "live_printer.hpp"
 
-#include "memleax/clock.hpp"
-#include "memleax/live_lines.hpp"
+#include "memleax/base/clock.hpp"
+#include "memleax/report/live_lines.hpp"
 
 namespace memleax {
 

@@ -4,10 +4,10 @@
 
 #include <string>
 
-#include "memleax/report.hpp"
-#include "memleax/stack_filter.hpp"
-#include "memleax/stack_names.hpp"
-#include "memleax/tracker.hpp"
+#include "memleax/report/report.hpp"
+#include "memleax/session/stack_filter.hpp"
+#include "memleax/session/stack_names.hpp"
+#include "memleax/track/tracker.hpp"
 
 namespace memleax {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/memory_history.hpp"
+#include "memleax/session/memory_history.hpp"
 
 namespace memleax {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/module_mailbox.hpp"
+#include "memleax/session/module_mailbox.hpp"
 
 #include <utility>
 

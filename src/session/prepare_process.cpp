@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "memleax/inherited_environment.hpp"
-#include "memleax/session.hpp"
+#include "memleax/session/inherited_environment.hpp"
+#include "memleax/session/session.hpp"
 #include "session_signals.hpp"
 
 namespace memleax {
@@ -51,11 +51,11 @@ void limit_memory(rlimit limit) {
 
 } // namespace
 
-Inherited prepare_process() {
+SpawnAttributes prepare_process() {
     // A reader that goes away (memleax PID | head), a terminal that does, or a report that is
     // larger than files may be (RLIMIT_FSIZE), must not kill us while there are breakpoints in the
     // target: writes fail with EPIPE, EIO or EFBIG instead.
-    Inherited before;
+    SpawnAttributes before;
     sigemptyset(&before.ignored_signals);
     const auto note = [&before](int signal, auto* former) {
         if (former == SIG_IGN) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/process_account.hpp"
+#include "memleax/session/process_account.hpp"
 
 #include <algorithm>
 #include <utility>
 
 #include "arch.hpp"
-#include "memleax/clock.hpp"
-#include "memleax/pid_namespace.hpp"
-#include "memleax/process_info.hpp"
+#include "memleax/base/clock.hpp"
+#include "memleax/proc/pid_namespace.hpp"
+#include "memleax/proc/process_info.hpp"
 
 namespace memleax {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/report_modules.hpp"
+#include "report_modules.hpp"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/report_output.hpp"
+#include "memleax/session/report_output.hpp"
 
 #include <cerrno>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The loop: signals, the tracer thread's news, timers, the client.
-#include "memleax/session.hpp"
+#include "memleax/session/session.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -13,11 +13,11 @@
 
 #include "emergency.hpp"
 #include "live_printer.hpp"
-#include "memleax/clock.hpp"
-#include "memleax/live_lines.hpp"
-#include "memleax/log.hpp"
-#include "memleax/process_memory.hpp"
-#include "memleax/readable.hpp"
+#include "memleax/base/clock.hpp"
+#include "memleax/base/log.hpp"
+#include "memleax/proc/process_memory.hpp"
+#include "memleax/report/live_lines.hpp"
+#include "memleax/report/readable.hpp"
 #include "session_signals.hpp"
 
 namespace memleax {

@@ -4,10 +4,12 @@
 
 #include <unistd.h>
 
-#include "memleax/clock.hpp"
-#include "memleax/live_lines.hpp"
-#include "memleax/modules.hpp"
-#include "memleax/session.hpp"
+#include <fmt/format.h>
+
+#include "memleax/base/clock.hpp"
+#include "memleax/proc/modules.hpp"
+#include "memleax/report/live_lines.hpp"
+#include "memleax/session/session.hpp"
 
 namespace memleax {
 

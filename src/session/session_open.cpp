@@ -6,17 +6,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "memleax/clock.hpp"
-#include "memleax/pid_namespace.hpp"
-#include "memleax/session.hpp"
-#include "memleax/spare_descriptors.hpp"
-#include "memleax/symbolizer.hpp"
+#include "memleax/base/clock.hpp"
+#include "memleax/base/spare_descriptors.hpp"
+#include "memleax/proc/pid_namespace.hpp"
+#include "memleax/session/session.hpp"
+#include "memleax/symbols/symbolizer.hpp"
 
 namespace memleax {
 
 namespace {
 
-WatchRequest request_of(Tid pid, const Options& options, const Inherited& inherited) {
+WatchRequest request_of(Tid pid, const SessionOptions& options, const SpawnAttributes& inherited) {
     WatchRequest request;
     request.pid = pid;
     request.command = options.command;
@@ -32,7 +32,8 @@ WatchRequest request_of(Tid pid, const Options& options, const Inherited& inheri
 
 } // namespace
 
-Result<std::unique_ptr<Session>> Session::open(const Options& options, const Inherited& inherited) {
+Result<std::unique_ptr<Session>> Session::open(const SessionOptions& options,
+                                               const SpawnAttributes& inherited) {
     if (auto enough = check_descriptors(); !enough) {
         return std::move(enough).error();
     }
@@ -65,11 +66,11 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options, const Inh
     return std::unique_ptr<Session>(new Session(pid, options, *std::move(output), inherited));
 }
 
-Session::Session(Tid pid, const Options& options, ReportOutput output, const Inherited& inherited)
+Session::Session(Tid pid, const SessionOptions& options, ReportOutput output,
+                 const SpawnAttributes& inherited)
     : options_(options), inherited_(inherited), output_(std::move(output)),
       debuginfod_(Debuginfod::from_environment()), expire_ns_(nanoseconds(options.expire_s)),
-      live_lines_(options.format->write == write_text && !options.quiet &&
-                  !options.interval_s.has_value()),
+      live_lines_(options.format->write == write_text && options.live_lines),
       accounts_({.expire_ns = expire_ns_,
                  .memory_block_max = options.memory_block_max,
                  .call_stack_max = options.call_stack_max,

@@ -2,10 +2,10 @@
 // What a session knows, as a report.
 #include <algorithm>
 
-#include "memleax/fill_report.hpp"
-#include "memleax/log.hpp"
-#include "memleax/report_modules.hpp"
-#include "memleax/session.hpp"
+#include "memleax/base/log.hpp"
+#include "memleax/report/fill_report.hpp"
+#include "memleax/session/session.hpp"
+#include "report_modules.hpp"
 
 namespace memleax {
 

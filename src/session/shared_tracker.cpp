@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/shared_tracker.hpp"
+#include "memleax/session/shared_tracker.hpp"
 
 #include <chrono>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/stack_names.hpp"
+#include "memleax/session/stack_names.hpp"
 
 namespace memleax {
 

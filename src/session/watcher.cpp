@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/watcher.hpp"
+#include "memleax/session/watcher.hpp"
 
 #include <ctime>
 #include <exception>
@@ -10,8 +10,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "memleax/log.hpp"
-#include "memleax/target.hpp"
+#include "memleax/base/log.hpp"
+#include "memleax/target/target.hpp"
 
 namespace memleax {
 

@@ -15,9 +15,9 @@
 #include <sys/wait.h>
 
 #include "harmless_moment.hpp"
-#include "memleax/process_info.hpp"
-#include "memleax/system_call_kind.hpp"
-#include "memleax/target.hpp"
+#include "memleax/proc/process_info.hpp"
+#include "memleax/proc/system_call_kind.hpp"
+#include "memleax/target/target.hpp"
 
 namespace memleax {
 

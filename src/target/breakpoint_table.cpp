@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "memleax/breakpoint.hpp"
-#include "memleax/log.hpp"
+#include "memleax/base/log.hpp"
+#include "memleax/target/breakpoint.hpp"
 
 namespace memleax {
 
@@ -102,6 +102,7 @@ Result<Breakpoint*> BreakpointTable::insert(CodeAddr address, Tid worker) {
     auto written = memory.write(address.as_data(), arch::kBreakpointBytes);
     if (!written) {
         memory.unmask(address.as_data());
+        target_.record().breakpoints[*breakpoint->record].address = 0;
         give_slot_back();
         return std::move(written).error();
     }

@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 
 #include "exec_stop.hpp"
-#include "memleax/patience.hpp"
-#include "memleax/target.hpp"
+#include "memleax/base/patience.hpp"
+#include "memleax/target/target.hpp"
 
 namespace memleax {
 

@@ -5,7 +5,7 @@
 
 #include <sys/ptrace.h>
 
-#include "memleax/types.hpp"
+#include "memleax/base/types.hpp"
 
 namespace memleax {
 

@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "memleax/log.hpp"
-#include "memleax/process_info.hpp"
-#include "memleax/system_call_kind.hpp"
+#include "memleax/base/log.hpp"
+#include "memleax/proc/process_info.hpp"
+#include "memleax/proc/system_call_kind.hpp"
 
 namespace memleax {
 

@@ -6,10 +6,10 @@
 #include <set>
 #include <string>
 
-#include "memleax/clock.hpp"
-#include "memleax/computing_threads.hpp"
-#include "memleax/error.hpp"
-#include "memleax/target.hpp"
+#include "memleax/base/clock.hpp"
+#include "memleax/base/error.hpp"
+#include "memleax/proc/computing_threads.hpp"
+#include "memleax/target/target.hpp"
 
 namespace memleax {
 

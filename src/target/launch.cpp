@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "memleax/patience.hpp"
-#include "memleax/target.hpp"
+#include "memleax/base/patience.hpp"
+#include "memleax/target/target.hpp"
 #include "ptrace_options.hpp"
 
 namespace memleax {
@@ -39,8 +39,8 @@ struct Pipe {
 
 /// The child's part: waits until it is seized, then becomes the program. Only async-signal-safe
 /// calls (fork(2)): other threads of ours may have held locks.
-[[noreturn]] void become(char* const* argv, char* const* environment, const Inherited& inherited,
-                         Pipe& go, Pipe& failure) {
+[[noreturn]] void become(char* const* argv, char* const* environment,
+                         const SpawnAttributes& inherited, Pipe& go, Pipe& failure) {
     close(go.ends[1]);
     char byte = 0;
     ssize_t got = 0;
@@ -69,7 +69,7 @@ struct Pipe {
 
 Result<std::unique_ptr<Target>> Target::launch(Tracer& tracer,
                                                const std::vector<std::string>& command,
-                                               const Inherited& inherited) {
+                                               const SpawnAttributes& inherited) {
     const std::vector<char*> argv = null_terminated(command);
     const std::vector<char*> environment = null_terminated(inherited.environment);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "library_action.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <span>
@@ -28,19 +27,20 @@ constexpr std::uint64_t kRestorerFlag = 0x04000000; // SA_RESTORER (asm/signal.h
 
 /// Around the function: in glibc and musl it is next to it.
 std::optional<CodeAddr> find_restorer(RemoteMemory& memory, CodeAddr entry) {
-    constexpr std::int64_t kNear = 2048;
-    constexpr auto& kCode = arch::kSignalReturnBytes;
-    const CodeAddr begin = entry - kNear;
+    constexpr std::size_t kNear = 2048;
+    const CodeAddr begin = entry - std::int64_t{kNear};
     std::vector<std::byte> bytes(2 * kNear);
     bytes.resize(memory.try_read(begin.as_data(), bytes));
-    const auto found = std::search(bytes.begin(), bytes.end(), kCode.begin(), kCode.end(),
-                                   [](std::byte a, std::uint8_t b) { return a == std::byte{b}; });
-    return found != bytes.end() ? std::optional(begin + (found - bytes.begin())) : std::nullopt;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        if (arch::is_signal_return_code(std::span(bytes).subspan(i))) {
+            return begin + static_cast<std::int64_t>(i);
+        }
+    }
+    return std::nullopt;
 }
 
 template <class T> bool put(RemoteMemory& memory, RemoteAddr at, const T& value) {
-    return memory
-        .write(at, std::span(reinterpret_cast<const std::uint8_t*>(&value), sizeof value))
+    return memory.write(at, std::span(reinterpret_cast<const std::uint8_t*>(&value), sizeof value))
         .ok();
 }
 
@@ -52,7 +52,7 @@ std::optional<Action> read_library_action(RemoteMemory& memory, RemoteAddr at, C
         return std::nullopt;
     }
     Action action{wanted->handler, static_cast<std::uint32_t>(wanted->flags), 0, wanted->mask[0]};
-    if constexpr (!arch::kSignalReturnBytes.empty()) {
+    if constexpr (arch::kHandlersNeedRestorer) {
         const auto restorer = find_restorer(memory, entry);
         if (!restorer) {
             return std::nullopt;

@@ -5,16 +5,16 @@
 
 #include <optional>
 
-#include "memleax/recovery_record.hpp"
-#include "memleax/remote_memory.hpp"
-#include "memleax/types.hpp"
+#include "memleax/base/types.hpp"
+#include "memleax/target/recovery_record.hpp"
+#include "memleax/target/remote_memory.hpp"
 
 namespace memleax {
 
 /// What the kernel would be told by the sigaction(3) whose entry that is. Nothing if it cannot be
 /// read, or if the code that handlers return to is not found.
-std::optional<RecoveryRecord::SignalAction>
-read_library_action(RemoteMemory& memory, RemoteAddr at, CodeAddr entry);
+std::optional<RecoveryRecord::SignalAction> read_library_action(RemoteMemory& memory, RemoteAddr at,
+                                                                CodeAddr entry);
 
 /// As sigaction(3) does. False if it cannot be written.
 bool write_library_action(RemoteMemory& memory, RemoteAddr at,

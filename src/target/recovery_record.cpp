@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/recovery_record.hpp"
+#include "memleax/target/recovery_record.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -8,7 +8,7 @@
 
 #include <sys/syscall.h>
 
-#include "memleax/target.hpp"
+#include "memleax/target/target.hpp"
 #include "thread_ended.hpp"
 
 namespace memleax {

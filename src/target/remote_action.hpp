@@ -2,10 +2,10 @@
 /// rt_sigaction(2) for SIGTRAP, performed by a stopped thread of the target.
 #pragma once
 
-#include "memleax/error.hpp"
-#include "memleax/recovery_record.hpp"
-#include "memleax/remote_memory.hpp"
-#include "memleax/types.hpp"
+#include "memleax/base/error.hpp"
+#include "memleax/base/types.hpp"
+#include "memleax/target/recovery_record.hpp"
+#include "memleax/target/remote_memory.hpp"
 
 namespace memleax {
 

@@ -11,10 +11,10 @@
 #include <sys/syscall.h>
 
 #include "exec_stop.hpp"
-#include "memleax/modules.hpp"
-#include "memleax/process_info.hpp"
-#include "memleax/recovery_record.hpp"
-#include "memleax/target.hpp"
+#include "memleax/proc/modules.hpp"
+#include "memleax/proc/process_info.hpp"
+#include "memleax/target/recovery_record.hpp"
+#include "memleax/target/target.hpp"
 #include "ptrace_options.hpp"
 #include "thread_ended.hpp"
 
@@ -221,13 +221,13 @@ Result<long> Target::perform(Tid tid, Tid process, RemoteMemory& memory,
     if (!ready) {
         return std::move(ready).error();
     }
-    // The call would end with a step, whose SIGTRAP the kernel forces: where that is ignored it puts
-    // the default in the place of "ignored" (kernel/signal.c, force_sig_info_to_task).
+    // The call would end with a step, whose SIGTRAP the kernel forces: where that is ignored it
+    // puts the default in the place of "ignored" (kernel/signal.c, force_sig_info_to_task).
     if (stop_signal(tid) == SIGTRAP && !is_breakpoint_trap(tid) && ignores_trap(tid)) {
         drop_stop_signal(tid);
     }
     // Else its signal, or our breakpoint's, would be delivered to other registers than its own.
-    take_stop(tid);
+    consume_stop(tid);
     arch::Registers saved{};
     if (!get_registers(tid, &saved) || stands_in_another_program(tid)) {
         return thread_ended(tid);
@@ -254,7 +254,7 @@ Result<long> Target::perform(Tid tid, Tid process, RemoteMemory& memory,
     record_->borrowed.number = number;
     record_->borrowed.mapped_bytes = number == SYS_mmap ? arguments[1] : 0;
     auto result = execute_system_call(tid, saved, borrowed.instruction(), number, arguments);
-    if (number == SYS_mmap && result && (*result >= 0 || *result < -4095)) {
+    if (number == SYS_mmap && result && !is_errno(*result)) {
         record_->borrowed.mapped.store(static_cast<std::uint64_t>(*result));
     }
     if (!borrowed.give_back(*this)) {

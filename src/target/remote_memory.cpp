@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/remote_memory.hpp"
+#include "memleax/target/remote_memory.hpp"
 
 #include <cerrno>
 #include <utility>
@@ -9,7 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "memleax/living_thread.hpp"
+#include "memleax/proc/living_thread.hpp"
 
 namespace memleax {
 

@@ -13,12 +13,12 @@
 #include <sys/wait.h>
 
 #include "exec_stop.hpp"
-#include "memleax/freezer.hpp"
-#include "memleax/log.hpp"
-#include "memleax/patience.hpp"
-#include "memleax/process_info.hpp"
-#include "memleax/recovery_record.hpp"
-#include "memleax/target.hpp"
+#include "memleax/base/log.hpp"
+#include "memleax/base/patience.hpp"
+#include "memleax/proc/freezer.hpp"
+#include "memleax/proc/process_info.hpp"
+#include "memleax/target/recovery_record.hpp"
+#include "memleax/target/target.hpp"
 #include "thread_ended.hpp"
 
 namespace memleax {
@@ -73,9 +73,9 @@ class SignalsHeldBack {
 };
 
 /// What came between while a thread executed something for us, and is told or sent again.
-class PutAside {
+class DeferredStops {
   public:
-    PutAside(Tid tid, RecoveryRecord& record) : tid_(tid), record_(record) {}
+    DeferredStops(Tid tid, RecoveryRecord& record) : tid_(tid), record_(record) {}
     /// The one that it is stopped for.
     void signal() {
         siginfo_t info{};
@@ -108,7 +108,7 @@ class PutAside {
 
 /// Raised by the call's instruction itself, which would raise it again? One that was raised before,
 /// where the thread was then, is put aside once.
-bool is_fault(Tid tid, int signal, CodeAddr instruction, const PutAside& aside) {
+bool is_fault(Tid tid, int signal, CodeAddr instruction, const DeferredStops& aside) {
     siginfo_t info{};
     if ((signal != SIGSEGV && signal != SIGBUS && signal != SIGILL) ||
         ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) != 0 || info.si_code <= 0) {
@@ -168,7 +168,7 @@ std::optional<int> Target::await_stop_of(Tid tid) {
 
 Result<void> Target::step(Tid tid) {
     const SignalsHeldBack hold(tid, *record_, Steps::yes);
-    PutAside aside(tid, *record_);
+    DeferredStops aside(tid, *record_);
     for (;;) {
         if (ptrace(PTRACE_SINGLESTEP, tid.value(), nullptr, nullptr) != 0) {
             return thread_ended(tid);
@@ -207,7 +207,7 @@ Result<void> Target::step(Tid tid) {
 // and a step is the way to one.
 Result<void> Target::run_system_call(Tid tid, CodeAddr instruction, bool to_signal_stop) {
     const SignalsHeldBack hold(tid, *record_, to_signal_stop ? Steps::yes : Steps::no);
-    PutAside aside(tid, *record_);
+    DeferredStops aside(tid, *record_);
     const Patience patience(kMostMsUntilItRuns);
     bool entered = false;
     for (bool done = false; !done;) {
@@ -261,7 +261,7 @@ std::optional<SystemCallMade> Target::follow_system_call(Tid tid, long number,
                                                          std::uint64_t first_argument) {
     std::optional<SignalsHeldBack> hold;
     hold.emplace(tid, *record_, Steps::yes);
-    PutAside aside(tid, *record_);
+    DeferredStops aside(tid, *record_);
     std::optional<SystemCallMade> made;
     bool sets_mask = false; // by a call before that, as musl's sigaction(3) does at first
     // Out of the call as run_system_call() goes: a stop at its end would not let us replace all
@@ -306,7 +306,7 @@ std::optional<SystemCallMade> Target::follow_system_call(Tid tid, long number,
         } else if (siginfo_t info{}; ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0 &&
                                      info.si_code > 0 && !made) {
             threads_[tid].stop_signal = signal; // a breakpoint, or an instruction that faults
-            take_stop(tid);
+            consume_stop(tid);
             defer(signal == SIGTRAP ? StopEvent(TrapStop{tid}) : SignalStop{tid, signal});
             done = true;
         } else {
@@ -325,10 +325,10 @@ bool Target::has_left(Tid tid, CodeAddr instruction) const {
 // Out of the stop of clone, fork or exec, to the next one: then the kernel has put that call's
 // result into the registers.
 Result<void> Target::settle(Tid tid) {
-    // It has its own registers, and would run with this mask should we die: with SIGTRAP blocked its
-    // next one would end the process.
+    // It has its own registers, and would run with this mask should we die: with SIGTRAP blocked
+    // its next one would end the process.
     const SignalsHeldBack hold(tid, *record_, Steps::yes);
-    PutAside aside(tid, *record_);
+    DeferredStops aside(tid, *record_);
     for (;;) {
         interrupt(tid);
         if (ptrace(PTRACE_CONT, tid.value(), nullptr, nullptr) != 0) {

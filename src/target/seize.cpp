@@ -11,9 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "memleax/memory_sharers.hpp"
-#include "memleax/process_info.hpp"
-#include "memleax/target.hpp"
+#include "memleax/proc/memory_sharers.hpp"
+#include "memleax/proc/process_info.hpp"
+#include "memleax/target/target.hpp"
 #include "ptrace_options.hpp"
 
 namespace memleax {

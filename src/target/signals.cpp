@@ -8,8 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "memleax/process_info.hpp"
-#include "memleax/target.hpp"
+#include "memleax/proc/process_info.hpp"
+#include "memleax/target/target.hpp"
 
 namespace memleax {
 
@@ -40,15 +40,16 @@ Tid Target::group_of(Tid tid) const {
     return info ? info->tgid : tid;
 }
 
-void Target::take_stop(Tid tid) {
+void Target::consume_stop(Tid tid) {
     const int signal = stop_signal(tid);
     siginfo_t info{};
-    if (signal != 0 && !(signal == SIGTRAP && handler_ != nullptr && handler_->secure(tid)) &&
+    if (signal != 0 &&
+        !(signal == SIGTRAP && handler_ != nullptr && handler_->move_hit_to_slot(tid)) &&
         ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0) {
         record_->settle(tid, signal); // it may have been taken before
         record_->owe(tid, info);
     }
-    Tracer::take_stop(tid);
+    Tracer::consume_stop(tid);
 }
 
 void Target::send_again(Tid tid, const siginfo_t& info) {

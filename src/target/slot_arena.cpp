@@ -9,9 +9,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "memleax/breakpoint.hpp"
-#include "memleax/clock.hpp"
-#include "memleax/modules.hpp"
+#include "memleax/base/clock.hpp"
+#include "memleax/proc/modules.hpp"
+#include "memleax/target/breakpoint.hpp"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000 // Linux 4.17; older kernels take the address as a hint
@@ -159,7 +159,7 @@ Result<SlotArena::Region*> SlotArena::map_region(CodeAddr near, Tid worker) {
         if (!result) {
             return std::move(result).error();
         }
-        if (*result < 0 && *result >= -4095) {
+        if (is_errno(*result)) {
             errnum = static_cast<int>(-*result);
             if (errnum == EEXIST) {
                 continue; // another thread has mapped something there since we looked

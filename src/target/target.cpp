@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The calls about one thread.
-#include "memleax/target.hpp"
+#include "memleax/target/target.hpp"
 
 #include <algorithm>
 #include <array>
@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "memleax/log.hpp"
-#include "memleax/process_info.hpp"
+#include "memleax/base/log.hpp"
+#include "memleax/proc/process_info.hpp"
 
 namespace memleax {
 
@@ -185,7 +185,8 @@ void Target::listen(Tid tid) {
         return;
     }
     // Since the group-stop was reported the thread may have performed a system call for us, SIGCONT
-    // may have come meanwhile, and the stop be one of our own: in that one it would listen for ever.
+    // may have come meanwhile, and the stop be one of our own: in that one it would listen for
+    // ever.
     siginfo_t stop{};
     const bool is_over =
         ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &stop) == 0 && stop.si_signo == SIGTRAP;

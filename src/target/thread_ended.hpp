@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "memleax/error.hpp"
-#include "memleax/types.hpp"
+#include "memleax/base/error.hpp"
+#include "memleax/base/types.hpp"
 
 namespace memleax {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/tracer.hpp"
+#include "memleax/target/tracer.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -8,8 +8,8 @@
 #include <sched.h>
 #include <sys/wait.h>
 
-#include "memleax/process_info.hpp"
-#include "memleax/target.hpp"
+#include "memleax/proc/process_info.hpp"
+#include "memleax/target/target.hpp"
 
 namespace memleax {
 
@@ -46,7 +46,7 @@ void Tracer::collect_backlog() {
                 *stop); // the wait would find it again: the others come another time
             break;
         }
-        take_stop(tid_of(stop->event));
+        consume_stop(tid_of(stop->event));
         defer_once(*stop);
     }
     plan_next_backlog();
@@ -70,7 +70,7 @@ void Tracer::plan_next_backlog() {
 bool Tracer::can_be_taken(const Stop& stop) {
     if (std::holds_alternative<TrapStop>(stop.event)) {
         StopHandler* handler = stop.target->handler();
-        return handler != nullptr && handler->secure(tid_of(stop.event));
+        return handler != nullptr && handler->move_hit_to_slot(tid_of(stop.event));
     }
     return !std::holds_alternative<SignalStop>(stop.event);
 }
@@ -142,7 +142,7 @@ std::optional<Tracer::Stop> Tracer::wait_for(Tid which, int flags) {
     }
 }
 
-void Tracer::take_stop(Tid tid) {
+void Tracer::consume_stop(Tid tid) {
     siginfo_t info{};
     waitid(P_PID, static_cast<id_t>(tid.value()), &info, WSTOPPED | __WALL | __WNOTHREAD | WNOHANG);
 }
@@ -150,11 +150,11 @@ void Tracer::take_stop(Tid tid) {
 void Tracer::put_off(const Stop& stop) {
     const Tid tid = tid_of(stop.event);
     if (stop.target->lets_go_) {
-        take_stop(tid);
+        consume_stop(tid);
         stop.target->detach(tid, stop.target->stop_signal(tid));
         return;
     }
-    stop.target->take_stop(tid);
+    stop.target->consume_stop(tid);
     defer_once(stop);
 }
 

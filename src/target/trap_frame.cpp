@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "memleax/process_info.hpp"
-#include "memleax/target.hpp"
+#include "memleax/proc/process_info.hpp"
+#include "memleax/target/target.hpp"
 
 namespace memleax {
 

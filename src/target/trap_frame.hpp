@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "memleax/recovery_record.hpp"
-#include "memleax/types.hpp"
+#include "memleax/base/types.hpp"
+#include "memleax/target/recovery_record.hpp"
 
 namespace memleax {
 

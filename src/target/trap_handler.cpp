@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/trap_handler.hpp"
+#include "memleax/target/trap_handler.hpp"
 
 #include <csignal>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "memleax/target.hpp"
+#include "memleax/target/target.hpp"
 
 namespace memleax {
 
@@ -36,7 +36,7 @@ Result<void> TrapHandler::map(Tid worker) {
     if (!mapped) {
         return std::move(mapped).error();
     }
-    if (*mapped < 0 && *mapped >= -4095) {
+    if (is_errno(*mapped)) {
         return Error(fmt::format("cannot map a page into process {}", target_.pid().value()),
                      static_cast<int>(-*mapped));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/trap_signal.hpp"
+#include "memleax/target/trap_signal.hpp"
 
 #include <csignal>
 #include <span>
@@ -7,9 +7,9 @@
 
 #include <sys/syscall.h>
 
-#include "memleax/log.hpp"
-#include "memleax/process_info.hpp"
 #include "library_action.hpp"
+#include "memleax/base/log.hpp"
+#include "memleax/proc/process_info.hpp"
 #include "remote_action.hpp"
 #include "trap_frame.hpp"
 

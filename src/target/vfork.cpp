@@ -9,7 +9,7 @@
 
 #include <poll.h>
 
-#include "memleax/target.hpp"
+#include "memleax/target/target.hpp"
 
 namespace memleax {
 

@@ -9,10 +9,10 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
-#include "memleax/memory_sharers.hpp"
-#include "memleax/patience.hpp"
-#include "memleax/process_info.hpp"
-#include "memleax/target.hpp"
+#include "memleax/base/patience.hpp"
+#include "memleax/proc/memory_sharers.hpp"
+#include "memleax/proc/process_info.hpp"
+#include "memleax/target/target.hpp"
 
 namespace memleax {
 

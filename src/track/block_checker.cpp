@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/block_checker.hpp"
+#include "memleax/track/block_checker.hpp"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/freed_blocks.hpp"
+#include "memleax/track/freed_blocks.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -7,7 +7,7 @@
 
 #include <sys/mman.h>
 
-#include "memleax/address_hash.hpp"
+#include "memleax/track/address_hash.hpp"
 
 namespace memleax {
 

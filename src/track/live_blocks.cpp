@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/live_blocks.hpp"
+#include "memleax/track/live_blocks.hpp"
 
 #include <algorithm>
 
-#include "memleax/error.hpp"
+#include "memleax/base/error.hpp"
 
 namespace memleax {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/mapped_ranges.hpp"
+#include "memleax/track/mapped_ranges.hpp"
 
 #include <algorithm>
 #include <iterator>
 
-#include "memleax/error.hpp"
+#include "memleax/base/error.hpp"
 
 namespace memleax {
 

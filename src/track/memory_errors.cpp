@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/memory_error.hpp"
+#include "memleax/track/memory_error.hpp"
 
 namespace memleax {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/stack_table.hpp"
+#include "memleax/track/stack_table.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -7,7 +7,7 @@
 
 #include <absl/hash/hash.h>
 
-#include "memleax/error.hpp"
+#include "memleax/base/error.hpp"
 
 namespace memleax {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/tracker.hpp"
+#include "memleax/track/tracker.hpp"
 
 #include <algorithm>
 #include <limits>
 
-#include "memleax/error.hpp"
+#include "memleax/base/error.hpp"
 
 namespace memleax {
 
@@ -310,19 +310,19 @@ void Tracker::lose_block(BlockId id, MonotonicNs time) {
     blocks_.release(id);
     intervals_.end(block.stack, block.time,
                    std::max<std::int64_t>(time.value() - block.time.value(), 0), block.size);
-    count_lost(block);
+    count_untracked(block);
 }
 
-void Tracker::count_lost(const Block& block) {
+void Tracker::count_untracked(const Block& block) {
     CallStackAccount& account = account_of(block.stack);
-    account.lost.add(block.size);
+    account.untracked.add(block.size);
     if (block.expired) {
-        account.lost_expired.add(block.size);
+        account.untracked_expired.add(block.size);
     }
 }
 
 void Tracker::forget_live(MonotonicNs now) {
-    blocks_.for_each([this](const Block& block) { count_lost(block); });
+    blocks_.for_each([this](const Block& block) { count_untracked(block); });
     blocks_.clear();
     pending_.clear();
     forget_freed();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Tracker: ends of blocks that are wrong.
-#include "memleax/tracker.hpp"
+#include "memleax/track/tracker.hpp"
 
 namespace memleax {
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "memleax/tracker.hpp"
+#include "memleax/track/tracker.hpp"
 
 namespace memleax {
 
@@ -181,9 +181,9 @@ void Tracker::expire_mapping(MappingId id) {
 void Tracker::forget_mapped() {
     for (const auto& [id, memory] : mapped_.mappings()) {
         CallStackAccount& account = account_of(memory.stack);
-        account.lost.add(memory.bytes);
+        account.untracked.add(memory.bytes);
         if (memory.expired) {
-            account.lost_expired.add(memory.bytes);
+            account.untracked_expired.add(memory.bytes);
         }
     }
     mapped_.clear();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/tracker_snapshot.hpp"
+#include "memleax/track/tracker_snapshot.hpp"
 
 #include <algorithm>
 

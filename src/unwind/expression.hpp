@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "arch.hpp"
-#include "memleax/cfi.hpp"
+#include "memleax/elf/cfi.hpp"
 
 namespace memleax {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "arch.hpp"
-#include "memleax/types.hpp"
+#include "memleax/base/types.hpp"
 #include "rule.hpp"
 #include "stack_window.hpp"
 #include "step.hpp"

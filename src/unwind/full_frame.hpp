@@ -6,7 +6,7 @@
 
 #include "arch.hpp"
 #include "expression.hpp"
-#include "memleax/types.hpp"
+#include "memleax/base/types.hpp"
 #include "rule_source.hpp"
 #include "stack_window.hpp"
 #include "step.hpp"

@@ -6,9 +6,9 @@
 
 #include <absl/container/flat_hash_map.h>
 
-#include "memleax/cfi.hpp"
-#include "memleax/memory.hpp"
-#include "memleax/modules.hpp"
+#include "memleax/elf/cfi.hpp"
+#include "memleax/proc/memory.hpp"
+#include "memleax/proc/modules.hpp"
 #include "rule_source.hpp"
 
 namespace memleax {

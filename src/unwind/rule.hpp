@@ -2,6 +2,7 @@
 /// How to get from one frame to its caller, for one pc, as plain data: what nearly every row of
 /// call frame information comes down to.
 ///
+// clang-format off
 /// A frame's state is (pc, sp, fp). `regular` rules are the equations
 ///
 ///     CFA       = sp + cfa_offset          cfa_base == sp
@@ -11,16 +12,16 @@
 ///               = *(CFA + fp_offset)       fp_place == at_cfa
 ///               = *(fp + fp_offset)        fp_place == at_fp
 ///     caller pc = *(CFA + ra_offset)       ra_place == at_cfa
-///               = the link register        ra_place == in_register: of the innermost frame, or of
-///               one
+///               = the link register        ra_place == in_register: of the innermost frame, or of one
 ///                                          that a signal interrupted
 ///     caller sp = CFA
+// clang-format on
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
-#include "memleax/cfi.hpp"
+#include "memleax/elf/cfi.hpp"
 
 namespace memleax {
 

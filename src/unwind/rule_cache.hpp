@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "memleax/types.hpp"
+#include "memleax/base/types.hpp"
 #include "rule.hpp"
 
 namespace memleax {

@@ -2,8 +2,8 @@
 /// Where rules come from: a process's modules, or a test's table.
 #pragma once
 
-#include "memleax/cfi.hpp"
-#include "memleax/types.hpp"
+#include "memleax/base/types.hpp"
+#include "memleax/elf/cfi.hpp"
 #include "rule.hpp"
 
 namespace memleax {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "expression.hpp"
-#include "memleax/memory.hpp"
+#include "memleax/proc/memory.hpp"
 
 namespace memleax {
 

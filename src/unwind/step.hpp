@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "memleax/allocation_event.hpp"
+#include "memleax/events/allocation_event.hpp"
 
 namespace memleax {
 

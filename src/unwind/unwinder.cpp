@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/unwinder.hpp"
+#include "memleax/unwind/unwinder.hpp"
 
 #include "module_rules.hpp"
 #include "walker.hpp"
@@ -20,11 +20,11 @@ Unwinder::Unwinder(const ModuleMap& modules, MemoryReader& memory)
 
 Unwinder::~Unwinder() = default;
 
-void Unwinder::unwind(const arch::Registers& regs, unsigned limit, Backtrace* out) {
+void Unwinder::unwind(const arch::Registers& regs, unsigned limit, UnwoundStack* out) {
     impl_->walker.walk(regs, Walker::From::any_instruction, limit, out);
 }
 
-void Unwinder::unwind_at_entry(const arch::Registers& regs, unsigned limit, Backtrace* out) {
+void Unwinder::unwind_at_entry(const arch::Registers& regs, unsigned limit, UnwoundStack* out) {
     impl_->walker.walk(regs, Walker::From::function_entry, limit, out);
 }
 

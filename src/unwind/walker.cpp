@@ -22,7 +22,7 @@ bool plausible_fp(std::uint64_t fp, std::uint64_t sp) {
 
 } // namespace
 
-void Walker::walk(const arch::Registers& regs, From from, unsigned limit, Backtrace* out) {
+void Walker::walk(const arch::Registers& regs, From from, unsigned limit, UnwoundStack* out) {
     ++statistics_.walks;
     out->frames.clear();
     out->crossed_signal_frame = false;
@@ -58,7 +58,7 @@ Rule Walker::make_rule(FrameAddress frame) {
 
 template <class Frame>
 std::optional<StackEnd> Walker::run(Frame at, const arch::Registers& regs, From from,
-                                    unsigned limit, Backtrace* out) {
+                                    unsigned limit, UnwoundStack* out) {
     FrameAddress frame = FrameAddress::exact(arch::pc(regs));
     unsigned signal_frames = 0;
     Rule rule;

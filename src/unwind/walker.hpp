@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "arch.hpp"
-#include "memleax/memory.hpp"
-#include "memleax/unwinder.hpp"
+#include "memleax/proc/memory.hpp"
+#include "memleax/unwind/unwinder.hpp"
 #include "rule_cache.hpp"
 #include "rule_source.hpp"
 #include "stack_window.hpp"
@@ -25,7 +25,7 @@ class Walker {
     /// Where a walk begins.
     enum class From { any_instruction, function_entry };
     /// See Unwinder::unwind and unwind_at_entry.
-    void walk(const arch::Registers& regs, From from, unsigned limit, Backtrace* out);
+    void walk(const arch::Registers& regs, From from, unsigned limit, UnwoundStack* out);
     /// See Unwinder::set_signature_mask.
     void set_signature_mask(std::uint64_t mask) { signature_mask_ = mask; }
     /// Forgets all rules.
@@ -42,7 +42,7 @@ class Walker {
     // One loop for both kinds of frame. Nothing: a FastFrame needs rows.
     template <class Frame>
     std::optional<StackEnd> run(Frame at, const arch::Registers& regs, From from, unsigned limit,
-                                Backtrace* out);
+                                UnwoundStack* out);
     template <class Frame> Step step(Frame* at, FrameAddress frame, const Rule& rule);
     template <class Frame> Step step_from_entry(Frame* at, const arch::Registers& regs);
     template <class Frame> Step step_by_frame_pointer(Frame* at);

@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 #include <libunwind-ptrace.h>
 
-#include "memleax/cfi.hpp"
-#include "memleax/unwinder.hpp"
+#include "memleax/elf/cfi.hpp"
+#include "memleax/unwind/unwinder.hpp"
 #include "unwind_subject.hpp"
 
 namespace memleax {
@@ -243,7 +243,7 @@ class Stepper {
     std::map<const Module*, std::unique_ptr<CfiTable>> tables_;
     test::ShadowStack truth_;
     std::set<std::uint64_t> seen_;
-    Backtrace out_;
+    UnwoundStack out_;
     Tally tally_;
 };
 

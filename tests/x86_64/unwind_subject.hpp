@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "arch.hpp"
-#include "memleax/memory.hpp"
-#include "memleax/types.hpp"
+#include "memleax/base/types.hpp"
+#include "memleax/proc/memory.hpp"
 
 namespace memleax::test {
 

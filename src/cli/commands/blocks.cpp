@@ -7,7 +7,7 @@
 
 #include "../command.hpp"
 #include "../human_text.hpp"
-#include "memleax/remote_memory.hpp"
+#include "memleax/target/remote_memory.hpp"
 
 namespace memleax {
 

@@ -4,7 +4,7 @@
 
 #include "../command.hpp"
 #include "../human_text.hpp"
-#include "memleax/live_lines.hpp"
+#include "memleax/report/live_lines.hpp"
 
 namespace memleax {
 

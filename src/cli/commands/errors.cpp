@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "../command.hpp"
-#include "memleax/live_lines.hpp"
+#include "memleax/report/live_lines.hpp"
 
 namespace memleax {
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "../command.hpp"
-#include "memleax/live_lines.hpp"
+#include "memleax/report/live_lines.hpp"
 
 namespace memleax {
 

@@ -7,8 +7,8 @@
 
 #include "../command.hpp"
 #include "../human_text.hpp"
-#include "memleax/report_output.hpp"
-#include "memleax/report_writer.hpp"
+#include "memleax/report/report_writer.hpp"
+#include "memleax/session/report_output.hpp"
 
 namespace memleax {
 

@@ -4,7 +4,7 @@
 
 #include "../command.hpp"
 #include "../human_text.hpp"
-#include "memleax/readable.hpp"
+#include "memleax/report/readable.hpp"
 
 namespace memleax {
 

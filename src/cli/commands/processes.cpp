@@ -6,8 +6,8 @@
 
 #include "../command.hpp"
 #include "../human_text.hpp"
-#include "memleax/printable.hpp"
-#include "memleax/process_end.hpp"
+#include "memleax/base/printable.hpp"
+#include "memleax/events/process_end.hpp"
 
 namespace memleax {
 

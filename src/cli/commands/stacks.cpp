@@ -7,7 +7,7 @@
 #include "../command.hpp"
 #include "../human_text.hpp"
 #include "../stack_rows.hpp"
-#include "memleax/live_lines.hpp"
+#include "memleax/report/live_lines.hpp"
 
 namespace memleax {
 
@@ -53,8 +53,8 @@ std::string whole_account(CommandContext& context, const StackRow& row) {
     text += line("allocated", account.alloc);
     text += line("freed", account.free);
     text += line("  expired", account.free_expired);
-    if (account.lost.blocks > 0) {
-        text += line("not followed", account.lost);
+    if (account.untracked.blocks > 0) {
+        text += line("not followed", account.untracked);
     }
     text += fmt::format("    {:<14}{}, {}\n", "rate", human_rate(row.judgement.blocks_per_s),
                         human_byte_rate(row.judgement.bytes_per_s));

@@ -11,11 +11,11 @@
 
 #include "../command.hpp"
 #include "../human_text.hpp"
-#include "memleax/clock.hpp"
-#include "memleax/live_lines.hpp"
-#include "memleax/printable.hpp"
-#include "memleax/process_info.hpp"
-#include "memleax/readable.hpp"
+#include "memleax/base/clock.hpp"
+#include "memleax/base/printable.hpp"
+#include "memleax/proc/process_info.hpp"
+#include "memleax/report/live_lines.hpp"
+#include "memleax/report/readable.hpp"
 
 namespace memleax {
 

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// A source of AllocationEvents, for one process. The int3 engine is one; a trap-free one can stand
+/// beside it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "memleax/base/error.hpp"
+#include "memleax/base/types.hpp"
+#include "memleax/proc/modules.hpp"
+#include "memleax/target/stop_event.hpp"
+
+namespace memleax {
+
+/// How a child process has come to have a memory of its own.
+enum class ChildOrigin {
+    forked,  ///< a copy of its parent's, with our breakpoints taken out
+    executed ///< it shared its parent's (vfork, posix_spawn) until it executed a program
+};
+
+/// What an engine tells its owner, besides events. Called from the tracer thread.
+class EngineObserver {
+  public:
+    virtual ~EngineObserver() = default;
+    /// Every breakpoint is in place (once).
+    virtual void on_watching(std::size_t threads) = 0;
+    /// The module list has changed, or is there for the first time.
+    virtual void on_modules(const ModuleMap& modules) = 0;
+    /// The process executes another program, whose modules are known. False: it is to be let go of.
+    virtual bool on_exec() = 0;
+    /// A child process stands in a stop. False: it is to be let go of; true: it is somebody else's
+    /// from now on.
+    virtual bool take_child(Tid child, ChildOrigin origin) = 0;
+    /// The engine has nothing to do any more: its process ended, with this status (as from
+    /// waitpid), if that is known, or was let go of. Nothing may be destroyed in here.
+    virtual void on_ended(std::optional<int> status) = 0;
+};
+
+/// Lives in one thread, the tracer.
+class Engine : public StopHandler {
+  public:
+    [[nodiscard]] virtual const char* name() const = 0;
+    /// Puts everything in place. After a failure the target is as it was. From then on the target's
+    /// stops belong to on_stop().
+    virtual Result<void> arm() = 0;
+    /// Nobody may be left to wait for: looks whether the process has ended.
+    virtual void on_silence() = 0;
+    /// Takes everything out again and lets go of every thread that does not sleep in the kernel;
+    /// the end of the calling thread lets go of those that do. Idempotent.
+    virtual void leave() = 0;
+};
+
+} // namespace memleax

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// Puts a target back whose tracer has died: the guardian's work.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "memleax/base/error.hpp"
+#include "memleax/target/recovery_record.hpp"
+
+namespace memleax {
+
+/// The first and urgent part: the original code, without attaching. The target may run, and may
+/// even be traced by the dying one.
+Result<void> restore_code(const RecoveryRecord& record);
+
+/// Everything else. Fails if the process is gone, another one by now, or may not be traced.
+Result<void> restore_process(const std::shared_ptr<RecoveryRecord>& record);
+
+/// The child that was executing something for the dead tracer, if there is one: it can do nothing
+/// else before, and its parent may wait for it. `before` is what the parent's record told before
+/// that was restored, and is told no more of it.
+void restore_borrowed_child(RecoveryRecord& before);
+
+/// Children that nobody got to: forked in the moment of the tracer's death, or after it. `watched`
+/// have records of their own.
+void restore_children(const RecoveryRecord& before, const std::set<Tid>& watched);
+
+/// In the order in which they are to be restored: a parent may wait for its child by vfork, where
+/// it cannot be stopped.
+std::vector<std::shared_ptr<RecoveryRecord>>
+children_first(std::vector<std::shared_ptr<RecoveryRecord>> records);
+
+} // namespace memleax

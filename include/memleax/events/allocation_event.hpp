@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// What an engine tells the tracker: the seam between the layers that know about processes and
+/// those that can be tested with a list of events.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "memleax/base/types.hpp"
+#include "memleax/events/mapping_event.hpp"
+
+namespace memleax {
+
+/// realloc is one call and one count, but two moments: the old block may be handed to another
+/// thread by the allocator *before* realloc returns to its caller, so the tracker must stop taking
+/// it for live when the call begins, and can only know at the return whether it succeeded.
+enum class EventKind : std::uint8_t {
+    alloc,          ///< a block began: address, size, stack
+    free,           ///< a block ends: address; sent at the call's entry, before anybody can get the
+                    ///< address anew. `stack` with --check, or if wants_free_stack() said so
+    failed_alloc,   ///< an allocation returned null: size, stack
+    realloc_begin,  ///< `tid` called realloc on old_address (never null)
+    realloc_end,    ///< `tid`'s realloc succeeded: the block at old_address ended, the one at
+                    ///< address (size, stack) began; the two addresses may be equal
+    realloc_free,   ///< `tid`'s realloc(old_address, 0) ended the block and returned null
+    realloc_failed, ///< `tid`'s realloc failed or was abandoned: old_address is live as before
+    hidden_alloc,   ///< address is taken by something that is no block of the program's: if it is
+                    ///< freed, that is no second end of the block that was there before
+    unseen_alloc    ///< an allocation is not followed: any address that is not live may be its.
+                    ///< size, `unseen`, and stack, if it is to be counted; old_address, if it is a
+                    ///< realloc, of which nobody will know whether it succeeded
+};
+
+/// Why the return of an allocation cannot be watched.
+enum class Unseen : std::uint8_t {
+    generated_code, ///< it returns to code that is no file's: that may be moved or discarded
+    no_breakpoint   ///< there can be no breakpoint where it returns to
+};
+/// A text for reports: "called by generated code", ...
+const char* describe(Unseen why);
+
+/// By which kind of function a block begins, and with it by which it is to end.
+enum class AllocatedBy : std::uint8_t {
+    unclear,      ///< several, or one of the user's: nothing can be said
+    c,            ///< malloc and its kin: free, realloc
+    operator_new, ///< operator delete
+    array_new,    ///< operator delete[]
+    no_memory     ///< it is a resource
+};
+
+/// One event, with its own time, so that an engine may deliver late (but in order for each
+/// address).
+struct AllocationEvent {
+    EventKind kind{};
+    Tid tid;
+    RemoteAddr address;     ///< the new block, or the one that is freed
+    std::uint64_t size = 0; ///< bytes that the program asked for
+    RemoteAddr old_address; ///< realloc_*, unseen_alloc only
+    StackId stack = kNoStack;
+    MonotonicNs time;
+    AllocatedBy by = AllocatedBy::unclear; ///< alloc, free, realloc_*
+    /// free, realloc_begin of a block that is not live: no allocator gives such an address, or none
+    /// has so far.
+    bool never_allocated = false;
+    Unseen unseen = Unseen::generated_code; ///< unseen_alloc only
+};
+
+/// Why a recorded stack has no further frames.
+enum class StackEnd : std::uint8_t {
+    outermost,      ///< the thread's first function was reached: the stack is whole
+    limit,          ///< the backtrace limit was reached
+    no_rule,        ///< no unwind table covers the pc, and frame pointers did not help
+    bad_memory,     ///< the stack, or what a rule refers to, could not be read
+    not_code,       ///< a return address is not in executable memory
+    not_increasing, ///< the caller's frame would not be further out: the stack is broken or loops
+    bad_rule,       ///< an unwind row could not be evaluated
+    vector_length,  ///< the frame's size depends on the length of the CPU's vectors (arm64 SVE)
+    unknown_code    ///< the function was called by code in no mapping that we know, as yet
+};
+
+/// A text for reports: "backtrace limit", "no unwind information", ...
+const char* describe(StackEnd end);
+
+/// Where an engine sends what it saw. Called from the engine's thread only.
+class EventSink {
+  public:
+    virtual ~EventSink() = default;
+    /// The id of this stack, innermost frame first; equal stacks get equal ids.
+    virtual StackId intern(std::span<const FrameAddress> frames, StackEnd end) = 0;
+    virtual void on_event(const AllocationEvent& event) = 0;
+    virtual void on_mapping(const MappingEvent& /*event*/) {}
+    /// All that is mapped now, before the first event: it is nobody's of whom we know.
+    virtual void on_mapped_before(std::span<const AddrRange> /*ranges*/) {}
+    /// Should the free of this address come with its stack? True only for suspects (an address that
+    /// was freed already), so that the usual free costs no unwinding.
+    virtual bool wants_free_stack(RemoteAddr address) = 0;
+    /// Is this the address of a block that is live? A free of another one may be the allocator's
+    /// own doing, and deserves a closer look.
+    virtual bool is_live(RemoteAddr /*address*/) { return true; }
+    /// The code in this range is gone (dlclose) and may be followed by other code: a stack through
+    /// it that is seen from now on is a different stack.
+    virtual void on_code_gone(AddrRange range) = 0;
+    /// Stacks that are new from now on are to be read with the module list of this generation.
+    virtual void on_generation(std::uint32_t /*generation*/) {}
+    /// Nobody has watched for a while, and watching begins again: the blocks that were live may
+    /// have been freed since.
+    virtual void on_gap(MonotonicNs /*time*/) {}
+    /// The address space is gone (exec), and every block with it: none of them leaked.
+    virtual void on_memory_gone(MonotonicNs /*time*/) {}
+};
+
+} // namespace memleax

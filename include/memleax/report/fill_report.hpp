@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// From the tracker's snapshot to the report's model.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "memleax/events/source_frame.hpp"
+#include "memleax/report/report.hpp"
+#include "memleax/track/tracker_snapshot.hpp"
+
+namespace memleax {
+
+/// Turns a stack into what people read. May be slow; is called once for each stack.
+using StackResolver = std::function<Backtrace(StackId)>;
+/// Is this one to be in the report?
+using StackChoice = std::function<bool(const Backtrace&)>;
+
+/// Adds the counts of a process, the last of report->processes, to `report`, and every call stack
+/// that has live or expired blocks, most leaked bytes last. Ages are those at the snapshot's time;
+/// times of intervals count from `begin`. The totals are of all call stacks, chosen or not.
+void fill_report(const TrackerSnapshot& snapshot, MonotonicNs begin, const StackResolver& resolve,
+                 const StackChoice& shows, Report* report);
+
+/// Of the last process: what is mapped, and how much of it nobody that we saw has mapped.
+void add_mapped(const MappedTotals& seen, std::optional<std::uint64_t> unexplained, Report* report);
+
+} // namespace memleax

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// Which line of a backtrace is the user's to look at first.
+#pragma once
+
+#include <cstddef>
+
+#include "memleax/events/source_frame.hpp"
+
+namespace memleax {
+
+/// Is this frame neither an allocator's nor in a language's runtime or standard library?
+bool is_own_code(const SourceFrame& frame);
+
+/// Index of the innermost frame of the user's own code. Where there is none: the allocator's
+/// caller.
+std::size_t own_frame(const Backtrace& frames);
+
+} // namespace memleax

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The report as a model; report_writer.hpp has its forms. All numbers are exact.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "memleax/analysis/verdict.hpp"
+#include "memleax/base/types.hpp"
+#include "memleax/events/allocation_event.hpp"
+#include "memleax/events/mapping_event.hpp"
+#include "memleax/events/source_frame.hpp"
+#include "memleax/track/block_count.hpp"
+#include "memleax/track/memory_error.hpp"
+
+namespace memleax {
+
+/// Seconds that the blocks of a call stack lived until they were freed.
+struct FreedLifetime {
+    double min_s = 0;
+    double mean_s = 0;
+    double max_s = 0;
+};
+
+/// What a call stack allocated in one piece of the session, and what is left of it.
+struct IntervalReport {
+    double begin_s = 0; ///< since the watching began
+    double end_s = 0;
+    BlockCount alloc;
+    BlockCount live;
+};
+
+struct CallStackReport {
+    std::uint64_t id = 0;               ///< as in the live lines; of its process
+    std::uint32_t process = 0;          ///< index in Report::processes
+    MemoryKind kind = MemoryKind::heap; ///< if it is not that, its blocks are mappings
+    BlockCount alloc;
+    BlockCount free;
+    BlockCount live;
+    BlockCount expired;      ///< ever
+    BlockCount free_expired; ///< of those, freed afterwards
+    BlockCount untracked;         ///< may have been freed while nobody watched: neither live nor freed
+    BlockCount untracked_expired; ///< of those, expired
+    std::optional<FreedLifetime> freed_lifetime; ///< absent: none was freed
+    std::optional<double> oldest_live_s;         ///< absent: none is live
+    Backtrace frames;
+    StackEnd end = StackEnd::outermost;
+    std::optional<Judgement> judgement;
+    std::vector<IntervalReport> intervals; ///< oldest first
+
+    /// Expired and still there.
+    [[nodiscard]] BlockCount may_leak() const { return expired - free_expired - untracked_expired; }
+};
+
+/// Allocations whose return could not be watched.
+struct UnfollowedReport {
+    std::uint32_t process = 0; ///< index in Report::processes
+    BlockCount calls;          ///< and the bytes that they asked for
+    Unseen why{};
+    Backtrace frames;
+    StackEnd end = StackEnd::outermost;
+};
+
+/// A MemoryError (memory_error.hpp), as people read it.
+struct ErrorReport {
+    MemoryError error;
+    std::uint32_t process = 0; ///< index in Report::processes
+    /// The call stacks of the error; empty where they are not known.
+    Backtrace here;
+    Backtrace freed_before;
+    Backtrace allocated;
+};
+
+struct Report {
+    struct Target {
+        std::int64_t pid = 0;
+        std::string exe;
+        std::string arch;
+        std::uint64_t threads = 0;
+    };
+    /// See EventCounts in tracker.hpp.
+    struct Events {
+        std::uint64_t alloc = 0;
+        std::uint64_t free = 0;
+        std::uint64_t realloc = 0;
+        std::uint64_t failed_alloc = 0;
+        std::uint64_t unfollowed_alloc = 0;
+        std::uint64_t unknown_free = 0;
+        std::uint64_t double_free = 0;
+        std::uint64_t invalid_free = 0;
+        std::uint64_t mismatched_free = 0;
+    };
+    struct Session {
+        std::string engine;
+        double duration_s = 0;
+        double expire_s = 0;
+        std::string end_reason;           ///< time, user, target-exit, limit, error; "": it goes on
+        std::int64_t started_unix_ns = 0; ///< when the watching began, CLOCK_REALTIME; 0: not known
+        Events events;
+    };
+    /// Of the target, at one moment.
+    struct MemorySample {
+        double time_s = 0;            ///< since the watching began
+        std::uint64_t live_bytes = 0; ///< of the blocks that we know
+        std::uint64_t rss_bytes = 0;  ///< resident set size; 0 if it could not be read
+    };
+    /// A file with code of the target.
+    struct Module {
+        std::string path;
+        std::string build_id;          ///< lower-case hex; "" if it has none
+        AddrRange range;               ///< its executable mappings, from the first to the last
+        std::uint64_t file_offset = 0; ///< of range.begin
+        bool operator==(const Module&) const = default;
+    };
+    struct Totals {
+        BlockCount live;
+        BlockCount expired; ///< and still there
+    };
+    /// Memory that was mapped while we watched. See MappedTotals in tracker.hpp.
+    struct Mapped {
+        std::uint64_t mapped = 0;
+        std::uint64_t unmapped = 0;
+        std::uint64_t failed = 0;
+        std::array<BlockCount, kMemoryKinds> live{}; ///< by MemoryKind; not heap
+        /// Bytes that are mapped now and that no call that we saw has mapped; absent: not looked
+        std::optional<std::uint64_t> unexplained;
+    };
+    /// One of those that were watched.
+    struct Process {
+        unsigned number = 1; ///< as people see it
+        std::int64_t pid = 0;
+        std::int64_t parent = 0; ///< its pid; 0: nobody whom we watch
+        std::string comm;
+        std::string exe;             ///< the last one, if it has executed several
+        double begin_s = 0;          ///< since the watching began
+        std::optional<double> end_s; ///< absent: it has not ended
+        std::optional<int> status;   ///< how it ended, as from waitpid, if that is known
+        Events events;
+        Totals totals;
+        std::optional<Mapped> mapped; ///< absent: not tracked
+    };
+
+    std::string version;
+    Target target;                           ///< the first process
+    Session session;                         ///< counts are those of all processes
+    Totals totals;                           ///< likewise; without allocators' stocks and such
+    std::optional<Mapped> mapped;            ///< likewise; absent: mapped memory is not tracked
+    bool follows_forks = false;              ///< children are watched, too
+    std::vector<Process> processes;          ///< the first one first
+    std::vector<CallStackReport> callstacks; ///< with live or expired blocks; most leaked last
+    /// Of what allocators have mapped, and of thread stacks: they hold blocks that are counted by
+    /// themselves, and what is kept for later.
+    std::vector<CallStackReport> internal_callstacks;
+    std::vector<UnfollowedReport> unfollowed; ///< most bytes last
+    bool checks = false;                      ///< with --check
+    std::vector<ErrorReport> errors;          ///< by process, in order of their numbers
+    std::vector<MemorySample> memory;         ///< in order of time
+    std::vector<Module> modules;              ///< the program first; also those that are gone
+};
+
+/// A backtrace, a line for each frame, indented by `indent` blanks.
+std::string backtrace_text(const Backtrace& frames, StackEnd end, unsigned indent);
+
+} // namespace memleax

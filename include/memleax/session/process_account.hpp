@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// What is found in one process: the tracer thread writes, the main thread reads.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "memleax/base/types.hpp"
+#include "memleax/session/module_mailbox.hpp"
+#include "memleax/session/shared_tracker.hpp"
+#include "memleax/session/stack_names.hpp"
+#include "memleax/supervise/process_tree.hpp"
+
+namespace memleax {
+
+struct ProcessFacts {
+    unsigned number = 1; ///< of the session's processes, as people see it
+    Tid pid;
+    Tid parent; ///< 0: nobody whom we watch
+    std::string executable;
+    std::string comm;
+    std::string engine;
+    std::string arch;
+    std::size_t threads = 0;            ///< when the watching began
+    std::optional<MonotonicNs> watched; ///< since then every breakpoint is in place
+    std::optional<MonotonicNs> ended;
+    std::optional<int> status; ///< how, as from waitpid; absent: not known
+};
+
+class ProcessAccount final : public ProcessKeeper {
+  public:
+    ProcessAccount(ProcessFacts facts, const Tracker::Options& options,
+                   const std::atomic<bool>& abandoned, const Symbolizer::Options& symbols);
+
+    [[nodiscard]] bool has_been_watched() const;
+    /// A copy.
+    [[nodiscard]] ProcessFacts facts() const;
+    [[nodiscard]] Tid pid() const { return facts_.pid; }
+    [[nodiscard]] unsigned number() const { return facts_.number; }
+    SharedTracker& tracker() { return tracker_; }
+    /// For the main thread.
+    StackNames& names() { return names_; }
+    /// This process's time: it ends with the process.
+    [[nodiscard]] MonotonicNs time(MonotonicNs now) const;
+
+    /// Bytes that are mapped and that no call that we saw has mapped, when somebody looked last.
+    [[nodiscard]] std::optional<std::uint64_t> unexplained() const { return unexplained_; }
+    void set_unexplained(std::uint64_t bytes) { unexplained_ = bytes; }
+
+    EventSink& sink() override { return tracker_; }
+    void on_program(ProgramFacts program) override;
+    void on_watching(std::size_t threads) override;
+    void on_modules(const ModuleMap& modules) override;
+    void on_ended(std::optional<int> status) override;
+
+  private:
+    mutable std::mutex mutex_; ///< guards facts_, but for what never changes
+    ProcessFacts facts_;
+    SharedTracker tracker_;
+    ModuleMailbox mailbox_;
+    GeneratedCode generated_; ///< the tracer thread's
+    StackNames names_;
+    std::optional<std::uint64_t> unexplained_; ///< the main thread's
+};
+
+/// All of a session's processes, also those that have ended.
+class ProcessAccounts {
+  public:
+    /// `debug_file` is that of -d, or "".
+    ProcessAccounts(const Tracker::Options& options, std::string debug_file,
+                    DebugSources sources = {});
+
+    ProcessAccount& add(Tid pid, Tid parent);
+    /// Those that have been watched, and the first one, if there is any, in order of their numbers.
+    [[nodiscard]] std::vector<ProcessAccount*> all() const;
+    /// Null before there is one.
+    [[nodiscard]] ProcessAccount* first() const;
+    /// Null if there is none of that number.
+    [[nodiscard]] ProcessAccount* find(std::uint64_t number) const;
+    /// Of all, also of those to come.
+    void set_expire_ns(std::int64_t expire_ns);
+
+    /// This program is crashing: see SharedTracker. Async-signal-safe.
+    void abandon() noexcept { abandoned_.store(true); }
+
+  private:
+    std::atomic<bool> abandoned_{false};
+    mutable std::mutex mutex_; ///< guards what follows
+    Tracker::Options options_;
+    std::string debug_file_;
+    std::shared_ptr<DebugImages> images_;
+    std::vector<std::unique_ptr<ProcessAccount>> accounts_; ///< only grows
+};
+
+} // namespace memleax

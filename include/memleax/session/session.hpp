@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// One run of memleax, from the command line's meaning to the exit status.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "memleax/report/report.hpp"
+#include "memleax/session/memory_history.hpp"
+#include "memleax/session/process_account.hpp"
+#include "memleax/session/report_output.hpp"
+#include "memleax/session/session_client.hpp"
+#include "memleax/session/session_options.hpp"
+#include "memleax/session/stack_filter.hpp"
+#include "memleax/session/watcher.hpp"
+#include "memleax/symbols/debuginfod.hpp"
+#include "memleax/target/spawn_attributes.hpp"
+
+namespace memleax {
+
+/// Watches a target and prints live lines and the final report. Everything but run() is for the
+/// client, and is called from within run(), in the main thread.
+class Session {
+  public:
+    enum class Phase {
+        starting, ///< not every breakpoint is in place
+        watching,
+        paused, ///< the target is as it was, for now
+        left    ///< the target is as it was, or has ended
+    };
+
+    /// Opens what can fail without the target, before it is touched. `options` and `inherited` must
+    /// outlive the session.
+    static Result<std::unique_ptr<Session>> open(const SessionOptions& options,
+                                                 const SpawnAttributes& inherited);
+    Session(const Session&) = delete;
+    Session& operator=(const Session&) = delete;
+
+    /// Returns the exit status: 0, 1 after an error (told on stderr), or options.error_exitcode if
+    /// expired blocks are live at the end. The target is as it was when this returns. `client` may
+    /// be null.
+    int run(SessionClient* client);
+
+    [[nodiscard]] Phase phase() const { return phase_; }
+    [[nodiscard]] const SessionOptions& options() const { return options_; }
+    [[nodiscard]] const SpawnAttributes& inherited() const { return inherited_; }
+    [[nodiscard]] ProcessAccounts& processes() { return accounts_; }
+    /// The one that commands are about: the first, if nobody has chosen another. Not before the
+    /// first watching.
+    [[nodiscard]] ProcessAccount& process() const {
+        return chosen_ ? *chosen_ : *accounts_.first();
+    }
+    void choose_process(ProcessAccount& process) { chosen_ = &process; }
+    [[nodiscard]] ProcessFacts target() const { return process().facts(); }
+    /// The time of what is known: stands still when nobody watches.
+    [[nodiscard]] MonotonicNs now() const;
+    /// The same, of the process that commands are about.
+    [[nodiscard]] MonotonicNs process_time() const { return process().time(now()); }
+    /// Since the first time that every breakpoint was in place.
+    [[nodiscard]] double watched_s() const;
+    [[nodiscard]] double seconds_since_start(MonotonicNs time) const;
+    [[nodiscard]] double expire_s() const { return seconds(expire_ns_); }
+    void set_expire_s(double seconds);
+
+    [[nodiscard]] SharedTracker& tracker() { return process().tracker(); }
+    [[nodiscard]] StackNames& names() { return process().names(); }
+    [[nodiscard]] StackFilter& filter() { return filter_; }
+    /// Does the user want to see this call stack?
+    [[nodiscard]] bool shows(StackId id);
+    /// Are calls that map memory printed as they happen?
+    void set_live_events(bool live);
+    /// All that is known, now.
+    [[nodiscard]] Report make_report();
+
+    /// Takes every breakpoint out; only while watching. The target runs as before.
+    void pause();
+    /// Puts them in again; on_watching() or on_failure() of the client tells how that went. What
+    /// was live before is not followed any more, as its end may have been missed.
+    void resume();
+    /// Lets go of the target for good. `reason` is the report's end_reason.
+    void leave(const char* reason);
+    /// Leaves, and ends the loop.
+    void end(const char* reason);
+
+  private:
+    Session(Tid pid, const SessionOptions& options, ReportOutput output,
+            const SpawnAttributes& inherited);
+    bool on_download();
+    void step();
+    void on_signals();
+    void on_change();
+    void on_first_watching();
+    void begin_leaving(const char* reason);
+    void finish_leaving();
+    void expire(MonotonicNs now);
+    void sample_memory(MonotonicNs now);
+    /// Hears what the tracker has to tell, and prints it, unless that has to wait.
+    void print_notices();
+    void print_events();
+    void print(std::string_view text);
+    /// Compares what is mapped with what we have seen; while the target is being watched.
+    void look_at_mappings();
+    [[nodiscard]] int pause_ms(MonotonicNs now);
+    void add_to_report(ProcessAccount& process, Report* report);
+    int write_report();
+
+    const SessionOptions& options_;
+    const SpawnAttributes& inherited_;
+    ReportOutput output_;
+    std::shared_ptr<Debuginfod> debuginfod_; ///< null: DEBUGINFOD_URLS is not set
+    std::int64_t expire_ns_;
+    bool live_lines_;
+    ProcessAccounts accounts_;
+    ProcessAccount* chosen_ = nullptr;
+    StackFilter filter_;
+    Watcher watcher_;
+    MemoryHistory memory_;
+    SessionClient* client_ = nullptr;
+    int signals_ = -1;
+    Phase phase_ = Phase::starting;
+    std::optional<MonotonicNs> watching_since_;
+    std::int64_t started_unix_ns_ = 0;
+    std::optional<MonotonicNs> frozen_at_; ///< nobody watches since
+    std::optional<MonotonicNs> deadline_;
+    std::vector<std::pair<ProcessAccount*, Notice>> notices_; ///< not printed yet
+    bool live_events_ = false;
+    std::map<ProcessAccount*, std::uint64_t> printed_events_; ///< the last one's number
+    const char* end_reason_ = nullptr; ///< set: the target is being let go of, or has been
+    bool ending_ = false;              ///< ... and the loop ends then
+    bool failed_ = false;              ///< the watching broke off
+    bool over_ = false;
+};
+
+/// Blocks the signals that a session reads from a descriptor, in this thread and those it will
+/// make; ignores those that a lost reader or terminal sends; raises the soft limit of open files,
+/// as each module of the target is kept open. Returns what was before.
+SpawnAttributes prepare_process();
+
+} // namespace memleax

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// What a session is to do.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "memleax/allocators/allocator_api.hpp"
+#include "memleax/report/report_writer.hpp"
+
+namespace memleax {
+
+struct SessionOptions {
+    std::optional<int> pid;           ///< watch this process, or
+    std::vector<std::string> command; ///< start this program and watch it
+    std::optional<int> ns_pid;        ///< that one of the PID namespace that `pid` is in
+    bool follow_forks = false;
+    /// What is watched: known allocators, and those that the user has named.
+    std::shared_ptr<const AllocatorApi> allocators = std::make_shared<const AllocatorApi>();
+    bool check = false; ///< look for frees that are wrong, at the cost of a stack walk for each
+    double expire_s = 10;
+    std::optional<double> time_s; ///< leave after that long; counted from "watching"
+    unsigned backtrace_limit = 50;
+    std::uint64_t memory_block_max = 1000; ///< 0: no limit
+    std::uint64_t call_stack_max = 1000;   ///< 0: no limit
+    std::string debug_info;
+    std::vector<std::string> debug_folders;
+    std::string output;                                   ///< "": stdout
+    const ReportFormat* format = report_formats().data(); ///< text
+    bool live_lines = true; ///< where the report is text: a line for each block that expires
+    bool events = false;    ///< print calls that map memory, as they happen
+    int error_exitcode = 0;
+};
+
+} // namespace memleax

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The tracker between two threads: the tracer feeds it, the main thread looks at it.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+#include "memleax/track/tracker.hpp"
+#include "memleax/track/tracker_snapshot.hpp"
+
+namespace memleax {
+
+/// Every event takes the lock for some 100 ns. Whoever holds it otherwise holds up the target, so
+/// the main thread takes it for small pieces of work only.
+class SharedTracker final : public EventSink {
+  public:
+    /// `abandoned` is set when the thread that holds the lock may never let go of it, as it has
+    /// crashed: events are thrown away from then on, so that the tracer can still leave.
+    SharedTracker(const Tracker::Options& options, const std::atomic<bool>& abandoned)
+        : abandoned_(abandoned), tracker_(options) {}
+
+    StackId intern(std::span<const FrameAddress> frames, StackEnd end) override;
+    void on_event(const AllocationEvent& event) override;
+    void on_mapping(const MappingEvent& event) override;
+    void on_mapped_before(std::span<const AddrRange> ranges) override;
+    bool wants_free_stack(RemoteAddr address) override;
+    bool is_live(RemoteAddr address) override;
+    void on_code_gone(AddrRange range) override;
+    void on_memory_gone(MonotonicNs time) override;
+    void on_generation(std::uint32_t generation) override;
+    void on_gap(MonotonicNs time) override;
+
+    /// Runs `use(Tracker&)` under the lock.
+    template <class Use> auto with(Use use) {
+        const std::lock_guard lock(mutex_);
+        return use(tracker_);
+    }
+    /// In many small pieces.
+    [[nodiscard]] TrackerSnapshot snapshot(MonotonicNs now);
+    /// Calls `each(const Block&)` for every block, many times under the lock for a short while.
+    template <class Each> void for_each_block(Each each) {
+        constexpr std::uint32_t kBlocksAtOnce = 4096;
+        std::uint32_t end = 0;
+        do {
+            const std::uint32_t begin = end;
+            end = with([&](Tracker& tracker) {
+                const std::uint32_t stop = std::min(begin + kBlocksAtOnce, tracker.blocks().used());
+                tracker.blocks().for_each(begin, stop, each);
+                return stop == tracker.blocks().used() ? 0 : stop;
+            });
+        } while (end != 0);
+    }
+    /// What is left of mappings, as blocks: one for each range.
+    template <class Each> void for_each_range(Each each) {
+        with([&](Tracker& tracker) {
+            for (const MappedRanges::Piece& piece : tracker.mapped().pieces()) {
+                const MappedMemory& memory = tracker.mapped()[piece.mapping];
+                each(Block{RemoteAddr(piece.range.begin), piece.range.size(), memory.time,
+                           memory.stack, memory.tid, memory.expired});
+            }
+        });
+    }
+
+  private:
+    /// For events. Without the lock once abandoned, if somebody has it.
+    std::unique_lock<std::timed_mutex> lock_unless_abandoned();
+
+    std::timed_mutex mutex_;
+    const std::atomic<bool>& abandoned_;
+    Tracker tracker_;
+};
+
+} // namespace memleax

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The tracer thread: attaches, feeds a sink with events, leaves. Everything that may take long
+/// (symbols, printing, the user) happens in other threads, so that the target never waits for it.
+#pragma once
+
+#include <atomic>
+#include <csignal>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "memleax/base/error.hpp"
+#include "memleax/base/types.hpp"
+#include "memleax/session/guardian.hpp"
+#include "memleax/session/process_account.hpp"
+#include "memleax/supervise/process_tree.hpp"
+#include "memleax/target/spawn_attributes.hpp"
+
+namespace memleax {
+
+/// What to watch, and how.
+struct WatchRequest {
+    Tid pid;                          ///< 0: start `command`
+    std::vector<std::string> command; ///< with its arguments
+    SpawnAttributes inherited;        ///< what the command starts with
+    ProcessTree::Options options;
+};
+
+/// The watching of one target (and its children), in a thread of its own. The thread's end lets go
+/// of target threads that sleep in the kernel, without waking them (ptrace binds to the tracer
+/// thread). After stop() the same target can be watched again, by another start().
+class Watcher final : ProcessTree::Host {
+  public:
+    enum class State { starting, watching, failed, ended };
+
+    /// What is found goes into `accounts`, from the tracer thread, under no lock of ours.
+    Watcher(WatchRequest request, ProcessAccounts& accounts);
+    /// Stops and waits for the end.
+    ~Watcher() override;
+    Watcher(const Watcher&) = delete;
+    Watcher& operator=(const Watcher&) = delete;
+
+    void start();
+    /// An eventfd that becomes readable when state() changes.
+    [[nodiscard]] int changes_fd() const { return changes_; }
+    void acknowledge_changes();
+    [[nodiscard]] State state() const;
+    /// With State::failed.
+    [[nodiscard]] Error error() const;
+    /// With State::ended.
+    [[nodiscard]] WatchEnd end() const;
+
+    /// Leaves the target, if that has not happened, and waits until it is as it was.
+    void stop();
+    /// Asks for that and waits, but not for ever, and without a lock: for a signal handler, when
+    /// this program is about to die. The tracer thread must not need what the dying one holds.
+    void stop_in_emergency() noexcept;
+
+  private:
+    void run();
+    Result<void> watch();
+    ProcessKeeper& keeper(Tid pid, Tid parent) override { return accounts_.add(pid, parent); }
+    void on_watching() override { change_state(State::watching); }
+    void change_state(State state);
+
+    WatchRequest request_;
+    ProcessAccounts& accounts_;
+    int changes_ = -1;
+    std::unique_ptr<Guardian> guardian_; ///< null if it could not be started
+    std::thread thread_;
+    std::atomic<bool> stop_{false};
+    std::atomic<bool> done_{false};
+
+    ProcessTree tree_; ///< the tracer thread's, kept from one start() to the next
+
+    mutable std::mutex mutex_; ///< guards what follows
+    State state_ = State::starting;
+    std::optional<Error> error_;
+    WatchEnd end_ = WatchEnd::requested;
+};
+
+/// A signal without meaning, to end a blocking wait in the tracer thread.
+inline constexpr int kWakeSignal = SIGUSR2;
+
+} // namespace memleax

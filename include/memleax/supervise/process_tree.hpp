@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The processes that are watched: one, and with `follow` its children and theirs.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "memleax/allocators/allocator_search.hpp"
+#include "memleax/base/error.hpp"
+#include "memleax/base/types.hpp"
+#include "memleax/events/allocation_event.hpp"
+#include "memleax/proc/modules.hpp"
+#include "memleax/symbols/debug_sources.hpp"
+#include "memleax/target/spawn_attributes.hpp"
+#include "memleax/target/target.hpp"
+
+namespace memleax {
+
+/// Why the watching stopped.
+enum class WatchEnd {
+    requested,   ///< somebody set the stop flag
+    target_gone, ///< the last process ended
+};
+
+/// The program that a process runs.
+struct ProgramFacts {
+    std::string executable;
+    std::string comm;
+    std::string engine; ///< that watches it
+};
+
+/// Somebody who keeps what is found in one process. Called from the tracer thread.
+class ProcessKeeper {
+  public:
+    virtual ~ProcessKeeper() = default;
+    virtual EventSink& sink() = 0;
+    /// At the begin, and after each exec.
+    virtual void on_program(ProgramFacts program) = 0;
+    /// Every breakpoint is in place; once, and again after each gap.
+    virtual void on_watching(std::size_t threads) = 0;
+    virtual void on_modules(const ModuleMap& modules) = 0;
+    /// With its status (as from waitpid), if that is known.
+    virtual void on_ended(std::optional<int> status) = 0;
+};
+
+class WatchedProcess;
+
+/// Its methods are called in the tracer thread, but from one watching to the next that may be
+/// another one.
+class ProcessTree {
+  public:
+    struct Options {
+        unsigned backtrace_limit = 50;
+        bool follow = false;                            ///< watch child processes, too
+        std::shared_ptr<const AllocatorApi> allocators; ///< what is watched; never null
+        DebugSources debug_sources;                     ///< where its names may be, too
+        std::string debug_file;                         ///< the program's (-d), or ""
+        bool check = false;                             ///< see Int3Options
+    };
+    class Host {
+      public:
+        virtual ~Host() = default;
+        /// Who keeps what is found in this process; must outlive the tree. `parent` is 0 for the
+        /// first one.
+        virtual ProcessKeeper& keeper(Tid pid, Tid parent) = 0;
+        /// A process is being watched, for the first time or again.
+        virtual void on_watching() = 0;
+    };
+    ProcessTree(Host& host, const Options& options);
+    ~ProcessTree();
+    ProcessTree(const ProcessTree&) = delete;
+    ProcessTree& operator=(const ProcessTree&) = delete;
+
+    /// One of these begins a watching; after a failure there is none. `tracer` must live until
+    /// leave(). launch() and attach() come first, resume() after each leave().
+    Result<void> launch(Tracer& tracer, const std::vector<std::string>& command,
+                        const SpawnAttributes& inherited);
+    Result<void> attach(Tracer& tracer, Tid pid);
+    /// Those that have not ended since.
+    Result<void> resume(Tracer& tracer);
+
+    [[nodiscard]] bool empty() const { return processes_.empty(); }
+    /// Sends events until `stop` is set or all have ended. A signal to the calling thread, with a
+    /// handler that does nothing, makes it look at `stop`.
+    WatchEnd run(Tracer& tracer, const std::atomic<bool>& stop);
+    /// Lets go of all, as Engine::leave() does.
+    void leave();
+
+  private:
+    friend class WatchedProcess;
+    WatchedProcess& add(Tid pid, const WatchedProcess* parent);
+    /// Looks at it, seizes it and watches it. With a `gap`, it was watched before.
+    Result<void> begin(Tracer& tracer, WatchedProcess& process, bool gap);
+    bool take_child(WatchedProcess& parent, Tid child, bool forked);
+    /// Those that have ended are not needed any more, but for what their keepers know.
+    void sweep();
+
+    Host& host_;
+    Options options_;
+    AllocatorSearch search_;
+    std::vector<std::unique_ptr<WatchedProcess>> processes_;
+    bool running_ = false;   ///< children are followed only then
+    bool any_ended_ = false; ///< since the last sweep
+};
+
+} // namespace memleax

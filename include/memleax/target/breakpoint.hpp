@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// Breakpoints that stay in place: the displaced instruction runs out of line, in a slot.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+
+#include "arch.hpp"
+#include "memleax/base/error.hpp"
+#include "memleax/base/types.hpp"
+#include "memleax/target/target.hpp"
+#include "memleax/target/trap_handler.hpp"
+
+namespace memleax {
+
+/// Executable pages in the target for displaced instructions, mapped by remote system calls near
+/// the code that they serve. Read and execute only (written through /proc/PID/mem). Forked
+/// children have them, too: one that nobody gets to may run into a breakpoint of its copy.
+class SlotArena {
+  public:
+    SlotArena(Target& target, TrapHandler& handler) : target_(target), handler_(handler) {}
+
+    /// A slot of arch::kSlotBytes within reach of `near`. Maps a new region by the stopped thread
+    /// `worker` if need be; after a failure that is not tried again near there for a while.
+    Result<CodeAddr> allocate(CodeAddr near, Tid worker);
+    void release(CodeAddr slot);
+    /// Is this pc inside a region?
+    [[nodiscard]] bool contains(CodeAddr pc) const;
+    /// The slot that this address inside a region belongs to.
+    [[nodiscard]] CodeAddr slot_of(CodeAddr pc) const;
+    [[nodiscard]] bool empty() const { return regions_.empty(); }
+
+    /// Takes over what a RecoveryRecord tells of.
+    void adopt();
+    [[nodiscard]] std::vector<AddrRange> ranges() const;
+
+    /// Unmaps everything by the stopped thread `worker`. No thread's pc may be inside.
+    Result<void> unmap(Tid worker);
+    /// The address space is gone (exec, exit).
+    void forget() {
+        regions_.clear();
+        failures_.clear();
+    }
+
+  private:
+    struct Failure {
+        CodeAddr near;
+        int errnum = 0;
+        MonotonicNs until; ///< before which it would most probably fail again
+    };
+    struct Region {
+        AddrRange range;
+        std::vector<CodeAddr> free;
+    };
+    Result<Region*> map_region(CodeAddr near, Tid worker);
+    Result<Region*> map_region_unless_it_failed(CodeAddr near, Tid worker);
+
+    Target& target_;
+    TrapHandler& handler_;
+    std::vector<Region> regions_;
+    std::vector<Failure> failures_;
+};
+
+/// One patched instruction.
+struct Breakpoint {
+    CodeAddr address;
+    std::array<std::uint8_t, arch::kBreakpointBytes.size()> original_bytes{};
+    /// Absent where the instruction cannot be moved: then it is stepped in place, with all other
+    /// threads stopped.
+    std::optional<CodeAddr> slot;
+    arch::DisplacedInstruction displaced;
+    std::uint8_t original_length = 0;
+    /// False once its original bytes are back: a thread may have executed it just before.
+    bool inserted = false;
+    /// What a hit means; for the engine. An address may be several things at once.
+    std::optional<std::uint32_t> record; ///< its index in the RecoveryRecord
+    int entry = -1;                      ///< index of the allocator entry point, or -1
+    bool is_return = false;
+    bool is_module_event = false;
+    bool is_signal_action = false; ///< sigaction(3)'s entry, ...
+    bool is_c_librarys = false;    ///< ... of the C library itself
+};
+
+/// All breakpoints of one address space. Must be destroyed, or forgotten, before the Target.
+class BreakpointTable {
+  public:
+    explicit BreakpointTable(Target& target)
+        : target_(target), handler_(target), slots_(target, handler_) {}
+
+    /// Takes over what the target's RecoveryRecord tells of, after the death of who wrote it.
+    void adopt();
+
+    /// Patches the instruction at `address`, if that is not done yet. Other threads may run.
+    /// `worker` is a stopped thread, for mapping slots. The pointer stays good until forget().
+    Result<Breakpoint*> insert(CodeAddr address, Tid worker);
+    /// From now on our handler lets a thread wait there that gets to its slot without a tracer
+    /// (arch::kSlotHolds).
+    Result<void> hold_unwatched(const Breakpoint& breakpoint);
+    [[nodiscard]] Breakpoint* find(CodeAddr address);
+    /// The one that a thread with these registers has hit, if its TrapStop is about one: it stands
+    /// behind it, or has been moved to its slot already.
+    [[nodiscard]] Breakpoint* find_hit(const arch::Registers& regs);
+    /// In no order.
+    [[nodiscard]] std::vector<Breakpoint*> all();
+
+    /// A thread has hit `breakpoint`: its pc goes where the instruction is executed out of line. To
+    /// be done at once: from then on it could go on without us.
+    void move_to_slot(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint);
+    /// Lets it go on from there; breakpoints of other threads stay in place. Leaves the thread
+    /// running.
+    void continue_from(Tid tid, arch::Registers* regs, Breakpoint& breakpoint);
+
+    /// Puts registers that point into a slot back to where they belong in the original code. True
+    /// if they did.
+    bool leave_slot(arch::Registers* regs) const;
+
+    /// Puts the original bytes back at one place. Expects that our breakpoint is still there, and
+    /// leaves alone what somebody else has written meanwhile (then false).
+    bool restore(Breakpoint& breakpoint);
+    /// restore() of all.
+    void restore_all();
+    /// Puts the original bytes into another process's copy of the memory, a forked child's.
+    Result<void> restore_in_copy(Tid child) const;
+    /// Drops the breakpoints in a range that is not mapped any more.
+    void forget(AddrRange range);
+    /// Drops all without touching the target: its address space is gone.
+    void forget_all();
+
+    SlotArena& slots() { return slots_; }
+    [[nodiscard]] const SlotArena& slots() const { return slots_; }
+    TrapHandler& handler() { return handler_; }
+    [[nodiscard]] const TrapHandler& handler() const { return handler_; }
+
+  private:
+    void step_over(Tid tid, arch::Registers* regs, Breakpoint& breakpoint);
+
+    Target& target_;
+    TrapHandler handler_;
+    SlotArena slots_;
+    absl::flat_hash_map<CodeAddr, std::unique_ptr<Breakpoint>> table_;
+    absl::flat_hash_map<CodeAddr, Breakpoint*> by_slot_;
+};
+
+} // namespace memleax

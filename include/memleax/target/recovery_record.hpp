@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// What is changed in a target at this moment, kept where it outlives us: shared memory, out of
+/// which the guardian puts everything back when this process has been killed.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <csignal>
+#include <pthread.h>
+
+#include "arch.hpp"
+#include "memleax/base/error.hpp"
+#include "memleax/base/types.hpp"
+
+namespace memleax {
+
+/// One process's entry. Each line is written before the change in the target that it tells of, so a
+/// reader finds there all that was done, and perhaps one thing that was not.
+///
+/// Lies in shared memory, which starts as zeros: an empty entry. Written by one thread, the tracer;
+/// read when that is dead, or by itself.
+struct RecoveryRecord {
+    static constexpr std::size_t kMaxBreakpoints = std::size_t{1} << 20;
+    static constexpr std::size_t kMaxRegions = 4000;
+    static constexpr std::size_t kMaxBlocking = std::size_t{1} << 15;
+    static constexpr std::size_t kMaxOwed = 256;
+
+    struct Breakpoint {
+        std::uint64_t address;                                      ///< 0: unused
+        std::uint64_t slot;                                         ///< 0: none
+        std::array<std::uint8_t, arch::kMaxInstructionBytes> bytes; ///< the original code there
+        std::uint8_t byte_count;                                    ///< how many are known
+    };
+    /// The kernel's struct sigaction (asm-generic/signal.h with SA_RESTORER), alike on all our
+    /// CPUs.
+    struct SignalAction {
+        std::uint64_t handler;
+        std::uint64_t flags;
+        std::uint64_t restorer;
+        std::uint64_t mask;
+        /// Neither SIG_DFL (0) nor SIG_IGN (1).
+        [[nodiscard]] bool has_handler() const { return handler > 1; }
+        friend bool operator==(const SignalAction&, const SignalAction&) = default;
+    };
+    /// A thread that blocks SIGTRAP, as it should be left; see TrapSignal.
+    struct BlockingThread {
+        std::int32_t tid; ///< 0: unused
+        std::uint32_t unblocked;
+        std::uint64_t mask;
+    };
+    /// A signal that was taken out of its thread's stop, and that the thread has not got yet.
+    struct OwedSignal {
+        std::atomic<std::int32_t> tid; ///< 0: unused
+        siginfo_t info;
+    };
+    /// A thread that is executing something for us; all of it goes back.
+    struct BorrowedThread {
+        std::atomic<std::int32_t> tid_of_mask; ///< 0: nobody's mask is changed
+        std::uint64_t mask;
+        std::atomic<std::int32_t> tid; ///< 0: nobody's registers are exchanged
+        arch::Registers registers;
+        std::uint64_t parking; ///< where it executes the system call
+        /// What was there before, if that is not our own page.
+        std::array<std::uint8_t, 8> parking_bytes;
+        std::uint32_t parking_byte_count;
+        std::int64_t number;        ///< of the system call
+        std::uint64_t mapped_bytes; ///< what it maps, if it is mmap
+        /// Where that is, until the line that tells what it is for has been written; 0: nothing.
+        std::atomic<std::uint64_t> mapped;
+    };
+
+    std::atomic<std::int32_t> pid; ///< 0: nothing is changed anywhere
+    std::uint64_t start_time;      ///< of the process (ProcessInfo)
+    BorrowedThread borrowed;
+    std::atomic<std::uint32_t> owed_count;
+    std::array<OwedSignal, kMaxOwed> owed;
+    /// The page with our SIGTRAP handler, 0: none.
+    AddrRange handler;
+    std::atomic<std::uint32_t> handler_in_force;
+    /// The target has set an action without our seeing it, and may have been given ours as the one
+    /// before: it may put that back when we have left, so the handler's page must stay.
+    std::atomic<std::uint32_t> handler_may_be_saved;
+    std::atomic<std::uint32_t> target_action_index;
+    std::array<SignalAction, 2> target_actions; ///< see target_action()
+    std::atomic<std::uint32_t> region_count;
+    std::array<AddrRange, kMaxRegions> regions;
+    std::array<BlockingThread, kMaxBlocking> blocking;
+    std::atomic<std::uint32_t> breakpoint_count;
+    std::array<Breakpoint, kMaxBreakpoints> breakpoints;
+
+    /// SIGTRAP's action as the target has set it; what is in force is ours. Always a whole one,
+    /// whenever the tracer dies.
+    [[nodiscard]] const SignalAction& target_action() const {
+        return target_actions[target_action_index.load() % target_actions.size()];
+    }
+    void set_target_action(const SignalAction& action) {
+        const std::uint32_t next = target_action_index.load() + 1;
+        target_actions[next % target_actions.size()] = action;
+        target_action_index.store(next);
+    }
+
+    /// The index of the entry; nothing if there is no room.
+    std::optional<std::uint32_t> add_breakpoint(CodeAddr address,
+                                                std::span<const std::uint8_t> bytes,
+                                                std::optional<CodeAddr> slot);
+    [[nodiscard]] bool add_region(AddrRange region);
+    /// What a child has that was forked at this moment: all that is in the memory.
+    [[nodiscard]] std::shared_ptr<RecoveryRecord> copy_for(std::int32_t child,
+                                                           std::uint64_t childs_start_time) const;
+    /// The address space, or all that was in it, is gone.
+    void forget_memory();
+    void set_blocking(Tid tid, std::uint64_t mask, bool unblocked);
+    void forget_blocking(Tid tid);
+    /// Beyond kMaxOwed nothing is noted.
+    void owe(Tid tid, const siginfo_t& info);
+    /// It gets one of these signals now, or is sent it; 0: it goes on, and nothing is owed to it.
+    void settle(Tid tid, int signal = 0) {
+        if (owed_count.load(std::memory_order_relaxed) != 0) {
+            settle_owed(tid, signal);
+        }
+    }
+
+  private:
+    void settle_owed(Tid tid, int signal);
+};
+
+/// A memory file with a lock and the entries of the processes that one tracer thread watches.
+class RecoveryFile {
+  public:
+    static constexpr std::size_t kMaxProcesses = 1024;
+
+    static Result<std::unique_ptr<RecoveryFile>> create();
+    /// From the descriptor that another process got of us; takes it over.
+    static Result<std::unique_ptr<RecoveryFile>> open(int fd);
+    ~RecoveryFile();
+    RecoveryFile(const RecoveryFile&) = delete;
+    RecoveryFile& operator=(const RecoveryFile&) = delete;
+
+    [[nodiscard]] int fd() const { return fd_; }
+
+    /// The tracer thread holds the lock while it changes targets. It is a robust one
+    /// (pthread_mutexattr_setrobust(3)): the kernel passes it on when that thread dies, before it
+    /// lets go of the threads that this one traces.
+    void hold();
+    void release();
+    /// Waits for the lock; true if its holder has died with it.
+    [[nodiscard]] bool wait_for_holders_death();
+
+    /// An unused entry, for as long as the caller has it, which is not longer than the file; an
+    /// ordinary piece of memory, which nobody else sees, if there is none left.
+    [[nodiscard]] std::shared_ptr<RecoveryRecord> claim();
+    /// Those that tell of a process.
+    [[nodiscard]] std::vector<std::shared_ptr<RecoveryRecord>> in_use();
+
+    /// For a Target without a guardian.
+    static std::shared_ptr<RecoveryRecord> private_record();
+
+  private:
+    struct Header {
+        pthread_mutex_t lock;
+        std::atomic<std::uint32_t> claimed; ///< entries that have ever been
+        std::array<std::atomic<std::uint8_t>, kMaxProcesses> taken;
+    };
+    RecoveryFile(int fd, Header* header) : fd_(fd), header_(header) {}
+    [[nodiscard]] std::shared_ptr<RecoveryRecord> map(std::size_t index);
+
+    int fd_;
+    Header* header_;
+};
+
+} // namespace memleax

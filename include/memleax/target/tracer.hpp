@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// Everything that one thread of ours traces: the one place that waits, and hands each stop to the
+/// process that it belongs to.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+
+#include "memleax/base/clock.hpp"
+#include "memleax/base/types.hpp"
+#include "memleax/target/recovery_record.hpp"
+#include "memleax/target/stop_event.hpp"
+
+namespace memleax {
+
+class Target;
+
+/// Whether to poll for a short while before sleeping in waitpid. Where a sleeping CPU is slow to
+/// wake (virtual machines) the next stop of a busy thread comes sooner than we would be awake
+/// again.
+///
+/// Without sched_yield(), although the target may need this very CPU: many yields can make the
+/// scheduler lose count of who is to run next (Linux commit 1319ea57529e, "Fix zero_vruntime
+/// tracking fix"; DESIGN.md, section 10, says what we saw on 6.18).
+class SpinPolicy {
+  public:
+    /// How often to look before going to sleep: 40 to 60 microseconds, 150 with 64 threads. Not at
+    /// all with one CPU, which who looks keeps from who is waited for.
+    static int polls();
+
+    [[nodiscard]] bool worthwhile() {
+        if (pause_ == 0) {
+            return true;
+        }
+        --pause_;
+        return false;
+    }
+    void succeeded() { failures_ = 0; }
+    /// After a few polls in vain the stops are far apart: sleep for a number of them.
+    void failed() {
+        if (++failures_ >= kFailures) {
+            failures_ = 0;
+            pause_ = kPause;
+        }
+    }
+
+  private:
+    static constexpr int kFailures = 4;
+    static constexpr int kPause = 32;
+    int failures_ = 0;
+    int pause_ = 0;
+};
+
+/// Belongs to the tracer thread (ptrace is bound to it), and must outlive its Targets.
+class Tracer {
+  public:
+    /// `records`: where Targets note what they change; null if nobody reads that.
+    explicit Tracer(RecoveryFile* records) : records_(records) {}
+    Tracer(const Tracer&) = delete;
+    Tracer& operator=(const Tracer&) = delete;
+
+    struct Stop {
+        Target* target = nullptr;
+        StopEvent event;
+    };
+    enum class Wait { poll, block };
+    /// The next stop of any Target, or nothing: with `poll` when there is none now, with `block`
+    /// when a signal handler of ours ran or nobody is left to wait for.
+    std::optional<Stop> next_stop(Wait wait);
+
+  private:
+    /// A thread that the others go before gets its turn after so long, but after so many stops at
+    /// least, for each that waits too, and at most: taking one in order costs three more system
+    /// calls.
+    static constexpr std::int64_t kNsBetweenBacklogs = 3'000'000;
+    static constexpr std::int64_t kFewestStopsBetweenBacklogs = 16;
+    static constexpr std::int64_t kMostStopsBetweenBacklogs = 256;
+    static constexpr std::int64_t kStopsForEachPutOff = 4;
+    friend class Target; // which gives its threads, and takes its own stops out of turn
+
+    void add(Target& target) { targets_.push_back(&target); }
+    void remove(Target& target);
+    void own(Tid tid, Target& target) { owners_[tid] = &target; }
+    void disown(Tid tid) { owners_.erase(tid); }
+
+    void defer(Target& target, const StopEvent& event) { deferred_.push_back({&target, event}); }
+    void forget_deferred(Tid tid);
+    /// A stop that was waited for out of turn, and that the next wait is not to find again.
+    void put_off(const Stop& stop);
+    void defer_once(const Stop& stop);
+    /// All that wait for us now stand in line, so that each gets its turn.
+    void collect_backlog();
+    void plan_next_backlog();
+    static bool can_be_taken(const Stop& stop);
+    static void consume_stop(Tid tid);
+    [[nodiscard]] std::shared_ptr<RecoveryRecord> new_record();
+    /// The next stop of this one; those of others wait for their turn.
+    std::optional<StopEvent> next_stop_of(Target& target, Wait wait);
+    std::optional<Stop> wait_for(Tid which, int flags);
+    std::optional<Stop> decode(Tid tid, int status);
+    /// The end of one that is none of its Targets'.
+    std::optional<Stop> decode_end(Tid tid);
+    std::optional<Stop> decode_birth(Tid tid, int status);
+    /// A newborn that reported itself before its parent did. False if there was none.
+    bool claim_orphan(Tid child, Target& parent);
+    /// This one's process executes another program or ends, and will tell of no birth any more.
+    void claim_last_orphans(Target& parent, bool ends);
+
+    RecoveryFile* records_;
+    std::vector<Target*> targets_;
+    absl::flat_hash_map<Tid, Target*> owners_; ///< of threads and adopted children
+    std::deque<Stop> deferred_;
+    /// Newborn processes, in their first stop, of which nobody knows yet whose they are, and who
+    /// their parent was then.
+    std::map<Tid, Tid> orphans_;
+    SpinPolicy spin_;
+    std::int64_t stops_until_backlog_ = kFewestStopsBetweenBacklogs;
+    std::int64_t stops_between_backlogs_ = kFewestStopsBetweenBacklogs; ///< of the present turn
+    MonotonicNs last_backlog_ = monotonic_now();
+};
+
+} // namespace memleax

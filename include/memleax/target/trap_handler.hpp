@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The code of our SIGTRAP handler in the target: should we die, a thread that runs into a
+/// breakpoint of ours goes on in its slot.
+#pragma once
+
+#include <cstddef>
+
+#include "memleax/base/error.hpp"
+#include "memleax/base/types.hpp"
+#include "memleax/target/recovery_record.hpp"
+
+namespace memleax {
+
+class Target;
+
+/// The page that it lies in. Mapped before the first slot, and unmapped after the last.
+class TrapHandler {
+  public:
+    explicit TrapHandler(Target& target) : target_(target) {}
+
+    /// By the stopped thread `worker`. From then on remote system calls are made from that page.
+    Result<void> map(Tid worker);
+    /// Takes over what a RecoveryRecord tells of.
+    void adopt();
+    /// Slots that the handler is to find.
+    Result<void> add_region(AddrRange region);
+    /// From the next chain_to() on it finds none.
+    void forget_regions() { region_count_ = 0; }
+    /// What is not ours goes to this action of the target's.
+    Result<void> chain_to(const RecoveryRecord::SignalAction& action);
+    /// The action that makes ours SIGTRAP's handler, with those flags of `before` that the target's
+    /// own handler, if there is one, counts on.
+    [[nodiscard]] RecoveryRecord::SignalAction
+    action(const RecoveryRecord::SignalAction& before) const;
+
+    [[nodiscard]] bool mapped() const { return page_.begin != 0; }
+    [[nodiscard]] bool contains(CodeAddr pc) const { return page_.contains(pc.value()); }
+    /// No thread's pc may be inside.
+    Result<void> unmap(Tid worker);
+    /// The address space is gone.
+    void forget();
+
+  private:
+    [[nodiscard]] RemoteAddr data() const;
+
+    Target& target_;
+    AddrRange page_;
+    std::uint64_t region_count_ = 0;
+};
+
+} // namespace memleax

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The addresses that were freed lately: what tells a double free from the free of a block that was
+/// there before the attach.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "memleax/base/types.hpp"
+
+namespace memleax {
+
+/// Bounded, and forgets the oldest first, but not in one queue: an address belongs to one of many
+/// sets, each a cache line with room for the five that were freed last in it. Every event touches
+/// this table, and this way it costs one cache line and never an allocation. With the default of
+/// 2^18 sets it has room for 1.3 million addresses and grows to 16 MiB, as sets come into use; of
+/// the last half a million frees of different addresses it still knows 99 of 100. What it has
+/// forgotten counts as unknown, so that forgetting never makes a false double free.
+class FreedBlocks {
+  public:
+    static constexpr std::size_t kSlots = 5;
+    static constexpr std::size_t kDefaultCapacity = std::size_t{1} << 20U;
+
+    /// Room for at least `capacity` addresses.
+    explicit FreedBlocks(std::size_t capacity = kDefaultCapacity);
+
+    /// The block here, allocated at `stack`, was freed.
+    void remember(RemoteAddr address, StackId stack);
+    /// The address was allocated anew.
+    void forget(RemoteAddr address);
+    /// Where the block that was freed here had been allocated.
+    [[nodiscard]] std::optional<StackId> find(RemoteAddr address) const;
+
+  private:
+    struct alignas(64) Set { ///< latest first; the address 0 is an empty slot
+        std::array<std::uint64_t, kSlots> addresses;
+        std::array<std::uint32_t, kSlots> stacks;
+    };
+    static_assert(sizeof(Set) == 64);
+    struct Unmap {
+        // Constructors, as a default member initializer counts only when the outer class is
+        // complete.
+        Unmap() : bytes(0) {}
+        explicit Unmap(std::size_t size) : bytes(size) {}
+        std::size_t bytes;
+        void operator()(Set* sets) const;
+    };
+
+    [[nodiscard]] Set& set_of(RemoteAddr address) const;
+    static std::size_t position(const Set& set, RemoteAddr address);
+
+    unsigned set_bits_;
+    std::unique_ptr<Set[], Unmap> sets_;
+};
+
+} // namespace memleax

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Which symbols of a module are allocation functions.
+#include "memleax/allocators/allocator_search.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "memleax/symbols/debug_symbols.hpp"
+
+namespace memleax {
+
+namespace {
+
+// What defines these is the C library, the C++ runtime, the dynamic linker.
+constexpr const char* kCLibrary = "__libc_start_main";
+constexpr const char* kCxxRuntime = "__cxa_throw";
+constexpr const char* kModuleEvent = "_dl_debug_state";
+constexpr const char* kSignalAction = "sigaction";
+
+bool is_code(const ElfImage& image, ElfAddr address) {
+    return std::ranges::any_of(image.segments(), [address](const ElfSegment& segment) {
+        return segment.executable && address >= segment.address &&
+               address.value() - segment.address.value() < segment.file_size;
+    });
+}
+
+/// Does code lie within one of the functions of these names?
+bool lies_in(const Module& module, SymbolTable table, ElfAddr address,
+             std::span<const std::string_view> names) {
+    bool found = false;
+    NameFilter filter;
+    for (const std::string_view name : names) {
+        filter.add(name);
+    }
+    const auto look_at = [&](const ElfSymbol& symbol) {
+        found = found || (address >= symbol.address &&
+                          address.value() - symbol.address.value() < symbol.size &&
+                          std::find(names.begin(), names.end(), symbol.name) != names.end());
+    };
+    if (module.image) {
+        module.image->for_each_function(table, look_at, &filter);
+    }
+    return found;
+}
+
+} // namespace
+
+/// What a file's symbol tables tell.
+struct AllocatorSearch::FoundSymbols {
+    struct Symbol {
+        const AllocatorFunction* function;
+        ElfSymbol symbol;
+        SymbolTable table;
+    };
+    std::weak_ptr<const ElfImage> image; ///< the names point into it
+    std::vector<Symbol> functions;       ///< exported ones first
+    std::optional<ElfAddr> module_event;
+    std::vector<ElfAddr> signal_actions;
+    bool is_c_library = false;
+    bool is_cxx_runtime = false;
+};
+
+AllocatorSearch::AllocatorSearch(std::shared_ptr<const AllocatorApi> api, DebugSources sources,
+                                 std::string debug_file)
+    : api_(std::move(api)), sources_(std::move(sources)), debug_file_(std::move(debug_file)),
+      filter_(api_->filter()) {
+    for (const char* name : {kCLibrary, kCxxRuntime, kModuleEvent, kSignalAction}) {
+        filter_.add(name);
+    }
+}
+
+AllocatorSearch::~AllocatorSearch() = default;
+
+const AllocatorSearch::FoundSymbols& AllocatorSearch::look_through(const Module& module,
+                                                                   bool is_main) {
+    const std::shared_ptr<ElfImage>& image = module.image;
+    const auto known = known_.find(image.get());
+    if (known != known_.end() && !known->second->image.expired()) {
+        return *known->second;
+    }
+    // Of libraries that come and go, nothing stays.
+    absl::erase_if(known_, [](const auto& entry) { return entry.second->image.expired(); });
+    if (!image->has_full_symbols()) {
+        image->set_debug_symbols(find_debug_symbols(module, sources_, is_main ? debug_file_ : ""));
+    }
+    auto found = std::make_unique<FoundSymbols>();
+    found->image = image;
+    for (const SymbolTable table : {SymbolTable::dynamic, SymbolTable::full}) {
+        const auto look_at = [&](const ElfSymbol& symbol) {
+            if (!is_code(*image, symbol.address)) {
+                return; // a breakpoint there would be a byte of data that is wrong
+            }
+            if (const AllocatorFunction* function = api_->find(symbol.name)) {
+                found->functions.push_back({function, symbol, table});
+            } else if (symbol.name == kCLibrary) {
+                found->is_c_library = true;
+            } else if (symbol.name == kCxxRuntime) {
+                found->is_cxx_runtime = true;
+            } else if (symbol.name == kSignalAction && !symbol.indirect) {
+                found->signal_actions.push_back(symbol.address);
+            } else if (table == SymbolTable::dynamic && symbol.name == kModuleEvent) {
+                found->module_event = symbol.address;
+            }
+        };
+        image->for_each_function(table, look_at, &filter_);
+    }
+    return *(known_[image.get()] = std::move(found));
+}
+
+ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
+    ModulePlaces places;
+    if (!module.image) {
+        return places;
+    }
+    const FoundSymbols& found = look_through(module, is_main);
+    if (found.module_event) {
+        places.module_event = module.to_runtime(*found.module_event);
+    }
+    for (const ElfAddr address : found.signal_actions) {
+        places.signal_actions.push_back({module.to_runtime(address), found.is_c_library});
+    }
+    std::vector<bool> begins(api_->groups());
+    std::vector<bool> ends(api_->groups());
+    bool has_malloc = false;
+    for (const auto& [function, symbol, table] : found.functions) {
+        if (function->origin.empty()) {
+            begins[function->group] =
+                begins[function->group] || function->call == AllocatorCall::allocate;
+            ends[function->group] = ends[function->group] || function->call == AllocatorCall::free;
+            has_malloc = has_malloc || function->name == "malloc";
+        }
+    }
+    const AllocatorFunction* const plain_malloc = api_->find("malloc");
+    const AllocatorFunction* const plain_new = api_->find("_Znwm");
+    const bool is_cxx_runtime = found.is_cxx_runtime || module.name.starts_with("libc++");
+    // The C++ runtime's operators call malloc, which tells all (but for what they round up), and
+    // costs one stop less.
+    const bool takes_operators = has_malloc || !is_cxx_runtime || api_->takes_runtime_operators();
+    // Elsewhere they are the program's, and some of them may have been inlined.
+    const bool has_clear_operators = !is_main && (has_malloc || is_cxx_runtime);
+    const bool is_static = is_main && module.image->interpreter().empty();
+    const auto belongs = [&](const AllocatorFunction& function, SymbolTable table) {
+        if (!function.origin.empty()) {
+            return true;
+        }
+        if (plain_new != nullptr && function.group == plain_new->group && !takes_operators &&
+            !function.may_round_up) {
+            return false;
+        }
+        if (function.mapping != MappingCall::none) { // the dynamic linker's own are not exported
+            return table == SymbolTable::dynamic || is_static;
+        }
+        const bool is_plain = plain_malloc != nullptr && function.group == plain_malloc->group;
+        const bool is_exported = table == SymbolTable::dynamic || is_static;
+        return (is_plain && is_exported) || (begins[function.group] && ends[function.group]);
+    };
+    for (const auto& [function, symbol, table] : found.functions) {
+        if (!belongs(*function, table)) {
+            continue;
+        }
+        const CodeAddr address = module.to_runtime(symbol.address);
+        if (symbol.indirect) {
+            places.chosen_at_run_time.push_back(symbol.name);
+            continue;
+        }
+        const auto known = std::find_if(places.entries.begin(), places.entries.end(),
+                                        [&](const auto& e) { return e.address == address; });
+        const bool is_operator =
+            function->by == AllocatedBy::operator_new || function->by == AllocatedBy::array_new;
+        const AllocatedBy by =
+            is_operator && !has_clear_operators ? AllocatedBy::unclear : function->by;
+        if (known == places.entries.end()) {
+            places.entries.push_back(
+                {function, address, symbol.size, found.is_c_library && !is_main, by});
+            continue;
+        }
+        known->by = known->by == by ? by : AllocatedBy::unclear;
+        if (!function->origin.empty()) {
+            known->function = function; // the user knows better
+        }
+    }
+    return places;
+}
+
+bool frees_cached_blocks(const Module& module, ElfAddr address) {
+    static constexpr std::string_view names[] = {"__malloc_arena_thread_freeres",
+                                                 "tcache_thread_shutdown", "__libc_thread_freeres"};
+    return lies_in(module, SymbolTable::full, address, names);
+}
+
+bool makes_exception(const Module& module, ElfAddr address) {
+    static constexpr std::string_view names[] = {"__cxa_allocate_exception"};
+    return lies_in(module, SymbolTable::dynamic, address, names) ||
+           lies_in(module, SymbolTable::full, address, names);
+}
+
+} // namespace memleax

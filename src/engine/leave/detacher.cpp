@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The order is what makes it safe (DESIGN.md, section 6): code first, so that nobody can get into a
+// slot any more; then every thread that might stand in one or at a breakpoint is stopped and moved
+// out; then the slots go; then the threads are let go of.
+//
+// A thread that sleeps in a system call needs none of that: its pc is behind a system call
+// instruction, which is never displaced. It is not even stopped, because some calls end with EINTR
+// when they are (epoll_wait, semop, ...; signal(7)). The kernel lets go of it, without a stop, when
+// the tracer thread ends.
+#include "detacher.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <iterator>
+#include <utility>
+
+#include <poll.h>
+#include <sys/syscall.h>
+
+#include "forked_copy.hpp"
+#include "memleax/base/clock.hpp"
+#include "memleax/base/log.hpp"
+#include "memleax/base/patience.hpp"
+#include "memleax/proc/process_info.hpp"
+#include "page_references.hpp"
+#include "thaw.hpp"
+
+namespace memleax {
+
+namespace {
+
+constexpr int kPauseMs = 1;
+/// After so many pauses in which no thread stopped, those we wait for are looked at again.
+constexpr int kPatience = 20;
+/// And after so long without one less to wait for, the others are left where they are (frozen, say,
+/// or waiting for a page from a dead disk).
+constexpr std::int64_t kMostMsWithoutProgress = 5000;
+
+/// For a thread that runs to be found asleep, or to compute. On a loaded machine it takes a while
+/// until it gets a CPU.
+constexpr std::int64_t kMostLookingNs = 3 * kNsPerSecond;
+
+} // namespace
+
+void Detacher::complete() {
+    await_thaw(target_.pid());
+    collect_threads();
+    if (!target_gone_) {
+        give_pages_back();
+    }
+    let_go();
+}
+
+bool Detacher::is_ours(CodeAddr pc) const {
+    return breakpoints_.slots().contains(pc) || breakpoints_.handler().contains(pc);
+}
+
+Detacher::Verdict Detacher::judge(Tid tid, ComputingThreads* computing) const {
+    const auto kernel = try_read_kernel_state(target_.pid(), tid);
+    if (kernel && kernel->has_ended()) {
+        return Verdict::leave_alone; // the first thread, whose end is not told before the others'
+    }
+    if (kernel && (kernel->state == 'S' || kernel->state == 'D') && kernel->system_call &&
+        !is_ours(kernel->pc) && !trap_signal_.has_changed_mask(tid)) {
+        return Verdict::leave_alone;
+    }
+    // Asleep, and in no call: it has fallen asleep since /proc said "running".
+    const bool runs =
+        kernel && (kernel->state == 'R' || (kernel->state == 'S' && kernel->pc.value() == 0));
+    return runs && !computing->computes(target_.pid(), tid) ? Verdict::look_again : Verdict::stop;
+}
+
+// One that runs may be in the kernel, in the midst of a transfer that a stop would cut short. It
+// will be seen asleep soon, as long as it has to wait for its peer now and then; and whoever has
+// been is not, nor will be, in what is ours, as the code is whole again.
+std::set<Tid> Detacher::threads_to_stop() const {
+    if (!breakpoints_.handler().mapped()) {
+        return {}; // nothing of ours is there
+    }
+    std::set<Tid> result;
+    for (const auto& [tid, thread] : target_.threads()) {
+        // Already stopped ones have their event in the queue.
+        if (thread.state != TracedThread::State::stopped) {
+            result.insert(tid);
+        }
+    }
+    ComputingThreads computing;
+    const std::int64_t begun = monotonic_now().value();
+    for (;;) {
+        bool any = false;
+        std::erase_if(result, [&](Tid tid) {
+            const Verdict verdict = judge(tid, &computing);
+            any = any || verdict == Verdict::look_again;
+            return verdict == Verdict::leave_alone;
+        });
+        if (!any || monotonic_now().value() - begun > kMostLookingNs) {
+            return result;
+        }
+        poll(nullptr, 0, kPauseMs);
+    }
+}
+
+void Detacher::collect_threads() {
+    std::set<Tid> awaited = threads_to_stop();
+    // A thread that blocks SIGTRAP is to be stopped although it sleeps. Its call comes first.
+    std::set<Tid> asleep;
+    std::copy_if(awaited.begin(), awaited.end(), std::inserter(asleep, asleep.end()),
+                 [this](Tid tid) { return trap_signal_.has_changed_mask(tid); });
+    for (const Tid tid : target_.wait_out_transfers(asleep)) {
+        log_warning("thread {} would have a transfer cut short, and is left as it is: SIGTRAP, "
+                    "which it had blocked, stays unblocked",
+                    tid.value());
+        awaited.erase(tid);
+    }
+    for (const Tid tid : awaited) {
+        if (!target_.is_stopped(tid)) { // by itself, meanwhile
+            target_.interrupt(tid);
+        }
+    }
+    await(&awaited);
+}
+
+void Detacher::await(std::set<Tid>* awaited) {
+    const auto missing = [&] { return awaited->size() + target_.expected_children().size(); };
+    Patience patience(kMostMsWithoutProgress);
+    std::size_t fewest = missing();
+    for (int idle = 0; !target_gone_;) {
+        if (const auto event = target_.next_event(Target::Wait::poll)) {
+            collect(*event, awaited);
+            idle = 0;
+            if (missing() < fewest) {
+                fewest = missing();
+                patience.begin_anew();
+            }
+        } else if (missing() == 0) {
+            return;
+        } else {
+            // Not a blocking wait: a thread that has gone to sleep uninterruptibly (vfork, a dead
+            // file server) would keep us for ever, and need not be waited for.
+            poll(nullptr, 0, kPauseMs);
+            for (const Tid tid : std::exchange(in_handler_, {})) {
+                target_.interrupt(tid);
+            }
+            if (++idle % kPatience == 0) {
+                stop_awaiting_sleepers(awaited);
+            }
+        }
+        if (patience.is_over()) {
+            any_missed_ = any_missed_ || !awaited->empty();
+            return;
+        }
+    }
+}
+
+void Detacher::stop_awaiting_sleepers(std::set<Tid>* awaited) {
+    std::erase_if(*awaited, [this](Tid tid) {
+        const auto kernel = try_read_kernel_state(target_.pid(), tid);
+        return !kernel || kernel->has_ended() ||
+               (kernel->state == 'D' && kernel->system_call && !is_ours(kernel->pc));
+    });
+    target_.forget_dead_children();
+}
+
+void Detacher::collect(const StopEvent& event, std::set<Tid>* awaited) {
+    const Tid tid = tid_of(event);
+    awaited->erase(tid);
+    if (const auto* child = std::get_if<ChildStop>(&event)) {
+        if (child->shares_memory) {
+            target_.adopt_child(tid); // stopped, and let go of with the others
+        } else {
+            clean_copy(target_, breakpoints_, trap_signal_, tid, may_be_referenced_);
+            target_.detach(tid);
+        }
+        return;
+    }
+    if (const auto* gone = std::get_if<ThreadGone>(&event)) {
+        trap_signal_.on_thread_gone(tid);
+        observer_.on_thread_gone(*gone);
+        target_ended_ = target_.threads().empty() && target_.expected_children().empty();
+        target_gone_ = target_gone_ || target_ended_;
+        return;
+    }
+    if (const auto* exec = std::get_if<ExecStop>(&event)) {
+        trap_signal_.restore_after_exec(tid, exec->former);
+        if (tid == target_.pid()) { // else a vfork child's
+            breakpoints_.forget_all();
+            target_gone_ = true; // what we changed is gone with the old program
+        } else {
+            target_.detach(tid);
+        }
+        return;
+    }
+    if (std::holds_alternative<TrapStop>(event) && collect_hit(tid)) {
+        return;
+    }
+    target_.consume_stop(tid);
+    if (std::holds_alternative<GroupStop>(event)) {
+        in_group_stop_.insert(tid);
+    }
+    const int stop_signal = target_.stop_signal(tid);
+    const bool quiet =
+        std::holds_alternative<QuietStop>(event) || std::holds_alternative<GroupStop>(event);
+    if (quiet && target_.has_pending_exception(tid)) {
+        awaited->insert(tid);
+        target_.resume(tid);
+    } else if (!move_out(tid)) {
+        // In our handler, which is short, and gets out by itself. It blocks all signals but for its
+        // last instructions.
+        may_be_referenced_ = may_be_referenced_ || !quiet;
+        awaited->insert(tid);
+        in_handler_.push_back(tid);
+        target_.resume(tid, stop_signal);
+    }
+}
+
+bool Detacher::collect_hit(Tid tid) {
+    arch::Registers regs;
+    if (!target_.get_registers(tid, &regs)) {
+        return true; // killed meanwhile
+    }
+    if (!target_.is_breakpoint_trap(tid)) {
+        return false;
+    }
+    const Breakpoint* breakpoint = breakpoints_.find_hit(regs);
+    if (breakpoint == nullptr) {
+        return false;
+    }
+    target_.set_pc(tid, &regs, breakpoint->address);
+    target_.drop_stop_signal(tid);
+    target_.consume_stop(tid);
+    trap_signal_.after_hit(tid);
+    observer_.on_late_hit(tid, regs, *breakpoint);
+    return true;
+}
+
+bool Detacher::move_out(Tid tid) {
+    arch::Registers regs;
+    if (!target_.get_registers(tid, &regs)) {
+        return true; // its end will be told
+    }
+    if (breakpoints_.leave_slot(&regs)) {
+        target_.set_registers(tid, regs);
+        return true;
+    }
+    return !breakpoints_.handler().contains(arch::pc(regs));
+}
+
+// Nobody's pc leads to our pages any more, so that one that is about to get a signal can get it
+// now. It would have to be stepped else, which kills it should we die after our handler has gone;
+// but for SIGTRAP, for which that is still there.
+bool Detacher::can_be_borrowed(Tid tid) {
+    const int signal = target_.stop_signal(tid);
+    return signal == 0 || signal == SIGTRAP || target_.deliver_first(tid);
+}
+
+Result<Tid> Detacher::borrow_thread() {
+    for (const Patience patience(kMostMsForOthers);;) {
+        auto worker = target_.borrow_thread(Target::OnSignal::wait_on);
+        if (worker ? can_be_borrowed(*worker) : worker.error().errnum() != EAGAIN) {
+            return worker;
+        }
+        if (patience.is_over()) {
+            return worker ? std::move(worker) : target_.borrow_child();
+        }
+        if (!worker) {
+            let_others_go_on();
+        }
+        if (target_gone_) {
+            return Error("the process has ended", ESRCH);
+        }
+    }
+}
+
+// The code is as it was, and their pcs have been moved out: they may run.
+void Detacher::let_others_go_on() {
+    target_.enter_vfork_waits();
+    std::vector<Tid> children;
+    std::vector<Tid> with_signal;
+    for (const auto& [tid, thread] : target_.threads()) {
+        if (thread.state != TracedThread::State::stopped) {
+            continue;
+        }
+        if (!thread.is_child_process && thread.stop_signal != 0) {
+            with_signal.push_back(tid);
+        } else if (thread.is_child_process && !in_group_stop_.contains(tid)) {
+            children.push_back(tid);
+        }
+    }
+    for (const Tid tid : children) {
+        target_.resume(tid, target_.stop_signal(tid));
+    }
+    for (const Tid tid : with_signal) {
+        (void)target_.deliver_first(tid);
+    }
+    poll(nullptr, 0, kPauseMs);
+    std::set<Tid> awaited; // of none in particular
+    await(&awaited);
+}
+
+void Detacher::give_pages_back() {
+    if (breakpoints_.slots().empty() && !breakpoints_.handler().mapped() &&
+        unknown_page_.size() == 0) {
+        return;
+    }
+    auto worker = borrow_thread();
+    // Of the one that was borrowed, and of sleepers that have woken up since.
+    std::set<Tid> awaited;
+    await(&awaited);
+    if (target_gone_) {
+        return;
+    }
+    if (worker && !target_.is_stopped(*worker)) {
+        return; // the process ends
+    }
+    if (!worker) {
+        if (worker.error().errnum() == EAGAIN || worker.error().errnum() == EBUSY) {
+            log_warning("{}: pages of ours stay mapped, and do no harm", worker.error().message());
+        }
+        return;
+    }
+    if (any_missed_) {
+        log_warning("process {} has threads that cannot be stopped now: pages of ours stay mapped, "
+                    "and do no harm",
+                    target_.pid().value());
+        return;
+    }
+    if (const auto restored = trap_signal_.restore(*worker); !restored) {
+        log_warning("{}: pages of ours stay mapped, and do no harm", restored.error().message());
+        return;
+    }
+    if (may_be_referenced_) {
+        std::vector<AddrRange> pages = breakpoints_.slots().ranges();
+        pages.push_back(target_.record().handler);
+        if (const auto thread = find_reference(target_, pages)) {
+            log_warning("thread {} is in a signal handler that returns to a page of ours ({:#x}): "
+                        "such pages stay mapped, and do no harm",
+                        thread->tid.value(), thread->page.begin);
+            return;
+        }
+    }
+    const auto unmapped = unmap_pages(*worker);
+    if (!unmapped && !target_gone_) {
+        log_warning("{}: pages of ours stay mapped, and do no harm", unmapped.error().message());
+    }
+}
+
+Result<void> Detacher::unmap_pages(Tid worker) {
+    if (unknown_page_.size() != 0) {
+        (void)target_.system_call(worker, SYS_munmap, {unknown_page_.begin, unknown_page_.size()});
+    }
+    auto unmapped = breakpoints_.slots().unmap(worker);
+    if (unmapped && trap_signal_.may_be_saved()) {
+        log_warning("the target has set SIGTRAP's action by a system call that memleax did not "
+                    "see, and may have kept the one that was there meanwhile: its page ({:#x}) "
+                    "stays mapped, and does no harm",
+                    target_.record().handler.begin);
+    } else if (unmapped) {
+        unmapped = breakpoints_.handler().unmap(worker);
+    }
+    return unmapped;
+}
+
+void Detacher::let_go() {
+    std::vector<std::pair<Tid, int>> stopped;
+    for (const auto& [tid, thread] : target_.threads()) {
+        if (thread.state == TracedThread::State::stopped) {
+            stopped.emplace_back(tid, thread.stop_signal);
+        }
+    }
+    for (const auto& [tid, signal] : stopped) {
+        target_.detach(tid, signal);
+    }
+    breakpoints_.forget_all();
+}
+
+} // namespace memleax

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The second half of leaving: the code is as it was, and now the threads are moved out of what is
+/// ours, and that is taken away. The engine does it, or the guardian in its place.
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "memleax/proc/computing_threads.hpp"
+#include "memleax/target/breakpoint.hpp"
+#include "memleax/target/stop_event.hpp"
+#include "memleax/target/target.hpp"
+#include "memleax/target/trap_signal.hpp"
+
+namespace memleax {
+
+/// What the one that leaves wants to hear.
+class DetachObserver {
+  public:
+    virtual ~DetachObserver() = default;
+    /// A thread ran into this breakpoint just before the code was restored.
+    virtual void on_late_hit(Tid tid, const arch::Registers& regs,
+                             const Breakpoint& breakpoint) = 0;
+    virtual void on_thread_gone(const ThreadGone& gone) = 0;
+};
+
+class Detacher {
+  public:
+    /// `may_be_referenced`: a signal may have been delivered to a thread whose pc was in a page of
+    /// ours. Then pages that a signal frame leads back to are left, and named.
+    Detacher(Target& target, BreakpointTable& breakpoints, TrapSignal& trap_signal,
+             DetachObserver& observer, bool may_be_referenced)
+        : target_(target), breakpoints_(breakpoints), trap_signal_(trap_signal),
+          observer_(observer), may_be_referenced_(may_be_referenced) {}
+
+    void complete();
+    /// Did the process end meanwhile?
+    [[nodiscard]] bool target_ended() const { return target_ended_; }
+    /// A page that nobody has written down what it is for; it goes with the others.
+    void unmap_too(AddrRange page) { unknown_page_ = page; }
+
+  private:
+    void collect_threads();
+    [[nodiscard]] std::set<Tid> threads_to_stop() const;
+    enum class Verdict { leave_alone, look_again, stop };
+    /// By one look at it.
+    [[nodiscard]] Verdict judge(Tid tid, ComputingThreads* computing) const;
+    [[nodiscard]] bool is_ours(CodeAddr pc) const;
+    /// Until these have stopped, or need not be waited for; or none has for so long that the pages
+    /// have to stay.
+    void await(std::set<Tid>* awaited);
+    void stop_awaiting_sleepers(std::set<Tid>* awaited);
+    void collect(const StopEvent& event, std::set<Tid>* awaited);
+    /// Of a TrapStop: was it a breakpoint of ours? Then it is dealt with.
+    bool collect_hit(Tid tid);
+    /// False if it stands where it cannot be moved from.
+    bool move_out(Tid tid);
+    Result<Tid> borrow_thread();
+    [[nodiscard]] bool can_be_borrowed(Tid tid);
+    /// Who waits for a child by vfork comes when that has gone on; who is about to get a signal can
+    /// be borrowed when it has got it.
+    void let_others_go_on();
+    void give_pages_back();
+    Result<void> unmap_pages(Tid worker);
+    void let_go();
+
+    Target& target_;
+    BreakpointTable& breakpoints_;
+    TrapSignal& trap_signal_;
+    DetachObserver& observer_;
+    /// To be stopped again, when they have had the time to get out.
+    std::vector<Tid> in_handler_;
+    std::set<Tid> in_group_stop_;
+    AddrRange unknown_page_{};
+    bool may_be_referenced_;
+    bool any_missed_ = false;  ///< somebody who may stand in a page of ours could not be stopped
+    bool target_gone_ = false; ///< it ended, or executes another program
+    bool target_ended_ = false;
+};
+
+} // namespace memleax

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "page_references.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <vector>
+
+#include "memleax/proc/modules.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// More of a stack than any program uses that runs signal handlers on it.
+constexpr std::uint64_t kMostStack = 16ULL << 20;
+
+class StackSearch {
+  public:
+    StackSearch(Target& target, std::span<const AddrRange> pages) : target_(target), pages_(pages) {
+        if (auto maps = read_maps(target.pid())) {
+            maps_ = *std::move(maps);
+        }
+    }
+
+    std::optional<AddrRange> search(RemoteAddr sp) {
+        const auto mapping = std::find_if(maps_.begin(), maps_.end(), [sp](const Mapping& m) {
+            return m.range.contains(sp.value());
+        });
+        if (mapping == maps_.end()) {
+            return std::nullopt;
+        }
+        const std::uint64_t begin = sp.value() & ~7ULL;
+        stack_.resize(std::min(mapping->range.end - begin, kMostStack));
+        stack_.resize(target_.memory().try_read(RemoteAddr(begin), stack_));
+        for (std::size_t at = arch::kSignalFramePcOffset + arch::kSignalFrameReturnWord;
+             at + sizeof(std::uint64_t) <= stack_.size(); at += sizeof(std::uint64_t)) {
+            const std::uint64_t value = word(at);
+            const auto page =
+                std::find_if(pages_.begin(), pages_.end(),
+                             [value](const AddrRange& range) { return range.contains(value); });
+            if (page != pages_.end() && in_signal_frame(at)) {
+                return *page;
+            }
+        }
+        return std::nullopt;
+    }
+
+  private:
+    [[nodiscard]] std::uint64_t word(std::size_t at) const {
+        std::uint64_t value = 0;
+        std::memcpy(&value, &stack_[at], sizeof value);
+        return value;
+    }
+    /// Is this word the pc in a signal frame?
+    [[nodiscard]] bool in_signal_frame(std::size_t at) {
+        const std::size_t begin = at - arch::kSignalFramePcOffset;
+        return returns_from_signal(begin) &&
+               arch::looks_like_signal_frame(std::span(stack_).subspan(begin)) && !is_of_a_hit(at);
+    }
+
+    /// Does the address of the code that a handler returns to stand before it, if that is its
+    /// place?
+    [[nodiscard]] bool returns_from_signal(std::size_t begin) {
+        if constexpr (arch::kSignalFrameReturnWord != 0) {
+            const std::uint64_t restorer = word(begin - arch::kSignalFrameReturnWord);
+            std::array<std::byte, 16> code{};
+            const std::size_t got = target_.memory().try_read(RemoteAddr(restorer), code);
+            return arch::is_signal_return_code(std::span(code).first(got));
+        } else {
+            return true;
+        }
+    }
+
+    /// What our handler has been called with, and left long ago.
+    [[nodiscard]] bool is_of_a_hit(std::size_t at) const {
+        siginfo_t info{};
+        const std::size_t from = at - arch::kSignalFramePcOffset + arch::kSignalFrameInfoOffset;
+        if (from + sizeof info > stack_.size()) {
+            return false;
+        }
+        std::memcpy(&info, &stack_[from], sizeof info);
+        return info.si_signo == SIGTRAP && arch::is_breakpoint_signal_code(info.si_code);
+    }
+
+    Target& target_;
+    std::span<const AddrRange> pages_;
+    std::vector<Mapping> maps_;
+    std::vector<std::byte> stack_;
+};
+
+} // namespace
+
+std::optional<PageReference> find_reference(Target& target, std::span<const AddrRange> pages) {
+    StackSearch stacks(target, pages);
+    for (const auto& [tid, thread] : target.threads()) {
+        const auto sp = target.stack_pointer(tid);
+        if (const auto page = sp ? stacks.search(*sp) : std::nullopt) {
+            return PageReference{tid, *page};
+        }
+    }
+    return std::nullopt;
+}
+
+} // namespace memleax

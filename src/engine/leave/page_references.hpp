@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "memleax/base/types.hpp"
+#include "memleax/target/target.hpp"
+
+namespace memleax {
+
+struct PageReference {
+    Tid tid;
+    AddrRange page;
+};
+
+/// A signal frame on some thread's stack, whose handler will return to a pc in one of these pages.
+/// Threads are stopped or asleep. Frames of our own handler do not count: who was in it is out.
+std::optional<PageReference> find_reference(Target& target, std::span<const AddrRange> pages);
+
+} // namespace memleax

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/proc/process_info.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "memleax/proc/living_thread.hpp"
+#include "proc_file.hpp"
+
+namespace memleax {
+
+namespace {
+
+// include/linux/sched.h: this thread belongs to the kernel. Field 9 of /proc/PID/stat.
+constexpr unsigned long kKernelThreadFlag = 0x00200000;
+// PF_IO_WORKER (5.12) and PF_USER_WORKER (6.4).
+constexpr unsigned long kWorkerFlags = 0x00000010 | 0x00004000;
+
+/// The text after "Name:" and blanks, up to the end of its line.
+std::string_view status_field(std::string_view status, std::string_view name) {
+    std::size_t at = 0;
+    while (at < status.size()) {
+        const std::size_t end = std::min(status.find('\n', at), status.size());
+        std::string_view line = status.substr(at, end - at);
+        if (line.size() > name.size() && line.starts_with(name) && line[name.size()] == ':') {
+            line.remove_prefix(name.size() + 1);
+            line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+            return line;
+        }
+        at = end + 1;
+    }
+    return {};
+}
+
+template <class T> T number(std::string_view text, int base = 10) {
+    T value{};
+    std::from_chars(text.data(), text.data() + text.size(), value, base);
+    return value;
+}
+
+/// The fields of a stat line after the command name, which is in parentheses and may contain
+/// anything, parentheses and blanks too. Element 0 is the state (field 3 of proc(5)).
+std::vector<std::string> stat_fields(const std::string& stat) {
+    const std::size_t close = stat.rfind(')');
+    if (close == std::string::npos) {
+        return {};
+    }
+    std::istringstream rest(stat.substr(close + 1));
+    std::vector<std::string> fields;
+    for (std::string field; rest >> field;) {
+        fields.push_back(field);
+    }
+    return fields;
+}
+
+} // namespace
+
+std::optional<ProcessInfo> parse_process_info(std::string_view status, const std::string& stat) {
+    const std::vector<std::string> fields = stat_fields(stat);
+    if (fields.size() < 20) {
+        return std::nullopt;
+    }
+    ProcessInfo info;
+    info.comm = status_field(status, "Name");
+    info.state = fields[0][0];
+    info.tgid = Tid(number<int>(status_field(status, "Tgid")));
+    info.parent = Tid(number<int>(status_field(status, "PPid")));
+    info.tracer = Tid(number<int>(status_field(status, "TracerPid")));
+    info.uid = number<unsigned>(status_field(status, "Uid"));
+    info.kernel_thread = (number<unsigned long>(fields[6]) & kKernelThreadFlag) != 0;
+    info.dumps_core = number<int>(status_field(status, "CoreDumping")) != 0;
+    info.start_time = number<std::uint64_t>(fields[19]);
+    info.pending_signals = number<std::uint64_t>(status_field(status, "SigPnd"), 16);
+    info.shared_pending_signals = number<std::uint64_t>(status_field(status, "ShdPnd"), 16);
+    info.blocked_signals = number<std::uint64_t>(status_field(status, "SigBlk"), 16);
+    info.ignored_signals = number<std::uint64_t>(status_field(status, "SigIgn"), 16);
+    info.caught_signals = number<std::uint64_t>(status_field(status, "SigCgt"), 16);
+    info.effective_capabilities = number<std::uint64_t>(status_field(status, "CapEff"), 16);
+    info.seccomp_mode = number<int>(status_field(status, "Seccomp"));
+    return info;
+}
+
+std::optional<ProcessInfo> try_read_process_info(Tid tid) {
+    const auto status = try_read_proc_file(fmt::format("/proc/{}/status", tid.value()));
+    const auto stat = try_read_proc_file(fmt::format("/proc/{}/stat", tid.value()));
+    if (!status || !stat) {
+        return std::nullopt;
+    }
+    return parse_process_info(*status, *stat);
+}
+
+std::optional<KernelState> parse_kernel_state(const std::string& stat,
+                                              const std::optional<std::string>& call) {
+    const std::vector<std::string> fields = stat_fields(stat);
+    if (fields.empty()) {
+        return std::nullopt;
+    }
+    KernelState result;
+    result.state = fields[0][0];
+    if (!call || call->starts_with("running")) {
+        return result;
+    }
+    // "NR ARG*6 SP PC", or "-1 SP PC" when blocked outside of a system call (proc_pid_syscall(5)).
+    std::istringstream words(*call);
+    std::vector<std::string> parts;
+    for (std::string word; words >> word;) {
+        parts.push_back(word);
+    }
+    if (parts.size() >= 3) {
+        const long nr = number<long>(parts[0]);
+        if (nr >= 0) {
+            result.system_call = nr;
+            for (std::size_t i = 0; i < result.arguments.size() && i + 3 < parts.size(); ++i) {
+                result.arguments[i] = std::strtoull(parts[i + 1].c_str(), nullptr, 16);
+            }
+        }
+        result.sp = RemoteAddr(std::strtoull(parts[parts.size() - 2].c_str(), nullptr, 16));
+        result.pc = CodeAddr(std::strtoull(parts.back().c_str(), nullptr, 16));
+    }
+    return result;
+}
+
+bool is_kernels_worker(Tid tid) {
+    const auto stat = try_read_proc_file(fmt::format("/proc/{}/stat", tid.value()));
+    const std::vector<std::string> fields = stat ? stat_fields(*stat) : std::vector<std::string>();
+    return fields.size() > 6 && (number<unsigned long>(fields[6]) & kWorkerFlags) != 0;
+}
+
+bool has_lost_privileges(Tid pid) {
+    const std::string folder = fmt::format("/proc/{}/", living_thread(pid).value());
+    struct stat file {};
+    const auto status = try_read_proc_file(folder + "status");
+    if (!status || stat((folder + "exe").c_str(), &file) != 0) {
+        return false;
+    }
+    // The second of the four numbers is the effective one.
+    const auto effective = [&](std::string_view name) {
+        const std::string_view ids = status_field(*status, name);
+        return number<unsigned>(ids.substr(std::min(ids.find('\t') + 1, ids.size())));
+    };
+    if (((file.st_mode & S_ISUID) != 0 && effective("Uid") != file.st_uid) ||
+        ((file.st_mode & S_ISGID) != 0 && (file.st_mode & S_IXGRP) != 0 &&
+         effective("Gid") != file.st_gid)) {
+        return true;
+    }
+    // capabilities(7): struct vfs_cap_data, whose second and third words are what is permitted and
+    // inheritable of the first 32.
+    std::array<std::uint32_t, 6> file_capabilities{};
+    const ssize_t got = getxattr((folder + "exe").c_str(), "security.capability",
+                                 file_capabilities.data(), sizeof file_capabilities);
+    const auto permitted = number<std::uint64_t>(status_field(*status, "CapPrm"), 16);
+    return got >= 8 && (file_capabilities[1] & ~permitted) != 0;
+}
+
+std::string program_identity(Tid pid) {
+    return try_read_proc_file(fmt::format("/proc/{}/auxv", living_thread(pid).value()))
+        .value_or("");
+}
+
+std::optional<KernelState> try_read_kernel_state(Tid pid, Tid tid) {
+    // A child that shares the memory is no thread of the process, but one of its own.
+    const Tid group = is_thread_of(pid, tid) ? pid : tid;
+    const std::string folder = fmt::format("/proc/{}/task/{}/", group.value(), tid.value());
+    // The call first, then the state: "asleep" read after "in call n" is what the callers rely on.
+    const auto call = try_read_proc_file(folder + "syscall");
+    const auto stat = try_read_proc_file(folder + "stat");
+    return stat ? parse_kernel_state(*stat, call) : std::nullopt;
+}
+
+std::vector<Tid> list_threads(Tid pid) {
+    std::vector<Tid> tids;
+    std::error_code error;
+    std::filesystem::directory_iterator folder(fmt::format("/proc/{}/task", pid.value()), error);
+    while (!error && folder != std::filesystem::directory_iterator()) {
+        tids.emplace_back(number<int>(folder->path().filename().native()));
+        folder.increment(error);
+    }
+    return tids;
+}
+
+std::vector<Tid> list_children(Tid pid, Tid tid) {
+    std::istringstream words(
+        try_read_proc_file(fmt::format("/proc/{}/task/{}/children", pid.value(), tid.value()))
+            .value_or(""));
+    std::vector<Tid> children;
+    for (int child = 0; words >> child;) {
+        children.emplace_back(child);
+    }
+    return children;
+}
+
+bool is_thread_of(Tid pid, Tid tid) {
+    return access(fmt::format("/proc/{}/task/{}", pid.value(), tid.value()).c_str(), F_OK) == 0;
+}
+
+std::string executable_path(Tid pid) {
+    std::error_code error;
+    std::string path = std::filesystem::read_symlink(
+                           fmt::format("/proc/{}/exe", living_thread(pid).value()), error)
+                           .string();
+    static constexpr std::string_view deleted = " (deleted)";
+    if (path.ends_with(deleted)) {
+        path.resize(path.size() - deleted.size());
+    }
+    return path;
+}
+
+} // namespace memleax

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/supervise/process_tree.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include "memleax/base/log.hpp"
+#include "memleax/proc/process_info.hpp"
+#include "watched_process.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// A number that was given anew belongs to a process that began later. (The time of its first
+/// thread, which stays when that has ended.)
+bool is_still(const WatchedProcess& process) {
+    const auto info = try_read_process_info(process.pid());
+    return info && info->start_time == process.start_time();
+}
+
+/// Reads what there is to know before a thread stands still. Again, for a while, if there is no
+/// allocator: in the midst of an exec a process has no memory, or files that cannot be opened any
+/// more, and just after it no libraries yet.
+Result<void> look_at(WatchedProcess& process) {
+    constexpr int kLooks = 50;
+    for (int i = 0;; ++i) {
+        auto looked = process.look();
+        const bool complete = looked && (process.has_allocator() || process.is_starting());
+        if (complete || i == kLooks) {
+            return complete || !looked ? std::move(looked) : Result<void>(process.no_allocator());
+        }
+        poll(nullptr, 0, 1);
+    }
+}
+
+Error another_by_now(const WatchedProcess& process) {
+    return Error(fmt::format("process {} is another one by now", process.pid().value()));
+}
+
+} // namespace
+
+ProcessTree::ProcessTree(Host& host, const Options& options)
+    : host_(host), options_(options),
+      search_(options.allocators, options.debug_sources, options.debug_file) {}
+
+ProcessTree::~ProcessTree() = default;
+
+WatchedProcess& ProcessTree::add(Tid pid, const WatchedProcess* parent) {
+    processes_.push_back(std::make_unique<WatchedProcess>(*this, pid, parent));
+    return *processes_.back();
+}
+
+Result<void> ProcessTree::launch(Tracer& tracer, const std::vector<std::string>& command,
+                                 const SpawnAttributes& inherited) {
+    auto target = Target::launch(tracer, command, inherited);
+    if (!target) {
+        return std::move(target).error();
+    }
+    const Tid pid = (*target)->pid();
+    WatchedProcess& process = add(pid, nullptr);
+    auto looked = process.look();
+    if (!looked) {
+        return looked;
+    }
+    if (!process.has_allocator() && process.is_static()) {
+        Error error = process.no_allocator();
+        kill(pid.value(), SIGKILL); // ours, and it has not executed one instruction
+        return error;
+    }
+    return process.watch(*std::move(target), false);
+}
+
+Result<void> ProcessTree::attach(Tracer& tracer, Tid pid) {
+    auto watchable = check_watchable(pid);
+    if (!watchable) {
+        return std::move(watchable).error();
+    }
+    // Symbols are read while nothing is seized yet: a thread that is born meanwhile does not wait.
+    WatchedProcess& process = add(pid, nullptr);
+    auto begun = begin(tracer, process, false);
+    return begun ? std::move(begun) : Result<void>(process.explain(std::move(begun).error()));
+}
+
+Result<void> ProcessTree::begin(Tracer& tracer, WatchedProcess& process, bool gap) {
+    auto looked = look_at(process);
+    if (!looked) {
+        return looked;
+    }
+    auto target = Target::seize(tracer, process.pid());
+    if (!target) {
+        return std::move(target).error();
+    }
+    if (auto no_dump = check_no_core_dump(process.pid()); !no_dump) {
+        return no_dump;
+    }
+    // What is seized keeps its number, and no exec goes by unseen. Before that the number may have
+    // gone to another process, or the process to another program, where our breakpoints would fall
+    // anywhere.
+    if (!is_still(process)) {
+        return another_by_now(process);
+    }
+    if (process.executes_another()) {
+        if (auto again = process.look(); !again) {
+            return again;
+        }
+        if (auto reopened = (*target)->reopen_memory(); !reopened) {
+            return reopened;
+        }
+    }
+    return process.watch(*std::move(target), gap);
+}
+
+Result<void> ProcessTree::resume(Tracer& tracer) {
+    std::optional<Error> problem;
+    bool any = false;
+    const auto resume_one = [this, &tracer](WatchedProcess& process) -> Result<void> {
+        auto watchable = check_watchable(process.pid());
+        if (!watchable) {
+            return std::move(watchable).error();
+        }
+        if (!is_still(process)) {
+            return another_by_now(process);
+        }
+        return begin(tracer, process, true);
+    };
+    for (const auto& process : processes_) {
+        auto resumed = resume_one(*process);
+        any = any || resumed.ok();
+        if (!resumed && !problem) {
+            problem = std::move(resumed).error();
+        }
+    }
+    if (!any && problem) {
+        return *std::move(problem);
+    }
+    for (const auto& process : processes_) {
+        if (process->target() == nullptr) {
+            process->note_end(); // or it is out of our reach, which is the same to us
+        }
+    }
+    if (problem) {
+        log_warning("{}", problem->message());
+    }
+    return {};
+}
+
+bool ProcessTree::take_child(WatchedProcess& parent, Tid child, bool forked) {
+    if (!options_.follow || !running_) {
+        return false;
+    }
+    auto target = Target::take_over(*parent.target(), child);
+    if (!target) {
+        log_debug("child {}: {}", child.value(), target.error().message());
+        return false;
+    }
+    auto process = std::make_unique<WatchedProcess>(*this, child, &parent);
+    auto watched = process->look();
+    if (watched && !process->has_allocator() && (forked || process->is_static())) {
+        log_debug("{}", process->no_allocator().message());
+        return true; // let go of, with its Target
+    }
+    if (watched) {
+        watched = process->watch(*std::move(target), false);
+    }
+    if (!watched) {
+        log_warning("child {} is not watched: {}", child.value(), watched.error().message());
+        return true;
+    }
+    processes_.push_back(std::move(process));
+    return true;
+}
+
+WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
+    running_ = true;
+    while (!stop.load(std::memory_order_relaxed)) {
+        if (const auto next = tracer.next_stop(Tracer::Wait::block)) {
+            next->target->handler()->on_stop(next->event);
+        } else {
+            // Only here does the list stay as it is.
+            for (const auto& process : processes_) {
+                process->on_silence();
+            }
+        }
+        if (any_ended_) {
+            sweep();
+            if (processes_.empty()) {
+                break;
+            }
+        }
+    }
+    running_ = false;
+    return processes_.empty() ? WatchEnd::target_gone : WatchEnd::requested;
+}
+
+void ProcessTree::sweep() {
+    any_ended_ = false;
+    std::erase_if(processes_, [](const auto& process) { return process->has_ended(); });
+}
+
+void ProcessTree::leave() {
+    running_ = false;
+    // Children first: a parent that waits for one by vfork cannot be stopped while that waits for
+    // its turn. And while we wait for one whose threads are all in transfers, the others' stops
+    // would wait, too.
+    const auto leave_those_that = [this](auto&& can) {
+        std::for_each(processes_.rbegin(), processes_.rend(), [&can](const auto& process) {
+            if (can(*process)) {
+                process->leave(); // once is enough
+            }
+        });
+    };
+    leave_those_that([](WatchedProcess& process) {
+        return process.target() == nullptr || process.target()->has_thread_to_borrow();
+    });
+    leave_those_that([](WatchedProcess& /*process*/) { return true; });
+    for (const auto& process : processes_) {
+        process->forget_target();
+    }
+    sweep();
+}
+
+} // namespace memleax

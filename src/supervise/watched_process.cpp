@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "watched_process.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "memleax/base/clock.hpp"
+#include "memleax/base/log.hpp"
+#include "memleax/engine/int3_engine.hpp"
+#include "memleax/events/process_end.hpp"
+#include "memleax/proc/living_thread.hpp"
+#include "memleax/proc/process_info.hpp"
+
+namespace memleax {
+
+WatchedProcess::WatchedProcess(ProcessTree& tree, Tid pid, const WatchedProcess* parent)
+    : tree_(tree), pid_(pid), parent_(parent != nullptr ? parent->pid() : Tid(0)),
+      relative_(parent != nullptr ? &parent->modules() : nullptr) {}
+
+WatchedProcess::~WatchedProcess() = default;
+
+ProcessKeeper& WatchedProcess::keeper() {
+    if (keeper_ == nullptr) {
+        keeper_ = &tree_.host_.keeper(pid_, parent_);
+    }
+    return *keeper_;
+}
+
+Result<void> WatchedProcess::look() {
+    do {
+        program_ = program_identity(pid_);
+        if (auto read = read_modules(); !read) {
+            return read;
+        }
+    } while (executes_another());
+    return {};
+}
+
+bool WatchedProcess::executes_another() const {
+    return program_identity(pid_) != program_;
+}
+
+Error WatchedProcess::explain(Error error) const {
+    const auto info = try_read_process_info(living_thread(pid_));
+    if (info && !info->has_ended() && !executable_path(pid_).empty()) { // on its way, it has none
+        return error;
+    }
+    log_debug("{}", error.message());
+    return Error(fmt::format("process {} has ended before it could be watched", pid_.value()));
+}
+
+bool WatchedProcess::is_starting() const {
+    if (modules_->main() == nullptr || !modules_->main()->image || is_static()) {
+        return false;
+    }
+    return std::none_of(modules_->all().begin(), modules_->all().end(), [&](const auto& module) {
+        return module.get() != modules_->main() && module->name.find("ld-") == std::string::npos &&
+               !module->name.starts_with("[");
+    });
+}
+
+Result<void> WatchedProcess::read_modules() {
+    auto memory = RemoteMemory::open(pid_);
+    if (!memory) {
+        return explain_seize_failure(pid_, memory.error().errnum());
+    }
+    if (memory_) {
+        *memory_ = *std::move(memory); // the module map refers to it
+    } else {
+        memory_.emplace(*std::move(memory));
+        modules_.emplace(pid_, *memory_, relative_);
+        relative_ = nullptr;
+    }
+    auto changes = modules_->refresh();
+    if (!changes) {
+        return std::move(changes).error();
+    }
+    for (const auto& module : changes->removed) {
+        keeper().sink().on_code_gone(module->range);
+    }
+    const auto info = try_read_process_info(pid_);
+    start_time_ = info ? info->start_time : 0;
+    return {};
+}
+
+bool WatchedProcess::has_allocator() const {
+    return std::any_of(modules_->all().begin(), modules_->all().end(), [&](const auto& module) {
+        if (module->unloaded) {
+            return false;
+        }
+        const auto entries = tree_.search_.find(*module, module.get() == modules_->main()).entries;
+        return std::any_of(entries.begin(), entries.end(), [&](const auto& entry) {
+            return tree_.search_.api()->traps(*entry.function);
+        });
+    });
+}
+
+bool WatchedProcess::is_static() const {
+    return modules_->main() != nullptr && modules_->main()->image &&
+           modules_->main()->image->interpreter().empty();
+}
+
+Error WatchedProcess::no_allocator() const {
+    std::string reason = tree_.options_.allocators->tracked().heap
+                             ? "none of its modules defines malloc"
+                             : "none of its modules defines mmap";
+    for (const auto& module : modules_->all()) {
+        if (!module->image) {
+            reason += fmt::format("; {}: {}", module->name, module->problem);
+        }
+    }
+    Error error(fmt::format("no allocator found in process {} ({}): {}", pid_.value(),
+                            executable_path(pid_), reason));
+    if (!is_static() || modules_->main()->image->has_full_symbols()) {
+        return error;
+    }
+    const std::string& build_id = modules_->main()->image->build_id();
+    return std::move(error).with_advice(
+        build_id.empty() ? "the program is stripped, and has no build-id by which its debug file "
+                           "could be known"
+                         : fmt::format("the program is stripped; -d FILE or --debug-dir DIR brings "
+                                       "its symbols, from the debug file with build-id {}",
+                                       build_id));
+}
+
+void WatchedProcess::tell_program() {
+    const auto info = try_read_process_info(pid_);
+    keeper().on_program(
+        {executable_path(pid_), info ? info->comm : std::string("?"), engine_->name()});
+}
+
+Result<void> WatchedProcess::watch(std::unique_ptr<Target> target, bool gap) {
+    target_ = std::move(target);
+    if (gap) {
+        keeper().sink().on_gap(monotonic_now());
+    }
+    engine_ = make_int3_engine(
+        *target_, *modules_, keeper().sink(), *this, tree_.search_,
+        {.backtrace_limit = tree_.options_.backtrace_limit, .check = tree_.options_.check});
+    tell_program();
+    auto armed = engine_->arm();
+    if (!armed) {
+        engine_.reset();
+        target_.reset();
+        return std::move(armed).error().while_doing(
+            fmt::format("cannot watch process {}", pid_.value()));
+    }
+    return {};
+}
+
+void WatchedProcess::on_silence() {
+    if (engine_ && !ended_) {
+        engine_->on_silence();
+    }
+}
+
+void WatchedProcess::leave() {
+    if (engine_) {
+        engine_->leave();
+        target_->let_go_of_stops();
+    }
+}
+
+void WatchedProcess::forget_target() {
+    engine_.reset();
+    target_.reset();
+}
+
+void WatchedProcess::on_watching(std::size_t threads) {
+    keeper().on_watching(threads);
+    if (tree_.options_.follow && !announced_) {
+        announced_ = true;
+        if (parent_.value() != 0) {
+            log_info("process {}, a child of {}, is watched, too", pid_.value(), parent_.value());
+        }
+    }
+    tree_.host_.on_watching();
+}
+
+bool WatchedProcess::on_exec() {
+    if (parent_.value() != 0 && is_static() && !has_allocator()) {
+        return false;
+    }
+    tell_program();
+    return true;
+}
+
+bool WatchedProcess::take_child(Tid child, ChildOrigin origin) {
+    return tree_.take_child(*this, child, origin == ChildOrigin::forked);
+}
+
+void WatchedProcess::on_ended(std::optional<int> status) {
+    if (!ended_) {
+        ended_ = true;
+        tree_.any_ended_ = true;
+        keeper().on_ended(status);
+        if (announced_) {
+            log_info("process {} has ended: {}", pid_.value(), end_text(status));
+        }
+    }
+}
+
+} // namespace memleax

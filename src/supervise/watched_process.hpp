@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// One process of a tree: what stays known of it, and the engine while it is being watched.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "memleax/engine/engine.hpp"
+#include "memleax/supervise/process_tree.hpp"
+#include "memleax/target/remote_memory.hpp"
+
+namespace memleax {
+
+class WatchedProcess final : EngineObserver {
+  public:
+    /// `parent` is null for the first one.
+    WatchedProcess(ProcessTree& tree, Tid pid, const WatchedProcess* parent);
+    ~WatchedProcess() override;
+    WatchedProcess(const WatchedProcess&) = delete;
+    WatchedProcess& operator=(const WatchedProcess&) = delete;
+
+    [[nodiscard]] Tid pid() const { return pid_; }
+    [[nodiscard]] Target* target() { return target_.get(); }
+    [[nodiscard]] const ModuleMap& modules() const { return *modules_; }
+    [[nodiscard]] bool has_ended() const { return ended_; }
+    [[nodiscard]] std::uint64_t start_time() const { return start_time_; }
+
+    /// Reads its modules and their symbols; nothing needs to be seized for that.
+    Result<void> look();
+    /// Has it begun another program since look()?
+    [[nodiscard]] bool executes_another() const;
+    [[nodiscard]] bool has_allocator() const;
+    /// Has the dynamic linker not mapped anything yet? Its work will be watched.
+    [[nodiscard]] bool is_starting() const;
+    /// Is everything that will ever be mapped there already, as no dynamic linker is at work?
+    [[nodiscard]] bool is_static() const;
+    /// The reason why a process that has no allocator we know has none.
+    [[nodiscard]] Error no_allocator() const;
+    /// What went wrong, said in terms of its reason: a process that ends while it is looked at
+    /// makes this or that fail.
+    [[nodiscard]] Error explain(Error error) const;
+
+    /// After look(). With a `gap`, some of what happened since the last time was not seen.
+    Result<void> watch(std::unique_ptr<Target> target, bool gap);
+    void on_silence();
+    void leave();
+    /// After leave(): the threads that sleep go with the tracer thread.
+    void forget_target();
+    /// It was gone when it was to be watched again.
+    void note_end() { on_ended(std::nullopt); }
+
+  private:
+    void on_watching(std::size_t threads) override;
+    void on_modules(const ModuleMap& modules) override { keeper().on_modules(modules); }
+    bool on_exec() override;
+    bool take_child(Tid child, ChildOrigin origin) override;
+    void on_ended(std::optional<int> status) override;
+    Result<void> read_modules();
+    ProcessKeeper& keeper();
+    void tell_program();
+
+    ProcessTree& tree_;
+    Tid pid_;
+    Tid parent_; ///< 0: it is the first one
+    ProcessKeeper* keeper_ = nullptr;
+    std::uint64_t start_time_ = 0; ///< tells a pid that was given anew
+    std::string program_;          ///< see program_identity()
+    const ModuleMap* relative_;    ///< the parent's, until the first look()
+    std::optional<RemoteMemory> memory_;
+    std::optional<ModuleMap> modules_;
+    std::unique_ptr<Target> target_;
+    std::unique_ptr<Engine> engine_; ///< goes before its target
+    bool announced_ = false;         ///< with `follow`: the user has been told that it is watched
+    bool ended_ = false;
+};
+
+} // namespace memleax

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "debug_image.hpp"
+#include "memleax/elf/elf_file.hpp"
+
+namespace memleax {
+
+namespace {
+
+bool has_section_named(Elf* elf, std::string_view wanted) {
+    return elf != nullptr && has_section(elf, [wanted](std::string_view name, const GElf_Shdr&,
+                                                       Elf_Scn*) { return name == wanted; });
+}
+
+/// Go's linker leaves its own build-id in each program; the others export these functions to the
+/// modules that are written for them.
+std::optional<LanguageRuntime> find_runtime(Dwfl_Module* module, Elf* elf, int symbols) {
+    if (has_section_named(elf, ".note.go.buildid")) {
+        return LanguageRuntime::go;
+    }
+    for (int i = 1; i < symbols; ++i) {
+        GElf_Sym symbol;
+        GElf_Addr address = 0;
+        const char* name =
+            dwfl_module_getsym_info(module, i, &symbol, &address, nullptr, nullptr, nullptr);
+        if (name == nullptr || symbol.st_shndx == SHN_UNDEF) {
+            continue;
+        }
+        if (std::string_view(name) == "Py_InitializeEx") {
+            return LanguageRuntime::python;
+        }
+        if (std::string_view(name) == "node_module_register") {
+            return LanguageRuntime::v8;
+        }
+    }
+    return std::nullopt;
+}
+
+} // namespace
+
+ModuleDescription DebugImage::describe() {
+    // Looks for a separate file if there is none in this one; its name is known only afterwards.
+    Dwarf_Addr bias = 0;
+    Dwarf* dwarf = dwfl_module_getdwarf(module_, &bias);
+    const std::string no_dwarf = dwarf == nullptr ? dwfl_errmsg(-1) : "";
+    const int symbols = dwfl_module_getsymtab(module_);
+    const char* main_file = nullptr;
+    const char* debug_file = nullptr;
+    dwfl_module_info(module_, nullptr, nullptr, nullptr, nullptr, nullptr, &main_file, &debug_file);
+    Elf* elf = dwfl_module_getelf(module_, &bias);
+    const bool own_symtab = has_section_named(elf, ".symtab");
+
+    std::string text;
+    if (symbols <= 1) { // entry 0 is none
+        text = "no symbols";
+    } else if (own_symtab || debug_file == nullptr) {
+        text = fmt::format("{} symbols ({})", symbols - 1, own_symtab ? ".symtab" : ".dynsym");
+    } else {
+        text = fmt::format("{} symbols ({})", symbols - 1, debug_file);
+    }
+    if (dwarf == nullptr) {
+        text += fmt::format(", no lines ({})", no_dwarf);
+    } else {
+        text += fmt::format(", lines ({})", debug_file != nullptr ? debug_file : ".debug_line");
+    }
+    const bool eh_frame = has_section_named(elf, ".eh_frame");
+    const bool debug_frame = has_section_named(elf, ".debug_frame");
+    text += eh_frame      ? ", unwinding by .eh_frame"
+            : debug_frame ? ", unwinding by .debug_frame"
+                          : ", no unwind tables: frame pointers";
+    return {std::move(text), find_runtime(module_, elf, symbols)};
+}
+
+} // namespace memleax
