@@ -75,6 +75,12 @@ void Target::restore_payload(Tid tid, int signal) {
     }
 }
 
+void Target::let_run_on(Tid tid) {
+    const int signal = stop_signal(tid);
+    tracer_.forget_deferred(tid);
+    resume(tid, signal);
+}
+
 void Target::advance_to_signal(Tid tid) {
     const bool quiet = std::all_of(
         tracer_.deferred_.begin(), tracer_.deferred_.end(), [tid](const Tracer::Stop& stop) {

@@ -37,7 +37,14 @@ bool has_executed_breakpoint(RemoteMemory& memory, const arch::Registers& regs) 
 // interrupted a breakpoint, nor come to a thread that blocks it; what it brings back is in force
 // now as well.
 bool is_frame_of_own_trap(RemoteMemory& memory, std::span<const std::byte> frame,
-                          std::uint64_t mask) {
+                          std::uint64_t mask, const RecoveryRecord::SignalAction& action) {
+    if ((action.flags & SA_SIGINFO) == 0) { // the kernel leaves out the siginfo
+        std::uint64_t before = 0;
+        std::memcpy(&before, &frame[arch::kSignalFrameMaskOffset], sizeof before);
+        const std::uint64_t own = (action.flags & SA_NODEFER) != 0 ? 0 : kTrapBit;
+        return arch::looks_like_signal_frame(frame) && (before & kTrapBit) == 0 &&
+               mask == (before | action.mask | own);
+    }
     siginfo_t info{};
     std::memcpy(&info, &frame[arch::kSignalFrameInfoOffset], sizeof info);
     if (info.si_signo != SIGTRAP || !arch::looks_like_signal_frame(frame)) {
@@ -73,7 +80,7 @@ bool is_in_trap_handler(Target& target, Tid tid, std::uint64_t mask,
                 continue;
             }
         }
-        if (is_frame_of_own_trap(target.memory(), std::span(stack).subspan(frame), mask)) {
+        if (is_frame_of_own_trap(target.memory(), std::span(stack).subspan(frame), mask, action)) {
             return true;
         }
     }

@@ -42,8 +42,8 @@ struct CallStackReport {
     BlockCount live;
     BlockCount expired;      ///< ever
     BlockCount free_expired; ///< of those, freed afterwards
-    BlockCount untracked;         ///< may have been freed while nobody watched: neither live nor freed
-    BlockCount untracked_expired; ///< of those, expired
+    BlockCount untracked;    ///< may have been freed while nobody watched: neither live nor freed
+    BlockCount untracked_expired;                ///< of those, expired
     std::optional<FreedLifetime> freed_lifetime; ///< absent: none was freed
     std::optional<double> oldest_live_s;         ///< absent: none is live
     Backtrace frames;

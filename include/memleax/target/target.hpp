@@ -153,6 +153,8 @@ class Target {
     /// If it stands in a QuietStop and has a signal pending that it does not block, lets it run
     /// into that signal's stop, which next_event() tells of in place of the other.
     void advance_to_signal(Tid tid);
+    /// Lets a stopped thread, whose stop stands in line, run on with its signal for a moment.
+    void let_run_on(Tid tid);
     /// Lets it get the signal that it is stopped for, and stops it again before it executes
     /// anything else; puts that stop aside for next_event(). False if it is gone.
     bool deliver_first(Tid tid);

@@ -33,8 +33,8 @@ struct CallStackAccount {
     BlockCount free;                    ///< of those, ended
     BlockCount expired;                 ///< of those, lived longer than the expire threshold
     BlockCount free_expired;            ///< of those, ended after that
-    BlockCount untracked;                    ///< began here, and nobody knows whether they ended
-    BlockCount untracked_expired;            ///< of those, expired
+    BlockCount untracked;               ///< began here, and nobody knows whether they ended
+    BlockCount untracked_expired;       ///< of those, expired
     std::int64_t lifetime_min = 0;      ///< ns, of the ended ones
     std::int64_t lifetime_max = 0;
     double lifetime_sum = 0;
@@ -125,9 +125,9 @@ class Tracker final : public EventSink {
     /// What has come up since the last call. Not more than some thousands are kept; of "expired"
     /// notices beyond that only the last of each stack's is not told.
     std::vector<Notice> take_notices();
-    /// Sets all live blocks aside, as untracked: frees were missed. To be called at the end of a time
-    /// without breakpoints, before they are put in again. If intervals are being recorded, they
-    /// start anew. One pass over all blocks.
+    /// Sets all live blocks aside, as untracked: frees were missed. To be called at the end of a
+    /// time without breakpoints, before they are put in again. If intervals are being recorded,
+    /// they start anew. One pass over all blocks.
     void forget_live(MonotonicNs now);
     void on_gap(MonotonicNs time) override { forget_live(time); }
     /// From now on blocks expire at this age. Those that have expired stay so.

@@ -14,6 +14,7 @@
 
 #include "detacher.hpp"
 #include "memleax/base/log.hpp"
+#include "memleax/base/patience.hpp"
 #include "memleax/proc/memory_sharers.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/breakpoint.hpp"
@@ -107,6 +108,21 @@ bool holds_back(std::uint64_t mask, std::uint64_t own) {
     return (mask & kOthers) == kOthers && (exceptions & ~own) == 0;
 }
 
+/// It may be in our handler, for the step of the call that it executed: where it stands then is not
+/// yet where that call has left it. Out of there it gets by itself, and soon.
+void leave_handler(Target& target, Tid tid, AddrRange parking) {
+    const AddrRange page = target.record().handler;
+    arch::Registers now{};
+    for (const Patience patience(kMostMsForOthers);
+         target.get_registers(tid, &now) && page.contains(arch::pc(now).value()) &&
+         !parking.contains(arch::pc(now).value()) && !patience.is_over();) {
+        target.let_run_on(tid);
+        if (!stop_or_see_end(target, tid)) {
+            return;
+        }
+    }
+}
+
 /// A thread that was executing something for the dead one waits in a loop for its registers, or has
 /// them and not its signal mask. Its id, or 0.
 Tid return_borrowed_thread(Target& target) {
@@ -115,6 +131,7 @@ Tid return_borrowed_thread(Target& target) {
     if (tid.value() != 0 && stop_or_see_end(target, tid)) {
         arch::Registers now{};
         const AddrRange parking{borrowed.parking, borrowed.parking + arch::kParkingBytes.size()};
+        leave_handler(target, tid, parking);
         if (target.get_registers(tid, &now) && parking.contains(arch::pc(now).value())) {
             note_mapping(borrowed, now);
             target.set_registers(tid, borrowed.registers);
