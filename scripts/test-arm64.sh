@@ -25,7 +25,7 @@ shift $((OPTIND - 1))
 
 # Those that watch nobody, and are over in no time: one boot for all of them.
 quick=(allocator_api callgrind_report debug_symbols demangle fill_report folded_report freed_blocks function_name
-    function_part hostile_names intervals json_report live_blocks maps options pprof_report printable
+    function_part hostile_names nesting intervals json_report live_blocks maps options pprof_report printable
     report report_modules stack_table tracker usage_error unwind_cfi unwind_expression unwind_rule
     arm64_displace arm64_frame)
 # The longest first, so that both cores are busy to the end.

@@ -126,8 +126,7 @@ void AllocationCalls::on_entry(Tid tid, const arch::Registers& regs, const Break
         return; // fopen's open; the close of fclose is another function
     }
     FamilyCalls& calls = calls_of(tid, entry.function->family);
-    const bool nested = is_nested(tid, calls, regs, entry.address);
-    flush_abandoned(tid);
+    const bool nested = is_within(tid, calls.pending, regs, entry.address);
     // What ends a live block is more than a call's own affair, whoever made it.
     const Role role =
         nested && !ends_live_block(entry, regs) ? role_within(tid, calls, regs, entry) : Role::own;
@@ -144,12 +143,7 @@ void AllocationCalls::on_entry(Tid tid, const arch::Registers& regs, const Break
 
 bool AllocationCalls::is_within_allocator(Tid tid, const arch::Registers& regs, CodeAddr entry) {
     const auto it = threads_.find(tid);
-    if (it == threads_.end()) {
-        return false;
-    }
-    const bool nested = is_nested(tid, it->second[kMemory], regs, entry);
-    flush_abandoned(tid);
-    return nested;
+    return it != threads_.end() && is_within(tid, it->second[kMemory].pending, regs, entry);
 }
 
 bool AllocationCalls::replaces_unknown(const AllocatorEntry& entry, const arch::Registers& regs) {
@@ -202,54 +196,12 @@ bool AllocationCalls::is_for_exception(CodeAddr caller) {
     return known->second;
 }
 
-bool AllocationCalls::is_nested(Tid tid, FamilyCalls& calls, const arch::Registers& regs,
+bool AllocationCalls::is_within(Tid tid, PendingCalls& calls, const arch::Registers& regs,
                                 CodeAddr entry) {
-    const RemoteAddr sp = arch::sp_after_return(regs);
-    for (;;) {
-        const Nesting nesting = calls.pending.begin(entry, sp, &abandoned_);
-        if (nesting == Nesting::outermost) {
-            return false;
-        }
-        if (nesting == Nesting::nested) {
-            if (!was_left(calls.pending.innermost(), regs)) {
-                return true;
-            }
-            abandon(tid, calls.pending.pop());
-            continue;
-        }
-        unwinder_.unwind_at_entry(regs, kNestingWalkLimit, &backtrace_);
-        if (backtrace_.crossed_signal_frame) {
-            return false; // the handler's own call, whatever it interrupted
-        }
-        const CodeAddr returns_to = calls.pending.innermost().return_address;
-        const bool still_active =
-            std::any_of(backtrace_.frames.begin(), backtrace_.frames.end(),
-                        [returns_to](FrameAddress frame) { return frame.pc() == returns_to; });
-        if (still_active) {
-            calls.pending.handler_gone(); // it has returned; the next look decides
-        } else {
-            abandon(tid, calls.pending.pop()); // it was left by siglongjmp
-        }
-    }
-}
-
-bool AllocationCalls::was_left(const PendingCall& call, const arch::Registers& regs) {
-    if (!call.function->throws && call.function->origin.empty()) {
-        return false; // C: siglongjmp, at most, which is looked at elsewhere
-    }
-    unwinder_.unwind_at_entry(regs, kNestingWalkLimit, &backtrace_);
-    const auto& frames = backtrace_.frames;
-    if (frames.size() < 2) {
-        return false;
-    }
-    if (arch::sp_after_return(regs) == call.sp_after_return) { // it has jumped to here, or not
-        return frames[1].pc() != call.return_address;
-    }
-    // Not frames[1]: another call of the same function from the same place, further down.
-    const bool is_there = std::any_of(frames.begin() + 2, frames.end(), [&](FrameAddress frame) {
-        return frame.pc() == call.return_address;
-    });
-    return !is_there && backtrace_.end == StackEnd::outermost;
+    StoppedWalker walker(unwinder_, regs, backtrace_);
+    const bool nested = is_nested(calls, {entry, arch::sp_after_return(regs)}, walker, &abandoned_);
+    flush_abandoned(tid);
+    return nested;
 }
 
 void AllocationCalls::walk_entry(const arch::Registers& regs, unsigned limit) {

@@ -103,10 +103,9 @@ class AllocationCalls {
                                    const AllocatorEntry& entry);
     [[nodiscard]] CodeAddr caller_of(const arch::Registers& regs);
     [[nodiscard]] bool is_for_exception(CodeAddr caller);
-    [[nodiscard]] bool is_nested(Tid tid, FamilyCalls& calls, const arch::Registers& regs,
+    /// Is the call that is made here one within these?
+    [[nodiscard]] bool is_within(Tid tid, PendingCalls& calls, const arch::Registers& regs,
                                  CodeAddr entry);
-    /// Has an exception, which nobody tells us of, gone through this pending call?
-    [[nodiscard]] bool was_left(const PendingCall& call, const arch::Registers& regs);
     /// Is this free a part of another one, which has been counted? `caller` is where it returns to,
     /// if that is known.
     [[nodiscard]] bool is_free_within_free(FamilyCalls& calls, const arch::Registers& regs,

@@ -119,29 +119,6 @@ void MappingCalls::reset() {
     allocators_.clear();
 }
 
-bool MappingCalls::is_nested(Tid tid, PendingCalls& calls, const arch::Registers& regs,
-                             CodeAddr entry) {
-    for (;;) {
-        const Nesting nesting = calls.begin(entry, arch::sp_after_return(regs), &abandoned_);
-        flush_abandoned(tid);
-        if (nesting != Nesting::unclear) {
-            return nesting == Nesting::nested;
-        }
-        unwinder_.unwind_at_entry(regs, kNestingWalkLimit, &backtrace_);
-        if (backtrace_.crossed_signal_frame) {
-            return false; // the handler's own call, whatever it interrupted
-        }
-        const CodeAddr returns_to = calls.innermost().return_address;
-        const auto& frames = backtrace_.frames;
-        if (std::any_of(frames.begin(), frames.end(),
-                        [returns_to](FrameAddress frame) { return frame.pc() == returns_to; })) {
-            calls.handler_gone(); // it has returned; the next look decides
-        } else {
-            fail(tid, calls.pop()); // it was left by siglongjmp
-        }
-    }
-}
-
 MemoryKind MappingCalls::kind_of(MappingCall call, CodeAddr entry, bool within_allocator) const {
     const auto& frames = backtrace_.frames;
     for (auto frame = frames.begin() + 1; frame < frames.end(); ++frame) {
@@ -235,7 +212,14 @@ MappingEvent MappingCalls::begin(const arch::Registers& regs, PendingCall& call)
 void MappingCalls::on_entry(Tid tid, const arch::Registers& regs, const AllocatorEntry& entry,
                             bool within_allocator, bool can_watch_return) {
     PendingCalls& calls = pending_[tid];
-    if (!can_watch_return || is_nested(tid, calls, regs, entry.address)) {
+    if (!can_watch_return) {
+        return;
+    }
+    StoppedWalker walker(unwinder_, regs, backtrace_);
+    const bool nested =
+        is_nested(calls, {entry.address, arch::sp_after_return(regs)}, walker, &abandoned_);
+    flush_abandoned(tid);
+    if (nested) {
         return;
     }
     unwinder_.unwind_at_entry(regs, std::max(backtrace_limit_, 2U), &backtrace_);

@@ -52,8 +52,6 @@ class MappingCalls {
         MemoryKind kind;
     };
 
-    [[nodiscard]] bool is_nested(Tid tid, PendingCalls& calls, const arch::Registers& regs,
-                                 CodeAddr entry);
     /// What the memory is that the call whose stack is in backtrace_ maps.
     [[nodiscard]] MemoryKind kind_of(MappingCall call, CodeAddr entry, bool within_allocator) const;
     /// Does the user want to know what it maps?

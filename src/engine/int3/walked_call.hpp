@@ -5,11 +5,28 @@
 #include <span>
 
 #include "memleax/allocators/allocator_search.hpp"
+#include "memleax/calls/nesting.hpp"
 #include "memleax/calls/pending_calls.hpp"
 #include "memleax/events/allocation_event.hpp"
 #include "memleax/unwind/unwinder.hpp"
 
 namespace memleax {
+
+/// Of a thread that is stopped at a call's entry, with these registers.
+class StoppedWalker final : public EntryWalker {
+  public:
+    StoppedWalker(Unwinder& unwinder, const arch::Registers& regs, UnwoundStack& stack)
+        : unwinder_(unwinder), regs_(regs), stack_(stack) {}
+    const UnwoundStack& walk(unsigned limit) override {
+        unwinder_.unwind_at_entry(regs_, limit, &stack_);
+        return stack_;
+    }
+
+  private:
+    Unwinder& unwinder_;
+    const arch::Registers& regs_;
+    UnwoundStack& stack_;
+};
 
 /// `backtrace` was walked at the entry, where `regs` are. Without a second frame there is no return
 /// address.
