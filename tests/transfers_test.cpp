@@ -42,6 +42,22 @@ class Transfer : public ::testing::TestWithParam<const char*> {
         EXPECT_THAT(differences(before_, take_snapshot(fixture_->pid()), Meanwhile::worked),
                     IsEmpty());
     }
+    /// When memleax goes, or is killed, the code is put right at once, and the rest when the call
+    /// has ended.
+    void expect_wait_for_its_end(Memleax& memleax, bool killed) {
+        ask("begin");
+        if (killed) {
+            memleax.process().signal(SIGKILL);
+        } else {
+            memleax.interrupt();
+        }
+        EXPECT_TRUE(memleax.process().find_error_line(kWaits));
+        ask("move");
+        ask("go");
+        const auto result = memleax.finish();
+        EXPECT_EQ(result.status, killed ? SIGKILL : 0) << result.errors;
+        expect_as_before();
+    }
     void finish() {
         fixture_->send("quit");
         EXPECT_EQ(fixture_->wait_for_end(), 0);
@@ -87,18 +103,7 @@ TEST_P(Transfer, IsWaitedForWhereThereIsNoOtherThread) {
         ask("move");
         ask("go");
         memleax.wait_until_watching();
-        ask("begin");
-        if (killed) {
-            memleax.process().signal(SIGKILL);
-        } else {
-            memleax.interrupt();
-        }
-        EXPECT_TRUE(memleax.process().find_error_line(kWaits));
-        ask("move");
-        ask("go");
-        const auto result = memleax.finish();
-        EXPECT_EQ(result.status, killed ? SIGKILL : 0) << result.errors;
-        expect_as_before();
+        expect_wait_for_its_end(memleax, killed);
     }
     finish();
 }
@@ -111,18 +116,7 @@ TEST_P(Transfer, IsWaitedForInAThreadThatBlocksSignals) {
     for (const bool killed : {false, true}) {
         Memleax memleax(watch_it());
         memleax.wait_until_watching();
-        ask("begin");
-        if (killed) {
-            memleax.process().signal(SIGKILL);
-        } else {
-            memleax.interrupt();
-        }
-        EXPECT_TRUE(memleax.process().find_error_line(kWaits));
-        ask("move");
-        ask("go");
-        const auto result = memleax.finish();
-        EXPECT_EQ(result.status, killed ? SIGKILL : 0) << result.errors;
-        expect_as_before();
+        expect_wait_for_its_end(memleax, killed);
     }
     finish();
 }

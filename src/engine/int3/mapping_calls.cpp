@@ -52,6 +52,18 @@ AddrRange attached_range(Tid pid, std::uint64_t begin) {
     return {}; // detached by another thread already
 }
 
+/// Of a call that has come to its end.
+MappingEvent event_of(Tid tid, const PendingCall& call, MappingEvent::Step step) {
+    MappingEvent event;
+    event.step = step;
+    event.call = call.function->mapping;
+    event.kind = call.kind;
+    event.tid = tid;
+    event.stack = call.stack;
+    event.time = monotonic_now();
+    return event;
+}
+
 bool is_error(MappingCall call, std::uint64_t result) {
     switch (call) {
     case MappingCall::munmap:
@@ -270,16 +282,11 @@ void MappingCalls::end_calls(Tid tid, const arch::Registers& regs, const Breakpo
 }
 
 void MappingCalls::finish(Tid tid, const PendingCall& call, std::uint64_t result) {
-    MappingEvent event;
-    event.step = MappingEvent::Step::succeeded;
-    event.call = call.function->mapping;
-    event.kind = call.kind;
-    event.tid = tid;
-    event.stack = call.stack;
-    if (is_error(event.call, result)) {
+    if (is_error(call.function->mapping, result)) {
         fail(tid, call);
         return;
     }
+    MappingEvent event = event_of(tid, call, MappingEvent::Step::succeeded);
     const auto moves_break = [&event](std::uint64_t from, std::uint64_t to) {
         if (from < to) {
             event.added = {from, to};
@@ -308,19 +315,11 @@ void MappingCalls::finish(Tid tid, const PendingCall& call, std::uint64_t result
     default:
         break;
     }
-    event.time = monotonic_now();
     sink_.on_mapping(event);
 }
 
 void MappingCalls::fail(Tid tid, const PendingCall& call) {
-    MappingEvent event;
-    event.step = MappingEvent::Step::failed;
-    event.call = call.function->mapping;
-    event.kind = call.kind;
-    event.tid = tid;
-    event.stack = call.stack;
-    event.time = monotonic_now();
-    sink_.on_mapping(event);
+    sink_.on_mapping(event_of(tid, call, MappingEvent::Step::failed));
 }
 
 void MappingCalls::flush_abandoned(Tid tid) {
