@@ -213,7 +213,10 @@ void Target::interrupt(Tid tid) {
     ptrace(PTRACE_INTERRUPT, tid.value(), nullptr, nullptr);
 }
 
+// Its signal is not owed any more from here on: the thread that the kernel wakes may get our CPU at
+// once, and if we were killed then the guardian would send it a second time.
 void Target::detach(Tid tid, int signal) {
+    record_->settle(tid);
     ptrace(PTRACE_DETACH, tid.value(), nullptr, signal);
     remove_thread(tid);
 }
