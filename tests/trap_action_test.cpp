@@ -149,6 +149,16 @@ TEST(TrapActionUnseen, IsFoundOut) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+TEST(TrapActionUnseen, IsOlderThanWhatIsSetAfterIt) {
+    Fixture fixture("trap_actions");
+    Memleax memleax({"-q", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    ask_all(fixture, {"raw", "second", "go", "trap", "fork"});
+    EXPECT_EQ(memleax.interrupt_and_finish().status, 0);
+    ask_all(fixture, {"trap", "put back", "trap"});
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 TEST(TrapActionUnseen, IsLeftInForce) {
     Fixture fixture("trap_actions");
     Memleax memleax({"-q", std::to_string(fixture.pid())});

@@ -52,7 +52,7 @@ std::optional<Action> read_library_action(RemoteMemory& memory, RemoteAddr at, C
         return std::nullopt;
     }
     Action action{wanted->handler, static_cast<std::uint32_t>(wanted->flags), 0, wanted->mask[0]};
-    if constexpr (arch::kHandlersNeedRestorer) {
+    if (arch::kHandlersNeedRestorer && action.has_handler()) {
         const auto restorer = find_restorer(memory, entry);
         if (!restorer) {
             return std::nullopt;

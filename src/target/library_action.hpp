@@ -12,7 +12,8 @@
 namespace memleax {
 
 /// What the kernel would be told by the sigaction(3) whose entry that is. Nothing if it cannot be
-/// read, or if the code that handlers return to is not found.
+/// read, or if it is a handler
+/// and the code that those return to is not found.
 std::optional<RecoveryRecord::SignalAction> read_library_action(RemoteMemory& memory, RemoteAddr at,
                                                                 CodeAddr entry);
 

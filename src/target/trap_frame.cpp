@@ -38,21 +38,21 @@ bool has_executed_breakpoint(RemoteMemory& memory, const arch::Registers& regs) 
 // now as well.
 bool is_frame_of_own_trap(RemoteMemory& memory, std::span<const std::byte> frame,
                           std::uint64_t mask, const RecoveryRecord::SignalAction& action) {
+    if (!arch::looks_like_signal_frame(frame)) {
+        return false;
+    }
+    std::uint64_t before = 0;
+    std::memcpy(&before, &frame[arch::kSignalFrameMaskOffset], sizeof before);
     if ((action.flags & SA_SIGINFO) == 0) { // the kernel leaves out the siginfo
-        std::uint64_t before = 0;
-        std::memcpy(&before, &frame[arch::kSignalFrameMaskOffset], sizeof before);
         const std::uint64_t own = (action.flags & SA_NODEFER) != 0 ? 0 : kTrapBit;
-        return arch::looks_like_signal_frame(frame) && (before & kTrapBit) == 0 &&
-               mask == (before | action.mask | own);
+        return (before & kTrapBit) == 0 && mask == (before | action.mask | own);
     }
     siginfo_t info{};
     std::memcpy(&info, &frame[arch::kSignalFrameInfoOffset], sizeof info);
-    if (info.si_signo != SIGTRAP || !arch::looks_like_signal_frame(frame)) {
+    if (info.si_signo != SIGTRAP) {
         return false;
     }
     if (info.si_code <= 0) {
-        std::uint64_t before = 0;
-        std::memcpy(&before, &frame[arch::kSignalFrameMaskOffset], sizeof before);
         return (before & kTrapBit) == 0 && (before & ~mask) == 0;
     }
     const auto interrupted = arch::registers_from_signal_frame(frame);

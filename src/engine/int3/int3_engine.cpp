@@ -96,8 +96,8 @@ void Int3Engine::on_stop(const TrapStop& stop) {
     }
     const bool sets_trap = changes_trap_signal(regs, *breakpoint);
     if (sets_trap && !(breakpoint->is_c_librarys &&
-                       trap_signal_.answer_call(stop.tid, breakpoint->address, &regs))) {
-        trap_signal_.follow_change(stop.tid);
+                       trap_signal_.action().answer_call(stop.tid, breakpoint->address, &regs))) {
+        trap_signal_.action().follow_change(stop.tid);
         if (!target_.is_stopped(stop.tid) || target_.has_deferred(stop.tid)) {
             return;
         }

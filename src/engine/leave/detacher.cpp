@@ -350,7 +350,7 @@ Result<void> Detacher::unmap_pages(Tid worker) {
         (void)target_.system_call(worker, SYS_munmap, {unknown_page_.begin, unknown_page_.size()});
     }
     auto unmapped = breakpoints_.slots().unmap(worker);
-    if (unmapped && trap_signal_.may_be_saved()) {
+    if (unmapped && trap_signal_.action().may_be_saved()) {
         log_warning("the target has set SIGTRAP's action by a system call that memleax did not "
                     "see, and may have kept the one that was there meanwhile: its page ({:#x}) "
                     "stays mapped, and does no harm",

@@ -50,7 +50,7 @@ void clean_copy(Target& target, BreakpointTable& breakpoints, TrapSignal& trap_s
     if (!restored) {
         log_debug("child {}: {}", child.value(), restored.error().message());
     }
-    trap_signal.restore_in_copy(child);
+    trap_signal.action().restore_in_copy(child);
     if (!pages_are_referred_to && breakpoints.handler().mapped()) {
         std::vector<AddrRange> pages = breakpoints.slots().ranges();
         pages.push_back(target.record().handler);

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/target/trap_action.hpp"
+
+#include <csignal>
+#include <span>
+#include <utility>
+
+#include <sys/syscall.h>
+
+#include "library_action.hpp"
+#include "memleax/base/log.hpp"
+#include "remote_action.hpp"
+
+namespace memleax {
+
+Result<void> TrapAction::install(Tid worker) {
+    installed_ = false;
+    saved_by_target_.reset();
+    children_with_own_action_.clear();
+    auto done = exchange(worker, nullptr, &wanted_);
+    if (!done) {
+        return done;
+    }
+    set_wanted(wanted_);
+    target_.record().handler_in_force.store(1);
+    installed_ = true;
+    const Action ours = handler_.action(wanted_);
+    Action replaced{};
+    done = exchange(worker, &ours, &replaced);
+    if (done && replaced != wanted_) { // another thread has set it just now
+        set_wanted(replaced);
+        reinstall(worker);
+    }
+    return done;
+}
+
+void TrapAction::adopt() {
+    const RecoveryRecord& record = target_.record();
+    wanted_ = record.target_action();
+    installed_ = record.handler_in_force.load() != 0;
+}
+
+bool TrapAction::is_shared_by(Tid tid) const {
+    const auto it = target_.threads().find(tid);
+    return it != target_.threads().end() && !it->second.is_child_process;
+}
+
+void TrapAction::reinstall(Tid tid) {
+    const Action ours = handler_.action(wanted_);
+    const auto put = exchange(tid, &ours, nullptr);
+    if (!put) {
+        log_debug("SIGTRAP's handler: {}", put.error().message());
+    }
+}
+
+Result<void> TrapAction::exchange(Tid tid, const Action* set, Action* get) {
+    return exchange_trap_action(target_, tid, target_.memory(), set, get);
+}
+
+void TrapAction::put_in_force(Tid tid, const Action& action) {
+    (void)exchange(tid, &action, nullptr);
+}
+
+bool TrapAction::is_ours(const Action& action) const {
+    return action.handler == handler_.action(wanted_).handler;
+}
+
+// What is neither ours, nor the target's that we know, nor the default. The default may be the
+// kernel's work (force_sig), and the target's own only if it was set by a system call that nobody
+// saw: it is taken for the former.
+bool TrapAction::is_set_by_target(const Action& action) const {
+    return action.handler != kDefault && action != wanted_ && !is_ours(action);
+}
+
+void TrapAction::set_wanted(const Action& action) {
+    wanted_ = action;
+    target_.record().set_target_action(action);
+    if (const auto chained = handler_.chain_to(action); !chained) {
+        log_debug("SIGTRAP's handler: {}", chained.error().message());
+    }
+}
+
+void TrapAction::note_unseen_change(const Action& now) {
+    if (target_.record().handler_may_be_saved.exchange(1) == 0) {
+        saved_by_target_ = wanted_;
+    }
+    set_wanted(now);
+}
+
+void TrapAction::on_unseen_change(Tid tid, const Action& action) {
+    note_unseen_change(action);
+    reinstall(tid);
+}
+
+TrapAction::Action TrapAction::look(Tid tid) {
+    Action now{};
+    if (!exchange(tid, nullptr, &now) || !is_set_by_target(now)) {
+        return wanted_;
+    }
+    if (is_shared_by(tid)) {
+        log_debug("thread {}: SIGTRAP's action {:#x} (flags {:#x}) was set by a system call that "
+                  "was not seen",
+                  tid.value(), now.handler, now.flags);
+        on_unseen_change(tid, now);
+    }
+    return now;
+}
+
+bool TrapAction::answer_call(Tid tid, CodeAddr entry, arch::Registers* regs) {
+    if (!installed_ || !is_shared_by(tid)) {
+        return false;
+    }
+    const RemoteAddr set_at(arch::argument(*regs, 1));
+    const RemoteAddr told_at(arch::argument(*regs, 2));
+    look(tid); // else what was set without our seeing it would be taken for newer than this
+    Action set = wanted_;
+    if (set_at.value() != 0) {
+        const auto wanted = read_library_action(target_.memory(), set_at, entry);
+        if (!wanted || is_ours(*wanted)) {
+            return false;
+        }
+        set = *wanted;
+    }
+    if (told_at.value() != 0 && !write_library_action(target_.memory(), told_at, wanted_)) {
+        return false;
+    }
+    if (set_at.value() != 0) {
+        set_wanted(set);
+        reinstall(tid); // with the flags of this one
+    }
+    arch::Registers now{}; // stands in the slot
+    if (!target_.get_registers(tid, &now)) {
+        return true; // killed meanwhile
+    }
+    for (arch::Registers* each : {&now, regs}) {
+        arch::set_argument(*each, 1, 0);
+        arch::set_argument(*each, 2, 0);
+    }
+    target_.set_registers(tid, now);
+    return true;
+}
+
+void TrapAction::follow_change(Tid tid) {
+    const bool shared = is_shared_by(tid);
+    const auto call = target_.follow_system_call(tid, SYS_rt_sigaction, SIGTRAP);
+    if (!installed_ || !call || call->result != 0) {
+        return;
+    }
+    // The kernel has told it of ours, which is nobody's business, and gone when we have left.
+    const RemoteAddr replaced(call->arguments[2]);
+    Action told{};
+    if (replaced.value() != 0 &&
+        target_.memory().try_read(replaced, std::as_writable_bytes(std::span(&told, 1))) ==
+            sizeof told &&
+        !is_set_by_target(told)) {
+        (void)target_.memory().write(
+            replaced, std::span(reinterpret_cast<const std::uint8_t*>(&wanted_), sizeof wanted_));
+    }
+    if (call->arguments[1] == 0) {
+        return;
+    }
+    if (!shared) {
+        children_with_own_action_.insert(tid);
+        return;
+    }
+    // Two threads that do this come here one after the other, and the last one is right.
+    Action set{};
+    if (target_.memory().try_read(RemoteAddr(call->arguments[1]),
+                                  std::as_writable_bytes(std::span(&set, 1))) == sizeof set &&
+        !is_ours(set)) {
+        set_wanted(set);
+        reinstall(tid);
+    }
+}
+
+bool TrapAction::may_be_saved() const {
+    return target_.record().handler_may_be_saved.load() != 0;
+}
+
+void TrapAction::restore_in_copy(Tid child) {
+    if (!installed_) {
+        return;
+    }
+    auto memory = RemoteMemory::open(child);
+    if (!memory) {
+        return; // killed
+    }
+    Action now{};
+    auto put = exchange_trap_action(target_, child, *memory, &wanted_, &now);
+    if (put && is_set_by_target(now)) {
+        put = exchange_trap_action(target_, child, *memory, &now, nullptr);
+    }
+    if (!put) {
+        log_debug("SIGTRAP's disposition in child {}: {}", child.value(), put.error().message());
+    }
+}
+
+Result<void> TrapAction::restore(Tid worker) {
+    if (!installed_) {
+        return {};
+    }
+    if (!is_shared_by(worker)) {
+        return Error("SIGTRAP's handler stays: all wait for a child that shares the memory");
+    }
+    Action now{};
+    // A thread that is about to get a SIGTRAP that the target ignores: the system call would end
+    // with a step, whose SIGTRAP the kernel forces, and which would take that action away again.
+    if (wanted_.handler == kIgnore && target_.stop_signal(worker) == SIGTRAP &&
+        !target_.is_breakpoint_trap(worker) && exchange(worker, nullptr, &now) &&
+        !is_set_by_target(now)) {
+        target_.drop_stop_signal(worker);
+    }
+    auto put = exchange(worker, &wanted_, &now);
+    if (put && is_set_by_target(now)) {
+        note_unseen_change(now);
+        put = exchange(worker, &now, nullptr);
+    }
+    if (!put) {
+        return std::move(put).error().while_doing("SIGTRAP's handler could not be put back");
+    }
+    installed_ = false;
+    target_.record().handler_in_force.store(0);
+    if (may_be_saved()) {
+        // Called from what the target has kept, it does what it did then, and has no slots.
+        handler_.forget_regions();
+        (void)handler_.chain_to(saved_by_target_.value_or(wanted_));
+    }
+    return {};
+}
+
+void TrapAction::restore_after_exec(Tid tid, Tid former) {
+    if (installed_ && wanted_.handler == kIgnore && !children_with_own_action_.contains(former)) {
+        restore_in_copy(tid);
+    }
+}
+
+} // namespace memleax
