@@ -30,7 +30,7 @@ TEST(ComputingThreads, ComputesWhoNeverSleeps) {
     ComputingThreads computing;
     EXPECT_FALSE(computing.computes(Tid(getpid()), Tid(tid))); // nothing is known yet
     while (!computing.computes(Tid(getpid()), Tid(tid))) {
-        usleep(1000);
+        std::this_thread::yield();
     }
     end = true;
     spinner.join();

@@ -106,47 +106,41 @@ bool Target::minds_no_stop(Tid tid) const {
     return is_stopped(tid) || stop_cost(tid) <= StopCost::runs;
 }
 
-std::vector<std::pair<int, Tid>> Target::candidates_to_borrow(HarmlessMoment* moment) const {
-    constexpr int kFiltered = 100;
+std::vector<Target::Candidate> Target::candidates_to_borrow(HarmlessMoment* moment) const {
     const bool filters_matter = !may_suspend_seccomp();
-    const auto filtered = [filters_matter](Tid tid) {
+    const auto is_filtered = [filters_matter](Tid tid) {
         const auto info = filters_matter ? try_read_process_info(tid) : std::nullopt;
-        return info && info->seccomp_mode != 0 ? kFiltered : 0;
+        return info && info->seccomp_mode != 0;
     };
-    std::vector<std::pair<int, Tid>> candidates;
+    std::vector<Candidate> candidates;
     for (const auto& [tid, thread] : threads_) {
-        if (thread.is_child_process) {
-            continue; // it shares the memory, and not what signals do
+        const bool stopped = thread.state == TracedThread::State::stopped;
+        // A child process shares the memory, and not what signals do.
+        if (thread.is_child_process || (stopped && thread.in_vfork)) {
+            continue;
         }
-        if (thread.state == TracedThread::State::stopped) {
-            if (!thread.in_vfork) {
-                candidates.emplace_back(-1 + filtered(tid), tid);
-            }
-        } else {
-            const StopCost cost = stop_cost(tid, moment);
-            if (cost != StopCost::gone) {
-                candidates.emplace_back(static_cast<int>(cost) + filtered(tid), tid);
-            }
+        const StopCost cost = stopped ? StopCost::nothing : stop_cost(tid, moment);
+        if (cost != StopCost::gone) {
+            candidates.push_back({is_filtered(tid), stopped, cost, tid});
         }
     }
-    std::sort(candidates.begin(), candidates.end());
+    std::sort(candidates.begin(), candidates.end(),
+              [](const Candidate& a, const Candidate& b) { return a.order() < b.order(); });
     return candidates;
 }
 
 Result<Tid> Target::borrow_thread(OnSignal on_signal) {
-    constexpr int kCutShort = static_cast<int>(StopCost::cut_short);
-    const auto is_transfer = [](const std::pair<int, Tid>& candidate) {
-        return candidate.first == kCutShort;
-    };
     HarmlessMoment moment(*this, on_signal);
     for (;;) {
         auto candidates = candidates_to_borrow(&moment);
-        const bool must_wait = std::any_of(candidates.begin(), candidates.end(), is_transfer);
-        const int least = candidates.empty() ? -1 : candidates.front().first;
-        if (must_wait && least < kCutShort) {
-            std::erase_if(candidates, is_transfer);
-        }
-        if (!must_wait || least < kCutShort) {
+        const auto is_transfer = [](const Candidate& each) {
+            return each.cost == StopCost::cut_short;
+        };
+        const auto transfer = std::find_if(candidates.begin(), candidates.end(), is_transfer);
+        const bool must_wait = transfer != candidates.end();
+        const bool any_before = transfer != candidates.begin();
+        std::erase_if(candidates, is_transfer);
+        if (!must_wait || any_before) {
             auto borrowed = try_to_borrow(candidates);
             if (borrowed || !must_wait) {
                 return borrowed;

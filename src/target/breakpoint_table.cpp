@@ -111,9 +111,10 @@ Result<Breakpoint*> BreakpointTable::insert(CodeAddr address, Tid worker) {
 }
 
 Result<void> BreakpointTable::hold_unwatched(const Breakpoint& breakpoint) {
-    if (!breakpoint.slot) {
+    if (!breakpoint.slot || !breakpoint.record) {
         return {};
     }
+    target_.record().breakpoints[*breakpoint.record].holds = true;
     const std::uint64_t key = breakpoint.address.value() | arch::kSlotHolds;
     return target_.memory().write(
         breakpoint.slot->as_data() + static_cast<std::int64_t>(arch::kSlotCodeBytes),

@@ -25,8 +25,6 @@ class HarmlessMoment {
     /// Notes what a look has shown. Is it to be taken for being in a transfer? One that runs is,
     /// until it is known to compute.
     bool is_in_transfer(Tid tid, Seen seen);
-    /// Between two looks at /proc that are to see different things.
-    void pause();
     /// The same, after a look that found someone in a transfer. Tells the user, once, if it takes
     /// long. False when it has taken too long, or a signal of ours has come.
     [[nodiscard]] bool wait_on();
@@ -34,6 +32,9 @@ class HarmlessMoment {
     [[nodiscard]] Error why_not() const;
 
   private:
+    /// Between two looks at /proc that are to see different things.
+    void pause();
+
     Target& target_;
     Target::OnSignal on_signal_;
     MonotonicNs begun_;

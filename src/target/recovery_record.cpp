@@ -34,6 +34,7 @@ std::optional<std::uint32_t> RecoveryRecord::add_breakpoint(CodeAddr address,
     Breakpoint& entry = breakpoints[index];
     entry.address = address.value();
     entry.slot = slot ? slot->value() : 0;
+    entry.holds = false;
     entry.byte_count = static_cast<std::uint8_t>(std::min(original.size(), entry.bytes.size()));
     std::copy_n(original.begin(), entry.byte_count, entry.bytes.begin());
     breakpoint_count.store(index + 1, std::memory_order_release);

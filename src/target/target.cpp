@@ -248,8 +248,7 @@ bool Target::stop_and_defer(Tid tid) {
     return is_stopped(tid);
 }
 
-Result<Tid> Target::try_to_borrow(const std::vector<std::pair<int, Tid>>& candidates) {
-    constexpr int kLast = static_cast<int>(StopCost::uninterruptible);
+Result<Tid> Target::try_to_borrow(const std::vector<Candidate>& candidates) {
     // One that is about to get a signal comes last. As long as nothing of ours is in the target, it
     // can simply get it. Then it cannot (its handler's frame might lead to our pages), and would
     // have to be stepped, which our handler for SIGTRAP makes harmless should we die. In sigsuspend
@@ -259,8 +258,10 @@ Result<Tid> Target::try_to_borrow(const std::vector<std::pair<int, Tid>>& candid
     const bool can_get_it =
         record_->handler_in_force.load() == 0 && record_->breakpoint_count.load() == 0;
     std::optional<Tid> about_to_get_a_signal;
-    for (const auto& [minds, tid] : candidates) {
-        if (minds >= kLast && about_to_get_a_signal) {
+    for (const Candidate& candidate : candidates) {
+        const Tid tid = candidate.tid;
+        const bool is_last = candidate.is_filtered || candidate.cost == StopCost::uninterruptible;
+        if (is_last && about_to_get_a_signal) {
             break;
         }
         if (!stop_and_defer(tid) || threads_[tid].in_vfork) {

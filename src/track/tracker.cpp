@@ -305,7 +305,7 @@ std::vector<Notice> Tracker::take_notices() {
     return std::exchange(notices_, {});
 }
 
-void Tracker::lose_block(BlockId id, MonotonicNs time) {
+void Tracker::untrack_block(BlockId id, MonotonicNs time) {
     const Block block = blocks_[id];
     blocks_.release(id);
     intervals_.end(block.stack, block.time,

@@ -124,7 +124,7 @@ void Tracker::on_unseen_alloc(const AllocationEvent& event) {
         account.why_unfollowed = event.unseen;
     }
     if (const auto replaced = blocks_.take(event.old_address)) {
-        lose_block(*replaced, event.time);
+        untrack_block(*replaced, event.time);
         if (checker_) {
             (void)checker_->end(event.old_address);
         }

@@ -83,7 +83,7 @@ struct Breakpoint {
     bool is_return = false;
     bool is_module_event = false;
     bool is_signal_action = false; ///< sigaction(3)'s entry, ...
-    bool is_c_librarys = false;    ///< ... of the C library itself
+    bool of_c_library = false;     ///< ... of the C library itself
 };
 
 /// All breakpoints of one address space. Must be destroyed, or forgotten, before the Target.

@@ -37,6 +37,7 @@ struct RecoveryRecord {
         std::uint64_t slot;                                         ///< 0: none
         std::array<std::uint8_t, arch::kMaxInstructionBytes> bytes; ///< the original code there
         std::uint8_t byte_count;                                    ///< how many are known
+        bool holds;                                                 ///< arch::kSlotHolds
     };
     /// The kernel's struct sigaction (asm-generic/signal.h with SA_RESTORER), alike on all our
     /// CPUs.

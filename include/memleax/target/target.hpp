@@ -11,6 +11,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -78,7 +79,7 @@ class Target {
     /// changed; null: a new one of the tracer's.
     static Result<std::unique_ptr<Target>> seize(Tracer& tracer, Tid pid,
                                                  std::shared_ptr<RecoveryRecord> record = nullptr);
-    /// Starts a program (execvp, with the caller's environment) and seizes it at its exec: the
+    /// Starts a program (as execvpe(3) would) and seizes it at its exec: the
     /// process stands at the new program's first instruction, and next_event() gives a QuietStop.
     static Result<std::unique_ptr<Target>> launch(Tracer& tracer,
                                                   const std::vector<std::string>& command,
@@ -198,8 +199,10 @@ class Target {
     void set_parking(std::optional<CodeAddr> parking) { parking_ = parking; }
     /// Lets go of it for good, with `signal` delivered.
     void detach(Tid tid, int signal = 0);
-    /// Nothing of ours is in the process any more, but threads that sleep are still seized: each
-    /// that stops from now on, while others are waited for, is let go of.
+    /// Threads that have stopped by themselves stay so: their events come first from next_event().
+    void defer_what_has_come();
+    /// To be called when the process is as it should be left, while threads that sleep are still
+    /// seized: each that stops from now on, while others are waited for, is let go of.
     void let_go_of_stops() { lets_go_ = true; }
 
     /// Expected children that were killed before they could report themselves.
@@ -267,13 +270,20 @@ class Target {
     };
     [[nodiscard]] StopCost stop_cost(Tid tid) const;
     [[nodiscard]] StopEffect effect_of_stop_in(Tid tid, const KernelState& kernel) const;
-    /// With what they cost, the best first.
-    std::vector<std::pair<int, Tid>> candidates_to_borrow(HarmlessMoment* moment) const;
+    struct Candidate {
+        bool is_filtered = false; ///< by seccomp, which we may not suspend
+        bool is_stopped = false;
+        StopCost cost{}; ///< of a stop
+        Tid tid;
+        /// The best first.
+        [[nodiscard]] auto order() const {
+            return std::make_tuple(is_filtered, !is_stopped, cost, tid);
+        }
+    };
+    std::vector<Candidate> candidates_to_borrow(HarmlessMoment* moment) const;
     /// What it costs, by what was seen before, too.
     StopCost stop_cost(Tid tid, HarmlessMoment* moment) const;
-    Result<Tid> try_to_borrow(const std::vector<std::pair<int, Tid>>& candidates);
-    /// Puts aside all that waits for us now.
-    void defer_what_has_come();
+    Result<Tid> try_to_borrow(const std::vector<Candidate>& candidates);
     static Result<CodeAddr> find_syscall_instruction(Tid pid, RemoteMemory& memory);
     /// A system call of ours in a thread of `process`, whose memory that is; `parking` as in
     /// set_parking().

@@ -163,7 +163,7 @@ class Tracker final : public EventSink {
     void free_block(const AllocationEvent& event);
     void on_unseen_alloc(const AllocationEvent& event);
     /// Nobody will know whether it has ended: it is neither live nor freed.
-    void lose_block(BlockId id, MonotonicNs time);
+    void untrack_block(BlockId id, MonotonicNs time);
     void count_untracked(const Block& block);
     void forget_freed();
     /// The event ends what is not live: is that known to be wrong? If so it is counted, and told.

@@ -197,7 +197,7 @@ Result<void> Int3Engine::patch(const Places& places, Tid worker) {
         auto inserted = breakpoints_.insert(action, worker);
         if (inserted) {
             (*inserted)->is_signal_action = true;
-            (*inserted)->is_c_librarys = of_c_library;
+            (*inserted)->of_c_library = of_c_library;
         }
         const auto held = inserted ? breakpoints_.hold_unwatched(**inserted)
                                    : Result<void>(std::move(inserted).error());

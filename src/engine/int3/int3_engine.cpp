@@ -95,7 +95,7 @@ void Int3Engine::on_stop(const TrapStop& stop) {
         announce_if_ready();
     }
     const bool sets_trap = changes_trap_signal(regs, *breakpoint);
-    if (sets_trap && !(breakpoint->is_c_librarys &&
+    if (sets_trap && !(breakpoint->of_c_library &&
                        trap_signal_.action().answer_call(stop.tid, breakpoint->address, &regs))) {
         trap_signal_.action().follow_change(stop.tid);
         if (!target_.is_stopped(stop.tid) || target_.has_deferred(stop.tid)) {

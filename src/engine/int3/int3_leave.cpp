@@ -16,8 +16,9 @@ void Int3Engine::leave() {
         breakpoints_.forget_all();
         return;
     }
-    restore_code();
     Detacher detacher(target_, breakpoints_, trap_signal_, *this, may_be_referenced_);
+    detacher.gather_hits();
+    restore_code();
     detacher.complete();
     if (detacher.target_ended()) {
         on_all_gone();

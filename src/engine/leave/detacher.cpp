@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The order is what makes it safe (DESIGN.md, section 6): code first, so that nobody can get into a
-// slot any more; then every thread that might stand in one or at a breakpoint is stopped and moved
-// out; then the slots go; then the threads are let go of.
+// The order is what makes it safe (DESIGN.md, section 6): code first, so that nobody gets into a
+// slot; then every thread that might stand in one or at a breakpoint is stopped and moved out; then
+// the slots go; then the threads are let go of.
 //
 // A thread that sleeps in a system call needs none of that: its pc is behind a system call
 // instruction, which is never displaced. It is not even stopped, because some calls end with EINTR
@@ -32,7 +32,7 @@ namespace {
 
 constexpr int kPauseMs = 1;
 /// After so many pauses in which no thread stopped, those we wait for are looked at again.
-constexpr int kPatience = 20;
+constexpr int kPausesBetweenLooks = 20;
 /// And after so long without one less to wait for, the others are left where they are (frozen, say,
 /// or waiting for a page from a dead disk).
 constexpr std::int64_t kMostMsWithoutProgress = 5000;
@@ -41,7 +41,30 @@ constexpr std::int64_t kMostMsWithoutProgress = 5000;
 /// until it gets a CPU.
 constexpr std::int64_t kMostLookingNs = 3 * kNsPerSecond;
 
+/// For threads that allocate to come to a breakpoint.
+constexpr std::int64_t kMostGatheringNs = kNsPerSecond / 20;
+
 } // namespace
+
+bool Detacher::any_runs() const {
+    return std::any_of(target_.threads().begin(), target_.threads().end(), [&](const auto& each) {
+        const auto kernel = each.second.state != TracedThread::State::stopped
+                                ? try_read_kernel_state(target_.pid(), each.first)
+                                : std::nullopt;
+        return kernel && kernel->state == 'R';
+    });
+}
+
+void Detacher::gather_hits() {
+    const std::int64_t begun = monotonic_now().value();
+    for (;;) {
+        target_.defer_what_has_come();
+        if (!any_runs() || monotonic_now().value() - begun > kMostGatheringNs) {
+            return;
+        }
+        poll(nullptr, 0, kPauseMs);
+    }
+}
 
 void Detacher::complete() {
     await_thaw(target_.pid());
@@ -142,7 +165,7 @@ void Detacher::await(std::set<Tid>* awaited) {
             for (const Tid tid : std::exchange(in_handler_, {})) {
                 target_.interrupt(tid);
             }
-            if (++idle % kPatience == 0) {
+            if (++idle % kPausesBetweenLooks == 0) {
                 stop_awaiting_sleepers(awaited);
             }
         }
@@ -246,9 +269,9 @@ bool Detacher::move_out(Tid tid) {
     return !breakpoints_.handler().contains(arch::pc(regs));
 }
 
-// Nobody's pc leads to our pages any more, so that one that is about to get a signal can get it
-// now. It would have to be stepped else, which kills it should we die after our handler has gone;
-// but for SIGTRAP, for which that is still there.
+// No pc leads to our pages here, so that one that is about to get a signal can get it now. It would
+// have to be stepped else, which kills it should we die after our handler has gone; but for
+// SIGTRAP, for which that is still there.
 bool Detacher::can_be_borrowed(Tid tid) {
     const int signal = target_.stop_signal(tid);
     return signal == 0 || signal == SIGTRAP || target_.deliver_first(tid);
@@ -272,7 +295,7 @@ Result<Tid> Detacher::borrow_thread() {
     }
 }
 
-// The code is as it was, and their pcs have been moved out: they may run.
+// The code is the target's own, and no pc is in a page of ours: they may run.
 void Detacher::let_others_go_on() {
     target_.enter_vfork_waits();
     std::vector<Tid> children;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// The second half of leaving: the code is as it was, and now the threads are moved out of what is
-/// ours, and that is taken away. The engine does it, or the guardian in its place.
+/// The second half of leaving: the code is the target's own, and now the threads are moved out of
+/// what is ours, and that is taken away. The engine does it, or the guardian in its place.
 #pragma once
 
 #include <set>
@@ -33,6 +33,10 @@ class Detacher {
         : target_(target), breakpoints_(breakpoints), trap_signal_(trap_signal),
           observer_(observer), may_be_referenced_(may_be_referenced) {}
 
+    /// To be called before the code is restored: keeps, for some milliseconds, the threads that stop
+    /// at a breakpoint of their own accord. Whoever does need not be interrupted, and so need not be
+    /// known to be in no transfer.
+    void gather_hits();
     void complete();
     /// Did the process end meanwhile?
     [[nodiscard]] bool target_ended() const { return target_ended_; }
@@ -40,6 +44,7 @@ class Detacher {
     void unmap_too(AddrRange page) { unknown_page_ = page; }
 
   private:
+    [[nodiscard]] bool any_runs() const;
     void collect_threads();
     [[nodiscard]] std::set<Tid> threads_to_stop() const;
     enum class Verdict { leave_alone, look_again, stop };

@@ -108,6 +108,14 @@ bool holds_back(std::uint64_t mask, std::uint64_t own) {
     return (mask & kOthers) == kOthers && (exceptions & ~own) == 0;
 }
 
+/// Asleep in a call that it has made itself: it got its registers back before the tracer died, and
+/// may be in a transfer that a stop would cut short.
+bool sleeps_by_itself(Tid pid, Tid tid, AddrRange parking) {
+    const auto kernel = try_read_kernel_state(pid, tid);
+    return kernel && (kernel->state == 'S' || kernel->state == 'D') && kernel->system_call &&
+           !parking.contains(kernel->pc.value());
+}
+
 /// It may be in our handler, for the step of the call that it executed: where it stands then is not
 /// yet where that call has left it. Out of there it gets by itself, and soon.
 void leave_handler(Target& target, Tid tid, AddrRange parking) {
@@ -124,31 +132,35 @@ void leave_handler(Target& target, Tid tid, AddrRange parking) {
 }
 
 /// A thread that was executing something for the dead one waits in a loop for its registers, or has
-/// them and not its signal mask. Its id, or 0.
+/// them and not its signal mask. Its id, or 0 if there is none, or none that need be stopped.
 Tid return_borrowed_thread(Target& target) {
     RecoveryRecord::BorrowedThread& borrowed = target.record().borrowed;
-    const Tid tid(borrowed.tid.load());
+    const AddrRange parking{borrowed.parking, borrowed.parking + arch::kParkingBytes.size()};
+    Tid tid(borrowed.tid.load());
+    if (tid.value() != 0 && sleeps_by_itself(target.pid(), tid, parking)) {
+        tid = Tid();
+    }
     if (tid.value() != 0 && stop_or_see_end(target, tid)) {
         arch::Registers now{};
-        const AddrRange parking{borrowed.parking, borrowed.parking + arch::kParkingBytes.size()};
         leave_handler(target, tid, parking);
         if (target.get_registers(tid, &now) && parking.contains(arch::pc(now).value())) {
             note_mapping(borrowed, now);
             target.set_registers(tid, borrowed.registers);
         }
     }
-    // Also if it has ended since, with its own registers.
-    if (tid.value() != 0 && borrowed.parking_byte_count != 0) {
+    // Also if it has ended since, or has its own registers.
+    if (borrowed.tid.load() != 0 && borrowed.parking_byte_count != 0) {
         (void)target.memory().write(
             RemoteAddr(borrowed.parking),
             std::span(borrowed.parking_bytes).first(borrowed.parking_byte_count));
     }
     borrowed.tid.store(0);
     const Tid masked(borrowed.tid_of_mask.load());
-    if (masked.value() != 0 && stop_or_see_end(target, masked)) {
-        if (holds_back(target.signal_mask(masked).value_or(0), borrowed.mask)) {
-            target.set_signal_mask(masked, borrowed.mask);
-        }
+    const auto info = masked.value() != 0 ? try_read_process_info(masked) : std::nullopt;
+    if (info && holds_back(info->blocked_signals, borrowed.mask) &&
+        stop_or_see_end(target, masked) &&
+        holds_back(target.signal_mask(masked).value_or(0), borrowed.mask)) {
+        target.set_signal_mask(masked, borrowed.mask);
     }
     borrowed.tid_of_mask.store(0);
     return tid;
@@ -235,12 +247,22 @@ int depth_of(Tid pid) {
     return depth;
 }
 
-/// Nobody counts any more.
+/// The guardian counts nothing.
 class Indifferent final : public DetachObserver {
     void on_late_hit(Tid /*tid*/, const arch::Registers& /*regs*/,
                      const Breakpoint& /*breakpoint*/) override {}
     void on_thread_gone(const ThreadGone& /*gone*/) override {}
 };
+
+/// If a breakpoint is there.
+Result<void> restore_instruction(RemoteMemory& memory, const RecoveryRecord::Breakpoint& entry) {
+    std::array<std::uint8_t, arch::kBreakpointBytes.size()> now{};
+    const RemoteAddr at(entry.address);
+    const bool is_there =
+        memory.try_read_unmasked(at, std::as_writable_bytes(std::span(now))) == now.size() &&
+        now == arch::kBreakpointBytes;
+    return is_there ? memory.write(at, std::span(entry.bytes).first(now.size())) : Result<void>();
+}
 
 } // namespace
 
@@ -253,30 +275,18 @@ Result<void> restore_code(const RecoveryRecord& record) {
     if (!is_the_same(record)) {
         return Error(fmt::format("process {} has ended", pid.value()));
     }
+    Result<void> result;
     // A thread that waits in our handler (kSlotHolds) goes on as soon as the code there is whole,
     // and must not meet a breakpoint then: it may be about to take the handler away.
-    std::vector<const RecoveryRecord::Breakpoint*> in_order;
-    for (std::uint32_t i = 0; i < record.breakpoint_count.load(); ++i) {
-        if (record.breakpoints[i].address != 0) {
-            in_order.push_back(&record.breakpoints[i]);
-        }
-    }
-    std::stable_partition(in_order.begin(), in_order.end(), [&](const auto* entry) {
-        const auto key = memory->try_read_object<std::uint64_t>(
-            RemoteAddr(entry->slot) + static_cast<std::int64_t>(arch::kSlotCodeBytes));
-        return entry->slot == 0 || !key || (*key & arch::kSlotHolds) == 0;
-    });
-    Result<void> result;
-    for (const RecoveryRecord::Breakpoint* entry : in_order) {
-        std::array<std::uint8_t, arch::kBreakpointBytes.size()> now{};
-        const RemoteAddr at(entry->address);
-        if (memory->try_read_unmasked(at, std::as_writable_bytes(std::span(now))) != now.size() ||
-            now != arch::kBreakpointBytes) {
-            continue;
-        }
-        auto written = memory->write(at, std::span(entry->bytes).first(now.size()));
-        if (!written) {
-            result = std::move(written);
+    for (const bool held : {false, true}) {
+        for (std::uint32_t i = 0; i < record.breakpoint_count.load(); ++i) {
+            const RecoveryRecord::Breakpoint& entry = record.breakpoints[i];
+            auto written = entry.address != 0 && entry.holds == held
+                               ? restore_instruction(*memory, entry)
+                               : Result<void>();
+            if (!written) {
+                result = std::move(written);
+            }
         }
     }
     return result;
