@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Calls within calls, by what the stack shows where the numbers do not tell.
-#include "memleax/calls/nesting.hpp"
+#include "../src/calls/nesting.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,12 +18,16 @@ constexpr CodeAddr kCaller(0x9000);
 constexpr CodeAddr kOther(0x9900);
 
 /// Shows what it is told to, and counts.
-class Shown final : public EntryWalker {
+class Shown final : public CallSite {
   public:
     const UnwoundStack& walk(unsigned /*limit*/) override {
         ++walks;
         return stack;
     }
+    std::optional<Unseen> watch_return(CodeAddr /*return_address*/) override {
+        return std::nullopt;
+    }
+    [[nodiscard]] bool watches_all_returns() const override { return true; }
     UnwoundStack stack;
     int walks = 0;
 };
@@ -52,7 +56,7 @@ class NestingTest : public ::testing::Test {
         }
     }
     bool nested(CodeAddr entry, std::uint64_t sp) {
-        return is_nested(calls_, {entry, RemoteAddr(sp)}, walker_, &abandoned_);
+        return is_nested(calls_, entry, RemoteAddr(sp), walker_, &abandoned_);
     }
     std::vector<CodeAddr> abandoned() const {
         std::vector<CodeAddr> entries;

@@ -721,5 +721,49 @@ TEST_F(TrackerQuiet, OnlyLimitsAreTold) {
     EXPECT_EQ(notices(), std::vector{Kind::block_limit});
 }
 
+TEST_F(TrackerTest, NothingIsSaidOfTimesThatHaveNotBeenTold) {
+    alloc(0x10, 100, a, 0);
+    tracker.on_watermark(MonotonicNs(9));
+    expire(50);
+    EXPECT_EQ(tracker.account(a).expired, BlockCount{}) << "its free may still be told";
+    EXPECT_EQ(tracker.told_until(MonotonicNs(50)), MonotonicNs(9));
+    free(0x10, 9);
+    tracker.on_watermark(MonotonicNs(40));
+    expire(50);
+    EXPECT_EQ(tracker.account(a).expired, BlockCount{});
+    alloc(0x20, 50, b, 35);
+    expire(50);
+    EXPECT_EQ(tracker.account(b).expired, BlockCount{}) << "at 40 it was 5 old";
+    tracker.on_watermark(kAllTold);
+    expire(50);
+    EXPECT_EQ(tracker.account(b).expired, (BlockCount{1, 50}));
+}
+
+TEST_F(TrackerTest, ABatchIsItsEventsInOrder) {
+    const AllocationEvent events[] = {{.kind = EventKind::alloc,
+                                       .tid = Tid(1),
+                                       .address = RemoteAddr(0x10),
+                                       .size = 8,
+                                       .old_address = {},
+                                       .stack = a,
+                                       .time = MonotonicNs(1)},
+                                      {.kind = EventKind::free,
+                                       .tid = Tid(2),
+                                       .address = RemoteAddr(0x10),
+                                       .old_address = {},
+                                       .time = MonotonicNs(2)},
+                                      {.kind = EventKind::alloc,
+                                       .tid = Tid(2),
+                                       .address = RemoteAddr(0x10),
+                                       .size = 24,
+                                       .old_address = {},
+                                       .stack = b,
+                                       .time = MonotonicNs(3)}};
+    tracker.on_events(events);
+    EXPECT_EQ(tracker.account(a).live(), BlockCount{});
+    EXPECT_EQ(tracker.account(b).live(), (BlockCount{1, 24}));
+    EXPECT_EQ(tracker.missed_frees(), 0U);
+}
+
 } // namespace
 } // namespace memleax

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "arch.hpp"
+
 namespace memleax {
 
 namespace {
@@ -107,16 +109,15 @@ std::vector<const AllocatorFunction*> AllocatorApi::of_user() const {
     return result;
 }
 
-std::uint64_t requested_size(const AllocatorFunction& function, const arch::Registers& regs) {
+std::uint64_t requested_size(const AllocatorFunction& function, const CallArguments& arguments) {
     if (function.size_argument < 0) {
         return 0;
     }
-    const std::uint64_t size = arch::argument(regs, static_cast<unsigned>(function.size_argument));
+    const std::uint64_t size = arguments.at(static_cast<std::size_t>(function.size_argument));
     if (function.count_argument < 0) {
         return size;
     }
-    const std::uint64_t count =
-        arch::argument(regs, static_cast<unsigned>(function.count_argument));
+    const std::uint64_t count = arguments.at(static_cast<std::size_t>(function.count_argument));
     std::uint64_t product = 0;
     return __builtin_mul_overflow(size, count, &product) ? std::numeric_limits<std::uint64_t>::max()
                                                          : product;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/calls/nesting.hpp"
+#include "nesting.hpp"
 
 #include <algorithm>
 
@@ -8,16 +8,16 @@ namespace memleax {
 namespace {
 
 /// Has an exception, which nobody tells us of, gone through this pending call?
-bool was_left(const PendingCall& call, const CallEntry& entry, EntryWalker& walker) {
+bool was_left(const PendingCall& call, RemoteAddr sp_after_return, CallSite& site) {
     if (!call.function->throws && call.function->origin.empty()) {
         return false; // C: siglongjmp, at most, which is looked at elsewhere
     }
-    const UnwoundStack& stack = walker.walk(kNestingWalkLimit);
+    const UnwoundStack& stack = site.walk(kNestingWalkLimit);
     const auto& frames = stack.frames;
     if (frames.size() < 2) {
         return false;
     }
-    if (entry.sp_after_return == call.sp_after_return) { // it has jumped to here, or not
+    if (sp_after_return == call.sp_after_return) { // it has jumped to here, or not
         return frames[1].pc() != call.return_address;
     }
     // Not frames[1]: another call of the same function from the same place, further down.
@@ -29,21 +29,21 @@ bool was_left(const PendingCall& call, const CallEntry& entry, EntryWalker& walk
 
 } // namespace
 
-bool is_nested(PendingCalls& calls, const CallEntry& entry, EntryWalker& walker,
+bool is_nested(PendingCalls& calls, CodeAddr entry, RemoteAddr sp_after_return, CallSite& site,
                std::vector<PendingCall>* abandoned) {
     for (;;) {
-        const Nesting nesting = calls.begin(entry.function, entry.sp_after_return, abandoned);
+        const Nesting nesting = calls.begin(entry, sp_after_return, abandoned);
         if (nesting == Nesting::outermost) {
             return false;
         }
         if (nesting == Nesting::nested) {
-            if (!was_left(calls.innermost(), entry, walker)) {
+            if (!was_left(calls.innermost(), sp_after_return, site)) {
                 return true;
             }
             abandoned->push_back(calls.pop());
             continue;
         }
-        const UnwoundStack& stack = walker.walk(kNestingWalkLimit);
+        const UnwoundStack& stack = site.walk(kNestingWalkLimit);
         if (stack.crossed_signal_frame) {
             return false; // the handler's own call, whatever it interrupted
         }

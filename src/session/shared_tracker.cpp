@@ -29,9 +29,15 @@ bool SharedTracker::is_live(RemoteAddr address) {
     return !lock || tracker_.is_live(address);
 }
 
-void SharedTracker::on_event(const AllocationEvent& event) {
+void SharedTracker::on_events(std::span<const AllocationEvent> events) {
     if (const auto lock = lock_unless_abandoned()) {
-        tracker_.on_event(event);
+        tracker_.on_events(events);
+    }
+}
+
+void SharedTracker::on_watermark(MonotonicNs time) {
+    if (const auto lock = lock_unless_abandoned()) {
+        tracker_.on_watermark(time);
     }
 }
 
@@ -72,7 +78,7 @@ void SharedTracker::on_gap(MonotonicNs time) {
 }
 
 TrackerSnapshot SharedTracker::snapshot(MonotonicNs now) {
-    SnapshotCopier copier(now);
+    SnapshotCopier copier(with([now](Tracker& tracker) { return tracker.told_until(now); }));
     while (with([&copier](Tracker& tracker) { return copier.copy_some(tracker); })) {
     }
     return copier.take();

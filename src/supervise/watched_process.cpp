@@ -7,7 +7,7 @@
 
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
-#include "memleax/engine/int3_engine.hpp"
+#include "memleax/engine/watch.hpp"
 #include "memleax/events/process_end.hpp"
 #include "memleax/proc/living_thread.hpp"
 #include "memleax/proc/process_info.hpp"
@@ -77,7 +77,7 @@ Result<void> WatchedProcess::read_modules() {
         return std::move(changes).error();
     }
     for (const auto& module : changes->removed) {
-        keeper().sink().on_code_gone(module->range);
+        keeper().account().events.on_code_gone(module->range);
     }
     const auto info = try_read_process_info(pid_);
     start_time_ = info ? info->start_time : 0;
@@ -127,21 +127,21 @@ Error WatchedProcess::no_allocator() const {
 void WatchedProcess::tell_program() {
     const auto info = try_read_process_info(pid_);
     keeper().on_program(
-        {executable_path(pid_), info ? info->comm : std::string("?"), engine_->name()});
+        {executable_path(pid_), info ? info->comm : std::string("?"), watch_->engine_name()});
 }
 
 Result<void> WatchedProcess::watch(std::unique_ptr<Target> target, bool gap) {
     target_ = std::move(target);
     if (gap) {
-        keeper().sink().on_gap(monotonic_now());
+        keeper().account().events.on_gap(monotonic_now());
     }
-    engine_ = make_int3_engine(
-        *target_, *modules_, keeper().sink(), *this, tree_.search_,
+    watch_ = make_watch(
+        *target_, *modules_, keeper().account(), *this, tree_.search_,
         {.backtrace_limit = tree_.options_.backtrace_limit, .check = tree_.options_.check});
     tell_program();
-    auto armed = engine_->arm();
+    auto armed = watch_->arm();
     if (!armed) {
-        engine_.reset();
+        watch_.reset();
         target_.reset();
         return std::move(armed).error().while_doing(
             fmt::format("cannot watch process {}", pid_.value()));
@@ -150,20 +150,20 @@ Result<void> WatchedProcess::watch(std::unique_ptr<Target> target, bool gap) {
 }
 
 void WatchedProcess::on_silence() {
-    if (engine_ && !ended_) {
-        engine_->on_silence();
+    if (watch_ && !ended_) {
+        watch_->on_silence();
     }
 }
 
 void WatchedProcess::leave() {
-    if (engine_) {
-        engine_->leave();
+    if (watch_) {
+        watch_->leave();
         target_->let_go_of_stops();
     }
 }
 
 void WatchedProcess::forget_target() {
-    engine_.reset();
+    watch_.reset();
     target_.reset();
 }
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// One process of a tree: what stays known of it, and the engine while it is being watched.
+/// One process of a tree: what stays known of it, and its Watch while there is one.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "memleax/engine/engine.hpp"
+#include "memleax/engine/watch.hpp"
 #include "memleax/supervise/process_tree.hpp"
 #include "memleax/target/remote_memory.hpp"
 
 namespace memleax {
 
-class WatchedProcess final : EngineObserver {
+class WatchedProcess final : WatchObserver {
   public:
     /// `parent` is null for the first one.
     WatchedProcess(ProcessTree& tree, Tid pid, const WatchedProcess* parent);
@@ -70,8 +70,8 @@ class WatchedProcess final : EngineObserver {
     std::optional<RemoteMemory> memory_;
     std::optional<ModuleMap> modules_;
     std::unique_ptr<Target> target_;
-    std::unique_ptr<Engine> engine_; ///< goes before its target
-    bool announced_ = false;         ///< with `follow`: the user has been told that it is watched
+    std::unique_ptr<Watch> watch_; ///< goes before its target
+    bool announced_ = false;       ///< with `follow`: the user has been told that it is watched
     bool ended_ = false;
 };
 

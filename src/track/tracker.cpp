@@ -48,7 +48,13 @@ bool Tracker::wants_free_stack(RemoteAddr address) {
     return freed_.find(address).has_value() && !blocks_.find(address); // the cheap one first
 }
 
-void Tracker::on_event(const AllocationEvent& event) {
+void Tracker::on_events(std::span<const AllocationEvent> events) {
+    for (const AllocationEvent& event : events) {
+        take(event);
+    }
+}
+
+void Tracker::take(const AllocationEvent& event) {
     switch (event.kind) {
     case EventKind::alloc:
         ++events_.alloc;
@@ -228,6 +234,7 @@ std::optional<MonotonicNs> Tracker::next_expiry() const {
 }
 
 bool Tracker::expire(MonotonicNs now, std::size_t budget) {
+    now = told_until(now);
     intervals_.tick(now);
     const MonotonicNs latest(now.value() - options_.expire_ns);
     for (; budget > 0; --budget) {

@@ -3,6 +3,7 @@
 /// prefixes that allocators use, C++'s operators, and what the user has named.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -11,7 +12,6 @@
 
 #include <absl/container/flat_hash_map.h>
 
-#include "arch.hpp"
 #include "memleax/base/name_filter.hpp"
 #include "memleax/base/types.hpp"
 #include "memleax/events/allocation_event.hpp"
@@ -110,8 +110,12 @@ struct PrefixedAllocator {
 };
 std::vector<PrefixedAllocator> prefixed_allocators();
 
+/// The integers and pointers that a call passes in registers, of which both our CPUs have as many
+/// at least (System V ABI, AMD64, section 3.2.3; AAPCS64, section 6.8.2).
+using CallArguments = std::array<std::uint64_t, 6>;
+
 /// Bytes asked for by a call, from its arguments; all ones if count * size overflows.
-std::uint64_t requested_size(const AllocatorFunction& function, const arch::Registers& regs);
+std::uint64_t requested_size(const AllocatorFunction& function, const CallArguments& arguments);
 
 /// What a function of this family gives or takes, as the address of a block. That of a resource
 /// has its family in the top byte.

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// What an engine tells the tracker: the seam between the layers that know about processes and
-/// those that can be tested with a list of events.
+/// Beginnings and ends of blocks, as an engine sees them.
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "memleax/base/types.hpp"
 #include "memleax/events/mapping_event.hpp"
@@ -80,33 +78,5 @@ enum class StackEnd : std::uint8_t {
 
 /// A text for reports: "backtrace limit", "no unwind information", ...
 const char* describe(StackEnd end);
-
-/// Where an engine sends what it saw. Called from the engine's thread only.
-class EventSink {
-  public:
-    virtual ~EventSink() = default;
-    /// The id of this stack, innermost frame first; equal stacks get equal ids.
-    virtual StackId intern(std::span<const FrameAddress> frames, StackEnd end) = 0;
-    virtual void on_event(const AllocationEvent& event) = 0;
-    virtual void on_mapping(const MappingEvent& /*event*/) {}
-    /// All that is mapped now, before the first event: it is nobody's of whom we know.
-    virtual void on_mapped_before(std::span<const AddrRange> /*ranges*/) {}
-    /// Should the free of this address come with its stack? True only for suspects (an address that
-    /// was freed already), so that the usual free costs no unwinding.
-    virtual bool wants_free_stack(RemoteAddr address) = 0;
-    /// Is this the address of a block that is live? A free of another one may be the allocator's
-    /// own doing, and deserves a closer look.
-    virtual bool is_live(RemoteAddr /*address*/) { return true; }
-    /// The code in this range is gone (dlclose) and may be followed by other code: a stack through
-    /// it that is seen from now on is a different stack.
-    virtual void on_code_gone(AddrRange range) = 0;
-    /// Stacks that are new from now on are to be read with the module list of this generation.
-    virtual void on_generation(std::uint32_t /*generation*/) {}
-    /// Nobody has watched for a while, and watching begins again: the blocks that were live may
-    /// have been freed since.
-    virtual void on_gap(MonotonicNs /*time*/) {}
-    /// The address space is gone (exec), and every block with it: none of them leaked.
-    virtual void on_memory_gone(MonotonicNs /*time*/) {}
-};
 
 } // namespace memleax

@@ -52,7 +52,7 @@ class ProcessAccount final : public ProcessKeeper {
     [[nodiscard]] std::optional<std::uint64_t> unexplained() const { return unexplained_; }
     void set_unexplained(std::uint64_t bytes) { unexplained_ = bytes; }
 
-    EventSink& sink() override { return tracker_; }
+    AccountAccess account() override { return {tracker_, tracker_, tracker_}; }
     void on_program(ProgramFacts program) override;
     void on_watching(std::size_t threads) override;
     void on_modules(const ModuleMap& modules) override;

@@ -12,9 +12,9 @@
 
 namespace memleax {
 
-/// Every event takes the lock for some 100 ns. Whoever holds it otherwise holds up the target, so
-/// the main thread takes it for small pieces of work only.
-class SharedTracker final : public EventSink {
+/// Every batch of events takes the lock, for some 100 ns each. Whoever holds it otherwise holds up
+/// the target, so the main thread takes it for small pieces of work only.
+class SharedTracker final : public EventSink, public StackInterner, public AccountQueries {
   public:
     /// `abandoned` is set when the thread that holds the lock may never let go of it, as it has
     /// crashed: events are thrown away from then on, so that the tracer can still leave.
@@ -22,7 +22,8 @@ class SharedTracker final : public EventSink {
         : abandoned_(abandoned), tracker_(options) {}
 
     StackId intern(std::span<const FrameAddress> frames, StackEnd end) override;
-    void on_event(const AllocationEvent& event) override;
+    void on_events(std::span<const AllocationEvent> events) override;
+    void on_watermark(MonotonicNs time) override;
     void on_mapping(const MappingEvent& event) override;
     void on_mapped_before(std::span<const AddrRange> ranges) override;
     bool wants_free_stack(RemoteAddr address) override;

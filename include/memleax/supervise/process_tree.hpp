@@ -11,7 +11,7 @@
 #include "memleax/allocators/allocator_search.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
-#include "memleax/events/allocation_event.hpp"
+#include "memleax/events/event_sink.hpp"
 #include "memleax/proc/modules.hpp"
 #include "memleax/symbols/debug_sources.hpp"
 #include "memleax/target/spawn_attributes.hpp"
@@ -36,7 +36,7 @@ struct ProgramFacts {
 class ProcessKeeper {
   public:
     virtual ~ProcessKeeper() = default;
-    virtual EventSink& sink() = 0;
+    virtual AccountAccess account() = 0;
     /// At the begin, and after each exec.
     virtual void on_program(ProgramFacts program) = 0;
     /// Every breakpoint is in place; once, and again after each gap.
@@ -58,7 +58,7 @@ class ProcessTree {
         std::shared_ptr<const AllocatorApi> allocators; ///< what is watched; never null
         DebugSources debug_sources;                     ///< where its names may be, too
         std::string debug_file;                         ///< the program's (-d), or ""
-        bool check = false;                             ///< see Int3Options
+        bool check = false;                             ///< see FollowOptions
     };
     class Host {
       public:

@@ -3,6 +3,7 @@
 /// expire.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -11,7 +12,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include "memleax/base/types.hpp"
-#include "memleax/events/allocation_event.hpp"
+#include "memleax/events/event_sink.hpp"
 #include "memleax/track/block_checker.hpp"
 #include "memleax/track/block_count.hpp"
 #include "memleax/track/freed_blocks.hpp"
@@ -94,7 +95,7 @@ struct Notice {
 };
 
 /// Takes events from one thread; no locks inside.
-class Tracker final : public EventSink {
+class Tracker final : public EventSink, public StackInterner, public AccountQueries {
   public:
     struct Options {
         std::int64_t expire_ns = 10'000'000'000;
@@ -107,7 +108,8 @@ class Tracker final : public EventSink {
     explicit Tracker(const Options& options);
 
     StackId intern(std::span<const FrameAddress> frames, StackEnd end) override;
-    void on_event(const AllocationEvent& event) override;
+    void on_events(std::span<const AllocationEvent> events) override;
+    void on_watermark(MonotonicNs time) override { watermark_ = time; }
     void on_mapping(const MappingEvent& event) override;
     void on_mapped_before(std::span<const AddrRange> ranges) override;
     bool wants_free_stack(RemoteAddr address) override;
@@ -116,9 +118,14 @@ class Tracker final : public EventSink {
     void on_memory_gone(MonotonicNs time) override;
     void on_generation(std::uint32_t generation) override { stacks_.set_generation(generation); }
 
-    /// Moves blocks that are old enough at `now` to the expired ones, `budget` at most, and returns
-    /// whether there may be more. Costs only what expires. A block that is freed at that age has
-    /// expired, whether or not this has come by. Begins a new interval when it is time.
+    /// `now`, or the latest time before it of which all has been told.
+    [[nodiscard]] MonotonicNs told_until(MonotonicNs now) const {
+        return std::min(now, watermark_);
+    }
+    /// Moves blocks that are old enough at `now`, as far as that is told, to the expired ones,
+    /// `budget` at most, and returns whether there may be more. Costs only what expires. A block
+    /// that is freed at that age has expired, whether or not this has come by. Begins a new
+    /// interval when it is time.
     bool expire(MonotonicNs now, std::size_t budget);
     /// When the next block will expire if it is not freed before.
     [[nodiscard]] std::optional<MonotonicNs> next_expiry() const;
@@ -154,6 +161,7 @@ class Tracker final : public EventSink {
     std::uint32_t number(StackId id);
 
   private:
+    void take(const AllocationEvent& event);
     CallStackAccount& account_of(StackId id);
     void begin_block(const AllocationEvent& event);
     /// `freed_at` is kNoStack if it is not known.
@@ -199,6 +207,7 @@ class Tracker final : public EventSink {
     void end_all_mapped(MonotonicNs time);
 
     Options options_;
+    MonotonicNs watermark_ = kAllTold;
     StackTable stacks_;
     LiveBlocks blocks_;
     Intervals intervals_;

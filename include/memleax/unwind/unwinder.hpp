@@ -4,22 +4,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "arch.hpp"
-#include "memleax/events/allocation_event.hpp"
 #include "memleax/proc/memory.hpp"
 #include "memleax/proc/modules.hpp"
+#include "memleax/unwind/unwound_stack.hpp"
 
 namespace memleax {
-
-/// A call stack, innermost frame first. Reused between calls so that no walk allocates.
-struct UnwoundStack {
-    std::vector<FrameAddress> frames;
-    StackEnd end = StackEnd::outermost;
-    /// A signal handler's frame was crossed on the way out.
-    bool crossed_signal_frame = false;
-};
 
 /// Walks stacks. The tracer thread's own; not thread-safe.
 class Unwinder {

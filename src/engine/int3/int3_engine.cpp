@@ -1,35 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What each stop means while watching.
+#include "int3_engine.hpp"
+
+#include <algorithm>
 #include <csignal>
 
-#include "int3_engine_impl.hpp"
-#include "leave/forked_copy.hpp"
-#include "memleax/base/clock.hpp"
+#include <fmt/format.h>
+
 #include "memleax/base/log.hpp"
-#include "memleax/proc/process_info.hpp"
 
 namespace memleax {
 
-std::unique_ptr<Engine> make_int3_engine(Target& target, ModuleMap& modules, EventSink& sink,
-                                         EngineObserver& observer, AllocatorSearch& search,
-                                         const Int3Options& options) {
-    return std::make_unique<Int3Engine>(target, modules, sink, observer, search, options);
-}
-
-Int3Engine::Int3Engine(Target& target, ModuleMap& modules, EventSink& sink,
-                       EngineObserver& observer, AllocatorSearch& search,
-                       const Int3Options& options)
-    : target_(target), modules_(modules), sink_(sink), observer_(observer), breakpoints_(target),
-      search_(search), calls_(target, modules, breakpoints_, sink, search.api(), options),
-      trap_signal_(target, breakpoints_.handler()) {}
-
-Int3Engine::~Int3Engine() {
-    leave();
-}
-
-void Int3Engine::on_stop(const StopEvent& event) {
-    std::visit([this](const auto& stop) { on_stop(stop); }, event);
-}
+Int3Engine::Int3Engine(const EngineContext& context, EngineHost& host)
+    : host_(host), target_(context.target), breakpoints_(context.breakpoints),
+      trap_signal_(context.trap_signal), follower_(context.follower),
+      reporter_(context.target, context.modules, context.breakpoints, context.follower) {}
 
 Breakpoint* Int3Engine::our_breakpoint(Tid tid, arch::Registers* regs) {
     Breakpoint* breakpoint = breakpoints_.find_hit(*regs);
@@ -69,40 +53,35 @@ void Int3Engine::on_hit(Tid tid, const arch::Registers& regs, const Breakpoint& 
             return;
         }
     }
-    calls_.on_hit(tid, regs, breakpoint, true);
+    reporter_.on_hit(tid, regs, breakpoint, CallFollower::Follow::to_return);
 }
 
-void Int3Engine::on_stop(const TrapStop& stop) {
+bool Int3Engine::on_trap(Tid tid) {
     arch::Registers regs; // filled by the next line
-    if (!target_.get_registers(stop.tid, &regs)) {
-        return; // killed meanwhile; its end will be told
+    if (!target_.get_registers(tid, &regs)) {
+        return true; // killed meanwhile; its end will be told
     }
-    Breakpoint* breakpoint = our_breakpoint(stop.tid, &regs);
+    Breakpoint* breakpoint = our_breakpoint(tid, &regs);
     if (breakpoint == nullptr) {
-        deliver(stop.tid, SIGTRAP);
-        return;
+        return false;
     }
-    breakpoints_.move_to_slot(stop.tid, regs, *breakpoint);
-    target_.drop_stop_signal(stop.tid);
-    trap_signal_.after_hit(stop.tid);
-    on_hit(stop.tid, regs, *breakpoint);
+    breakpoints_.move_to_slot(tid, regs, *breakpoint);
+    target_.drop_stop_signal(tid);
+    trap_signal_.after_hit(tid);
+    on_hit(tid, regs, *breakpoint);
     if (breakpoint->is_module_event) {
-        auto refreshed = refresh_modules(stop.tid);
-        if (!refreshed) {
-            log_warning("a change of the loaded modules could not be followed: {}",
-                        refreshed.error().message());
-        }
-        announce_if_ready();
+        host_.on_module_event(tid);
     }
     const bool sets_trap = changes_trap_signal(regs, *breakpoint);
     if (sets_trap && !(breakpoint->of_c_library &&
-                       trap_signal_.action().answer_call(stop.tid, breakpoint->address, &regs))) {
-        trap_signal_.action().follow_change(stop.tid);
-        if (!target_.is_stopped(stop.tid) || target_.has_deferred(stop.tid)) {
-            return;
+                       trap_signal_.action().answer_call(tid, breakpoint->address, &regs))) {
+        trap_signal_.action().follow_change(tid);
+        if (!target_.is_stopped(tid) || target_.has_deferred(tid)) {
+            return true;
         }
     }
-    breakpoints_.continue_from(stop.tid, &regs, *breakpoint);
+    breakpoints_.continue_from(tid, &regs, *breakpoint);
+    return true;
 }
 
 bool Int3Engine::changes_trap_signal(const arch::Registers& regs, const Breakpoint& breakpoint) {
@@ -110,41 +89,13 @@ bool Int3Engine::changes_trap_signal(const arch::Registers& regs, const Breakpoi
            static_cast<int>(arch::argument(regs, 0)) == SIGTRAP;
 }
 
-void Int3Engine::on_stop(const SignalStop& stop) {
-    deliver(stop.tid, stop.signal);
-}
-
-void Int3Engine::deliver(Tid tid, int signal) {
-    move_out_of_slot(tid);
-    bool needs_own_code = false;
-    if (signal == SIGTRAP) {
-        const TrapSignal::Delivery trap = trap_signal_.before_delivery(tid);
-        signal = trap.signal;
-        needs_own_code = trap.needs_own_code;
-    } else if ((signal_bit(signal) & kCoreSignals) != 0) {
-        const auto info = try_read_process_info(tid);
-        needs_own_code =
-            !info || ((info->caught_signals | info->ignored_signals) & signal_bit(signal)) == 0;
-    }
-    // A core is to hold the original code. One by vfork ends alone, and its parent's is the same
-    // memory.
-    const auto thread = target_.threads().find(tid);
-    if (needs_own_code && thread != target_.threads().end() && !thread->second.is_child_process) {
-        restore_code();
-    }
-    calls_.on_signal(tid);
-    target_.resume(tid, signal);
-}
-
-void Int3Engine::move_out_of_slot(Tid tid) {
+bool Int3Engine::leave_own_code(Tid tid) {
     arch::Registers regs;
     if (!target_.get_registers(tid, &regs)) {
-        return;
+        return true;
     }
     if (!breakpoints_.leave_slot(&regs)) {
-        // The frame of this signal will refer to the handler's page.
-        may_be_referenced_ = may_be_referenced_ || breakpoints_.handler().contains(arch::pc(regs));
-        return;
+        return !breakpoints_.handler().contains(arch::pc(regs));
     }
     target_.set_registers(tid, regs);
     const CodeAddr pc = arch::pc(regs);
@@ -152,107 +103,69 @@ void Int3Engine::move_out_of_slot(Tid tid) {
     if (breakpoint != nullptr && breakpoint->inserted) {
         rehits_[tid] = {pc, arch::sp(regs)};
     }
+    return true;
 }
 
-void Int3Engine::on_stop(const GroupStop& stop) {
-    target_.listen(stop.tid);
-}
-
-void Int3Engine::on_stop(const QuietStop& stop) {
-    target_.resume(stop.tid);
-}
-
-void Int3Engine::on_stop(const BirthStop& stop) {
-    trap_signal_.on_birth(stop.tid, stop.child);
-    target_.resume(stop.tid);
-}
-
-void Int3Engine::on_stop(const ChildStop& stop) {
-    if (stop.shares_memory) {
-        target_.adopt_child(stop.tid);
-        target_.resume(stop.tid);
-        return;
-    }
-    clean_copy(target_, breakpoints_, trap_signal_, stop.tid, may_be_referenced_);
-    if (!observer_.take_child(stop.tid, ChildOrigin::forked)) {
-        target_.detach(stop.tid);
-    }
-    note_if_all_gone();
-}
-
-void Int3Engine::on_stop(const ExecStop& stop) {
-    if (has_lost_privileges(stop.tid)) {
-        log_warning("process {} executes {} without the privileges that this file gives: the "
-                    "kernel grants none to a traced process, unless its tracer has CAP_SYS_PTRACE",
-                    stop.tid.value(), executable_path(stop.tid));
-    }
-    trap_signal_.restore_after_exec(stop.tid, stop.former);
-    if (stop.tid != target_.pid()) { // a vfork child that has its own program now
-        calls_.on_thread_gone(stop.tid);
-        trap_signal_.on_thread_gone(stop.tid);
-        rehits_.erase(stop.tid);
-        if (!observer_.take_child(stop.tid, ChildOrigin::executed)) {
-            target_.detach(stop.tid);
-        }
-        note_if_all_gone();
-        return;
-    }
-    breakpoints_.forget_all();
-    calls_.reset();
+void Int3Engine::reset() {
     rehits_.clear();
-    entry_points_ = mapping_entry_points_ = 0;
-    modules_.forget_all();
-    auto reopened = target_.reopen_memory();
-    if (reopened) {
-        reopened = trap_signal_.install(stop.tid);
-    }
-    if (announced_) {
-        sink_.on_memory_gone(monotonic_now());
-    }
-    auto refreshed = reopened ? refresh_modules(stop.tid) : std::move(reopened);
-    calls_.set_first_mappings(modules_.mappings());
-    if (arch::Registers regs; !refreshed && target_.get_registers(stop.tid, &regs)) {
-        log_error("{}", refreshed.error().message()); // else its end is about to be told
-    }
-    tell_mapped_before();
-    if (!observer_.on_exec()) {
-        leave();
-        on_all_gone();
-        return;
-    }
-    if (announced_) {
-        log_info("process {} executes another program, which is watched from now on",
-                 target_.pid().value());
-    }
-    announce_if_ready();
-    target_.resume(stop.tid);
+    reporter_.reset();
 }
 
-void Int3Engine::on_stop(const ThreadGone& stop) {
-    calls_.on_thread_gone(stop.tid);
-    trap_signal_.on_thread_gone(stop.tid);
-    rehits_.erase(stop.tid);
-    if (stop.tid == target_.pid()) {
-        end_status_ = stop.status;
+Result<void> Int3Engine::watch_signal_action(const SignalActionEntry& action, Tid worker) {
+    auto inserted = breakpoints_.insert(action.address, worker);
+    if (!inserted) {
+        return std::move(inserted).error();
     }
-    note_if_all_gone();
+    (*inserted)->is_signal_action = true;
+    (*inserted)->of_c_library = action.of_c_library;
+    return breakpoints_.hold_unwatched(**inserted);
 }
 
-void Int3Engine::on_silence() {
-    target_.forget_dead_children();
-    note_if_all_gone();
-}
-
-void Int3Engine::note_if_all_gone() {
-    if (!target_gone_ && target_.threads().empty() && target_.expected_children().empty()) {
-        on_all_gone();
+Result<void> Int3Engine::watch(const WatchedPlaces& places, Tid worker) {
+    for (const CodeAddr event : places.module_events) {
+        auto inserted = breakpoints_.insert(event, worker);
+        if (!inserted) {
+            return std::move(inserted).error();
+        }
+        (*inserted)->is_module_event = true;
     }
+    for (const SignalActionEntry& action : places.signal_actions) {
+        // Without it, what the target sets is found out later (TrapSignal).
+        if (const auto watched = watch_signal_action(action, worker); !watched) {
+            log_debug("sigaction at {:#x}: {}", action.address.value(), watched.error().message());
+        }
+    }
+    for (const AllocatorEntry& function : places.functions) {
+        auto inserted = breakpoints_.insert(function.address, worker);
+        if (!inserted) {
+            return std::move(inserted).error().while_doing(
+                fmt::format("cannot watch {}", function.function->name));
+        }
+        (*inserted)->entry = follower_.add_function(function);
+        log_debug("breakpoint at {} ({:#x})", function.function->name, function.address.value());
+    }
+    return {};
 }
 
-void Int3Engine::on_all_gone() {
-    target_gone_ = true;
-    breakpoints_.forget_all();
-    observer_.on_ended(end_status_);
+void Int3Engine::restore_code() {
+    std::vector<Breakpoint*> entries;
+    for (Breakpoint* breakpoint : breakpoints_.all()) {
+        if (breakpoint->entry >= 0) {
+            entries.push_back(breakpoint);
+        }
+    }
+    std::sort(entries.begin(), entries.end(), [this](const Breakpoint* a, const Breakpoint* b) {
+        return follower_.function(a->entry).function->call >
+               follower_.function(b->entry).function->call;
+    });
+    for (Breakpoint* breakpoint : entries) {
+        breakpoints_.restore(*breakpoint);
+    }
+    breakpoints_.restore_all();
+}
+
+void Int3Engine::on_late_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) {
+    reporter_.on_hit(tid, regs, breakpoint, CallFollower::Follow::not_at_all);
 }
 
 } // namespace memleax

@@ -33,9 +33,9 @@ class Detacher {
         : target_(target), breakpoints_(breakpoints), trap_signal_(trap_signal),
           observer_(observer), may_be_referenced_(may_be_referenced) {}
 
-    /// To be called before the code is restored: keeps, for some milliseconds, the threads that stop
-    /// at a breakpoint of their own accord. Whoever does need not be interrupted, and so need not be
-    /// known to be in no transfer.
+    /// To be called before the code is restored: keeps, for some milliseconds, the threads that
+    /// stop at a breakpoint of their own accord. Whoever does need not be interrupted, and so need
+    /// not be known to be in no transfer.
     void gather_hits();
     void complete();
     /// Did the process end meanwhile?

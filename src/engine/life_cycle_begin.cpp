@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Int3Engine: putting breakpoints in, at the attach and as modules come and go.
+// LifeCycle: the begin of the watching, and modules that come and go.
 #include <algorithm>
 #include <cerrno>
 #include <map>
 
 #include <fmt/format.h>
 
-#include "int3_engine_impl.hpp"
+#include "life_cycle.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/base/patience.hpp"
 
 namespace memleax {
 
-Result<void> Int3Engine::arm() {
+Result<void> LifeCycle::arm() {
     armed_ = true;
     target_.set_handler(this);
     // What was loaded before is known already, when the owner has looked for an allocator. All that
@@ -23,17 +23,17 @@ Result<void> Int3Engine::arm() {
             known.push_back(module);
         }
     }
-    const Places places = find_places(known);
-    sink_.on_generation(modules_.generation());
+    const WatchedPlaces places = find_places(search_, modules_, known);
+    account_.events.on_generation(modules_.generation());
     observer_.on_modules(modules_);
     bool executes = false;
-    auto patched = patch_first(places, &executes);
+    auto watched = watch_first(places, &executes);
     if (executes) {
         return {}; // the first event of run() arms the new program
     }
-    if (!patched) {
+    if (!watched) {
         leave();
-        return patched;
+        return watched;
     }
     announce_if_ready();
     return {};
@@ -41,7 +41,7 @@ Result<void> Int3Engine::arm() {
 
 // All threads may wait for children by vfork. A child that shares the memory is no good for the
 // handler of SIGTRAP, so the thread itself is waited for a little.
-Result<Tid> Int3Engine::borrow_first() {
+Result<Tid> LifeCycle::borrow_first() {
     constexpr std::int64_t kMostMsForParent = 200;
     const Patience patience(kMostMsForOthers);
     for (const Patience for_parent(kMostMsForParent);;) {
@@ -57,7 +57,7 @@ Result<Tid> Int3Engine::borrow_first() {
     }
 }
 
-Result<void> Int3Engine::patch_first(const Places& places, bool* executes) {
+Result<void> LifeCycle::watch_first(const WatchedPlaces& places, bool* executes) {
     auto worker = borrow_first();
     const bool none_now =
         !worker && (worker.error().errnum() == EAGAIN || worker.error().errnum() == EBUSY);
@@ -74,14 +74,14 @@ Result<void> Int3Engine::patch_first(const Places& places, bool* executes) {
         return Error(fmt::format("process {} has ended", target_.pid().value()), ESRCH);
     }
     const bool is_child = known->second.is_child_process;
-    calls_.set_signature_mask(target_.signature_mask(*worker));
+    engine_->set_signature_mask(target_.signature_mask(*worker));
     auto done = trap_signal_.install(*worker);
     if (done) {
-        done = patch(places, *worker);
+        done = watch_places(places, *worker);
     }
     if (done) {
         done = refresh_modules(*worker); // now that the module event is watched, what came between
-        calls_.set_first_mappings(modules_.mappings());
+        environment_.set_first_mappings(modules_.mappings());
         tell_mapped_before();
     }
     if (!done && !is_child) {
@@ -92,7 +92,7 @@ Result<void> Int3Engine::patch_first(const Places& places, bool* executes) {
     return done;
 }
 
-void Int3Engine::tell_mapped_before() {
+void LifeCycle::tell_mapped_before() {
     if (!search_.api()->tracked().any_mapped()) {
         return;
     }
@@ -102,22 +102,22 @@ void Int3Engine::tell_mapped_before() {
             ranges.push_back(mapping.range);
         }
     }
-    sink_.on_mapped_before(ranges);
+    account_.events.on_mapped_before(ranges);
 }
 
-void Int3Engine::announce_if_ready() {
-    if (!announced_ && entry_points_ > 0) {
+void LifeCycle::announce_if_ready() {
+    if (!announced_ && !follower_.functions().empty()) {
         announced_ = true;
         warn_of_missing();
         observer_.on_watching(target_.threads().size());
     }
 }
 
-void Int3Engine::warn_of_missing() {
+void LifeCycle::warn_of_missing() {
     std::map<std::string, bool> origins; // and whether something of each is there
     for (const AllocatorFunction* function : search_.api()->of_user()) {
         bool& found = origins[function->origin];
-        found = found || calls_.watches(*function);
+        found = found || follower_.follows(*function);
     }
     for (const auto& [origin, found] : origins) {
         if (!found) {
@@ -127,7 +127,7 @@ void Int3Engine::warn_of_missing() {
     }
 }
 
-Result<void> Int3Engine::refresh_modules(Tid worker) {
+Result<void> LifeCycle::refresh_modules(Tid worker) {
     auto changes = modules_.refresh();
     if (!changes) {
         return std::move(changes).error();
@@ -144,83 +144,35 @@ Result<void> Int3Engine::refresh_modules(Tid worker) {
                }) != 0;
     });
     for (const auto& module : changes->removed) {
-        breakpoints_.forget(module->range);
-        calls_.forget_entries(module->range);
-        sink_.on_code_gone(module->range);
+        engine_->forget(module->range);
+        follower_.forget_functions(module->range);
+        account_.events.on_code_gone(module->range);
     }
-    calls_.modules_changed();
-    sink_.on_generation(modules_.generation());
+    engine_->modules_changed();
+    follower_.modules_changed();
+    account_.events.on_generation(modules_.generation());
     observer_.on_modules(modules_);
-    const bool had_mapping_calls = mapping_entry_points_ != 0;
-    auto patched = patch(find_places(changes->added), worker);
-    if (!had_mapping_calls && mapping_entry_points_ != 0) {
+    const bool watched_mappings = follower_.follows_mappings();
+    auto watched = watch_places(find_places(search_, modules_, changes->added), worker);
+    if (!watched_mappings && follower_.follows_mappings()) {
         tell_mapped_before(); // by the dynamic linker of a program that was just executed
     }
-    return patched;
+    return watched;
 }
 
-Int3Engine::Places
-Int3Engine::find_places(const std::vector<std::shared_ptr<const Module>>& modules) {
-    Places places;
-    for (const auto& module : modules) {
-        if (!module->image) {
-            log_debug("{}: {}", module->name, module->problem);
-        }
-        const auto found = search_.find(*module, module.get() == modules_.main());
-        places.entries.insert(places.entries.end(), found.entries.begin(), found.entries.end());
-        if (found.module_event) {
-            places.module_events.push_back(*found.module_event);
-        }
-        places.signal_actions.insert(places.signal_actions.end(), found.signal_actions.begin(),
-                                     found.signal_actions.end());
-        for (const std::string_view name : found.chosen_at_run_time) {
-            log_warning("{} in {} is chosen at run time (IFUNC) and is not watched", name,
-                        module->name);
-        }
+Result<void> LifeCycle::watch_places(const WatchedPlaces& places, Tid worker) {
+    for (const AllocatorEntry& function : places.untold) {
+        follower_.add_untold(function);
     }
-    std::stable_sort(
-        places.entries.begin(), places.entries.end(),
-        [](const auto& a, const auto& b) { return a.function->call < b.function->call; });
-    return places;
+    return engine_->watch(places, worker);
 }
 
-Result<void> Int3Engine::patch(const Places& places, Tid worker) {
-    for (const CodeAddr event : places.module_events) {
-        auto inserted = breakpoints_.insert(event, worker);
-        if (!inserted) {
-            return std::move(inserted).error();
-        }
-        (*inserted)->is_module_event = true;
+void LifeCycle::on_module_event(Tid tid) {
+    if (const auto refreshed = refresh_modules(tid); !refreshed) {
+        log_warning("a change of the loaded modules could not be followed: {}",
+                    refreshed.error().message());
     }
-    for (const auto& [action, of_c_library] : places.signal_actions) {
-        // Without it, what the target sets is found out later (TrapSignal).
-        auto inserted = breakpoints_.insert(action, worker);
-        if (inserted) {
-            (*inserted)->is_signal_action = true;
-            (*inserted)->of_c_library = of_c_library;
-        }
-        const auto held = inserted ? breakpoints_.hold_unwatched(**inserted)
-                                   : Result<void>(std::move(inserted).error());
-        if (!held) {
-            log_debug("sigaction at {:#x}: {}", action.value(), held.error().message());
-        }
-    }
-    for (const AllocatorEntry& entry : places.entries) {
-        if (!search_.api()->traps(*entry.function)) {
-            calls_.add_unwatched(entry);
-            continue;
-        }
-        auto inserted = breakpoints_.insert(entry.address, worker);
-        if (!inserted) {
-            return std::move(inserted).error().while_doing(
-                fmt::format("cannot watch {}", entry.function->name));
-        }
-        (*inserted)->entry = calls_.add_entry(entry);
-        ++entry_points_;
-        mapping_entry_points_ += entry.function->mapping != MappingCall::none ? 1 : 0;
-        log_debug("breakpoint at {} ({:#x})", entry.function->name, entry.address.value());
-    }
-    return {};
+    announce_if_ready();
 }
 
 } // namespace memleax

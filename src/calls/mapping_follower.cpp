@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "mapping_calls.hpp"
+#include "memleax/calls/mapping_follower.hpp"
 
 #include <algorithm>
 
@@ -7,8 +7,7 @@
 #include <unistd.h>
 
 #include "memleax/base/clock.hpp"
-#include "memleax/target/target.hpp"
-#include "walked_call.hpp"
+#include "nesting.hpp"
 
 namespace memleax {
 
@@ -40,27 +39,15 @@ AddrRange range_at(std::uint64_t begin, std::uint64_t length) {
     return is_sane ? AddrRange{begin, begin + length} : AddrRange{};
 }
 
-/// Where the segment that is attached here ends is not known to the call, but to the kernel.
-AddrRange attached_range(Tid pid, std::uint64_t begin) {
-    if (const auto maps = read_maps(pid)) {
-        for (const Mapping& mapping : *maps) {
-            if (mapping.range.begin == begin) {
-                return mapping.range;
-            }
-        }
-    }
-    return {}; // detached by another thread already
-}
-
 /// Of a call that has come to its end.
-MappingEvent event_of(Tid tid, const PendingCall& call, MappingEvent::Step step) {
+MappingEvent event_of(Tid tid, const PendingCall& call, MappingEvent::Step step, MonotonicNs time) {
     MappingEvent event;
     event.step = step;
     event.call = call.function->mapping;
     event.kind = call.kind;
     event.tid = tid;
     event.stack = call.stack;
-    event.time = monotonic_now();
+    event.time = time;
     return event;
 }
 
@@ -77,13 +64,12 @@ bool is_error(MappingCall call, std::uint64_t result) {
 
 } // namespace
 
-MappingCalls::MappingCalls(Target& target, const ModuleMap& modules, Unwinder& unwinder,
-                           ReturnWatch& returns, EventSink& sink, const TrackedMemory& tracked,
-                           unsigned backtrace_limit)
-    : target_(target), modules_(modules), unwinder_(unwinder), returns_(returns), sink_(sink),
-      backtrace_limit_(backtrace_limit), tracked_(tracked) {}
+MappingFollower::MappingFollower(CallEnvironment& environment, AccountAccess account,
+                                 const TrackedMemory& tracked, unsigned backtrace_limit)
+    : environment_(environment), account_(account), backtrace_limit_(backtrace_limit),
+      tracked_(tracked) {}
 
-void MappingCalls::add_unwatched(const AllocatorEntry& entry) {
+void MappingFollower::add_owner(const AllocatorEntry& entry) {
     const AllocatorFunction& function = *entry.function;
     if (!tracked_.any_mapped() || function.family != kMemory) {
         return;
@@ -94,45 +80,48 @@ void MappingCalls::add_unwatched(const AllocatorEntry& entry) {
     }
     owners_.push_back({{entry.address.value(), entry.address.value() + entry.size},
                        starts_threads ? MemoryKind::thread_stack : MemoryKind::allocator});
-    const Module* module = modules_.find(entry.address);
     const bool is_allocator = !starts_threads && function.origin.empty() && !entry.in_c_library &&
-                              module != nullptr && module != modules_.main();
-    if (is_allocator &&
-        std::find(allocators_.begin(), allocators_.end(), module) == allocators_.end()) {
-        allocators_.push_back(module);
+                              !environment_.in_main_module(entry.address);
+    if (is_allocator && !is_allocators_module(entry.address)) {
+        allocators_.push_back(entry.address);
     }
 }
 
-void MappingCalls::forget(AddrRange range) {
+void MappingFollower::forget_owners(AddrRange range) {
     std::erase_if(owners_,
                   [&](const OwnersCode& each) { return range.contains(each.range.begin); });
-    std::erase_if(allocators_,
-                  [&](const Module* each) { return range.contains(each->range.begin); });
+    std::erase_if(allocators_, [&](CodeAddr each) { return range.contains(each.value()); });
 }
 
-void MappingCalls::on_signal(Tid tid) {
+bool MappingFollower::is_allocators_module(CodeAddr code) {
+    return std::any_of(allocators_.begin(), allocators_.end(),
+                       [&](CodeAddr each) { return environment_.in_same_module(code, each); });
+}
+
+void MappingFollower::on_signal(Tid tid) {
     if (const auto it = pending_.find(tid); it != pending_.end()) {
         it->second.signal_delivered();
     }
 }
 
-void MappingCalls::on_thread_gone(Tid tid) {
+void MappingFollower::on_thread_gone(Tid tid) {
     if (const auto it = pending_.find(tid); it != pending_.end()) {
         while (!it->second.empty()) {
-            fail(tid, it->second.pop());
+            fail(tid, it->second.pop(), monotonic_now());
         }
         pending_.erase(it);
     }
 }
 
-void MappingCalls::reset() {
+void MappingFollower::reset() {
     pending_.clear();
     owners_.clear();
     allocators_.clear();
 }
 
-MemoryKind MappingCalls::kind_of(MappingCall call, CodeAddr entry, bool within_allocator) const {
-    const auto& frames = backtrace_.frames;
+MemoryKind MappingFollower::kind_of(const AllocatorEntry& at, const UnwoundStack& stack,
+                                    bool within_allocator) {
+    const auto& frames = stack.frames;
     for (auto frame = frames.begin() + 1; frame < frames.end(); ++frame) {
         const std::uint64_t pc = frame->lookup_pc().value();
         for (const OwnersCode& owner : owners_) {
@@ -142,13 +131,12 @@ MemoryKind MappingCalls::kind_of(MappingCall call, CodeAddr entry, bool within_a
         }
     }
     // Where malloc's code is not on the stack: it has jumped on, or this is a thread of its own.
-    const Module* caller = frames.size() > 1 ? modules_.find(frames[1].lookup_pc()) : nullptr;
+    const CodeAddr caller = frames.size() > 1 ? frames[1].lookup_pc() : CodeAddr();
     if (within_allocator ||
-        (caller != nullptr && caller != modules_.find(entry) &&
-         std::find(allocators_.begin(), allocators_.end(), caller) != allocators_.end())) {
+        (!environment_.in_same_module(caller, at.address) && is_allocators_module(caller))) {
         return MemoryKind::allocator;
     }
-    switch (call) {
+    switch (at.function->mapping) {
     case MappingCall::brk:
     case MappingCall::sbrk:
         return MemoryKind::brk;
@@ -160,25 +148,19 @@ MemoryKind MappingCalls::kind_of(MappingCall call, CodeAddr entry, bool within_a
     }
 }
 
-bool MappingCalls::follows(MappingCall call) const {
+bool MappingFollower::follows(MappingCall call) const {
     return tracked_.mmap || (call != MappingCall::mmap && call != MappingCall::mremap);
 }
 
 /// glibc's brk(2) leaves the break there; no other C library's brk does anything.
-std::uint64_t MappingCalls::read_break(CodeAddr entry) const {
-    const Module* module = modules_.find(entry);
-    const auto variable = module != nullptr && module->image
-                              ? module->image->find_variable("__curbrk")
-                              : std::nullopt;
-    if (!variable) {
-        return 0;
-    }
-    const RemoteAddr place = module->to_runtime(variable->address).as_data();
-    return target_.memory().try_read_object<std::uint64_t>(place).value_or(0);
+std::uint64_t MappingFollower::read_break(CodeAddr entry) {
+    const auto variable = environment_.find_variable(entry, "__curbrk");
+    return variable ? environment_.memory().try_read_object<std::uint64_t>(*variable).value_or(0)
+                    : 0;
 }
 
-MappingEvent MappingCalls::begin(const arch::Registers& regs, PendingCall& call) const {
-    const auto argument = [&regs](unsigned n) { return arch::argument(regs, n); };
+MappingEvent MappingFollower::begin(const CallArguments& arguments, PendingCall& call) {
+    const auto argument = [&arguments](std::size_t n) { return arguments.at(n); };
     MappingEvent event;
     event.step = MappingEvent::Step::begun;
     event.call = call.function->mapping;
@@ -221,72 +203,75 @@ MappingEvent MappingCalls::begin(const arch::Registers& regs, PendingCall& call)
     return event;
 }
 
-void MappingCalls::on_entry(Tid tid, const arch::Registers& regs, const AllocatorEntry& entry,
-                            bool within_allocator, bool can_watch_return) {
-    PendingCalls& calls = pending_[tid];
-    if (!can_watch_return) {
+void MappingFollower::on_entry(const CallEntry& call, const AllocatorEntry& at, CallSite& site,
+                               bool within_allocator, bool to_return) {
+    PendingCalls& calls = pending_[call.tid];
+    if (!to_return) {
         return;
     }
-    StoppedWalker walker(unwinder_, regs, backtrace_);
-    const bool nested =
-        is_nested(calls, {entry.address, arch::sp_after_return(regs)}, walker, &abandoned_);
-    flush_abandoned(tid);
+    const bool nested = is_nested(calls, at.address, call.sp_after_return, site, &abandoned_);
+    flush_abandoned(call.tid, call.time);
     if (nested) {
         return;
     }
-    unwinder_.unwind_at_entry(regs, std::max(backtrace_limit_, 2U), &backtrace_);
-    if (backtrace_.frames.size() < 2) {
+    const UnwoundStack& stack = site.walk(std::max(backtrace_limit_, 2U));
+    if (stack.frames.size() < 2) {
         return; // an unreadable stack: the thread is about to die of it
     }
-    PendingCall call = call_at(entry, backtrace_, regs);
-    call.kind = kind_of(entry.function->mapping, entry.address, within_allocator);
-    MappingEvent event = begin(regs, call);
+    PendingCall begun;
+    begun.function = at.function;
+    begun.entry = at.address;
+    begun.return_address = return_address(stack);
+    begun.sp_after_return = call.sp_after_return;
+    begun.kind = kind_of(at, stack, within_allocator);
+    MappingEvent event = begin(call.arguments, begun);
     const bool may_end = event.ended[0].size() + event.ended[1].size() != 0;
     const bool is_nothing =
-        !may_end && (!follows(event.call) || (event.call == MappingCall::sbrk && call.size == 0));
+        !may_end && (!follows(event.call) || (event.call == MappingCall::sbrk && begun.size == 0));
     if (is_nothing) {
         return;
     }
-    const bool is_followed = !returns_.watch(tid, call.return_address).has_value();
+    const bool is_followed = !site.watch_return(begun.return_address).has_value();
     if (!is_followed && !may_end && event.detached.value() == 0) {
         return; // what it maps is found in the end, by nobody's name
     }
-    call.stack = intern(sink_, backtrace_, backtrace_limit_);
-    event.tid = tid;
-    event.kind = call.kind;
-    event.time = monotonic_now();
-    sink_.on_mapping(event);
+    begun.stack = intern_first(account_.stacks, stack, backtrace_limit_);
+    event.tid = call.tid;
+    event.kind = begun.kind;
+    event.time = call.time;
+    account_.events.on_mapping(event);
     if (is_followed) {
-        calls.push(call);
+        calls.push(begun);
         return;
     }
     // Unmapping hardly ever fails.
     event.step = MappingEvent::Step::succeeded;
-    event.stack = call.stack;
+    event.stack = begun.stack;
     for (AddrRange& range : event.ended) {
         range = {};
     }
-    sink_.on_mapping(event);
+    account_.events.on_mapping(event);
 }
 
-void MappingCalls::end_calls(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) {
-    const auto it = pending_.find(tid);
+void MappingFollower::end_calls(const CallReturn& end) {
+    const auto it = pending_.find(end.tid);
     if (it == pending_.end()) {
         return;
     }
-    while (const auto call = it->second.end(breakpoint.address, arch::sp(regs), &abandoned_)) {
-        flush_abandoned(tid);
-        finish(tid, *call, arch::return_value(regs));
+    while (const auto call = it->second.end(end.address, end.sp, &abandoned_)) {
+        flush_abandoned(end.tid, end.time);
+        finish(*call, end);
     }
-    flush_abandoned(tid);
+    flush_abandoned(end.tid, end.time);
 }
 
-void MappingCalls::finish(Tid tid, const PendingCall& call, std::uint64_t result) {
+void MappingFollower::finish(const PendingCall& call, const CallReturn& end) {
+    const std::uint64_t result = end.result;
     if (is_error(call.function->mapping, result)) {
-        fail(tid, call);
+        fail(end.tid, call, end.time);
         return;
     }
-    MappingEvent event = event_of(tid, call, MappingEvent::Step::succeeded);
+    MappingEvent event = event_of(end.tid, call, MappingEvent::Step::succeeded, end.time);
     const auto moves_break = [&event](std::uint64_t from, std::uint64_t to) {
         if (from < to) {
             event.added = {from, to};
@@ -310,21 +295,21 @@ void MappingCalls::finish(Tid tid, const PendingCall& call, std::uint64_t result
         moves_break(result, result + call.size);
         break;
     case MappingCall::shmat:
-        event.added = attached_range(target_.pid(), result);
+        event.added = environment_.mapping_at(RemoteAddr(result));
         break;
     default:
         break;
     }
-    sink_.on_mapping(event);
+    account_.events.on_mapping(event);
 }
 
-void MappingCalls::fail(Tid tid, const PendingCall& call) {
-    sink_.on_mapping(event_of(tid, call, MappingEvent::Step::failed));
+void MappingFollower::fail(Tid tid, const PendingCall& call, MonotonicNs time) {
+    account_.events.on_mapping(event_of(tid, call, MappingEvent::Step::failed, time));
 }
 
-void MappingCalls::flush_abandoned(Tid tid) {
+void MappingFollower::flush_abandoned(Tid tid, MonotonicNs time) {
     for (const PendingCall& call : abandoned_) {
-        fail(tid, call);
+        fail(tid, call, time);
     }
     abandoned_.clear();
 }

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// A source of AllocationEvents, for one process. The int3 engine is one; a trap-free one can stand
-/// beside it.
+/// The watching of one process: from a target that was seized to one that is as it was.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
+#include "memleax/allocators/allocator_search.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
+#include "memleax/calls/call_follower.hpp"
+#include "memleax/events/event_sink.hpp"
 #include "memleax/proc/modules.hpp"
-#include "memleax/target/stop_event.hpp"
+#include "memleax/target/target.hpp"
 
 namespace memleax {
 
@@ -19,11 +22,11 @@ enum class ChildOrigin {
     executed ///< it shared its parent's (vfork, posix_spawn) until it executed a program
 };
 
-/// What an engine tells its owner, besides events. Called from the tracer thread.
-class EngineObserver {
+/// What the owner of a Watch is told, besides events. Called from the tracer thread.
+class WatchObserver {
   public:
-    virtual ~EngineObserver() = default;
-    /// Every breakpoint is in place (once).
+    virtual ~WatchObserver() = default;
+    /// Every function is watched (once).
     virtual void on_watching(std::size_t threads) = 0;
     /// The module list has changed, or is there for the first time.
     virtual void on_modules(const ModuleMap& modules) = 0;
@@ -32,17 +35,19 @@ class EngineObserver {
     /// A child process stands in a stop. False: it is to be let go of; true: it is somebody else's
     /// from now on.
     virtual bool take_child(Tid child, ChildOrigin origin) = 0;
-    /// The engine has nothing to do any more: its process ended, with this status (as from
-    /// waitpid), if that is known, or was let go of. Nothing may be destroyed in here.
+    /// There is nothing to do any more: the process ended, with this status (as from waitpid), if
+    /// that is known, or was let go of. Nothing may be destroyed in here.
     virtual void on_ended(std::optional<int> status) = 0;
 };
 
 /// Lives in one thread, the tracer.
-class Engine : public StopHandler {
+class Watch {
   public:
-    [[nodiscard]] virtual const char* name() const = 0;
+    virtual ~Watch() = default;
+    /// Of the engine: how calls are seen ("int3": by breakpoints).
+    [[nodiscard]] virtual const char* engine_name() const = 0;
     /// Puts everything in place. After a failure the target is as it was. From then on the target's
-    /// stops belong to on_stop().
+    /// stops are dealt with here (Target::handler).
     virtual Result<void> arm() = 0;
     /// Nobody may be left to wait for: looks whether the process has ended.
     virtual void on_silence() = 0;
@@ -50,5 +55,11 @@ class Engine : public StopHandler {
     /// the end of the calling thread lets go of those that do. Idempotent.
     virtual void leave() = 0;
 };
+
+/// All references must outlive it. The target is seized, or launched and at its ExecStop; `modules`
+/// has been refreshed for a seized one.
+std::unique_ptr<Watch> make_watch(Target& target, ModuleMap& modules, AccountAccess account,
+                                  WatchObserver& observer, AllocatorSearch& search,
+                                  const FollowOptions& options);
 
 } // namespace memleax

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// Calls of allocator functions, as an engine tells of them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "memleax/allocators/allocator_api.hpp"
+#include "memleax/base/types.hpp"
+#include "memleax/events/allocation_event.hpp"
+#include "memleax/unwind/unwound_stack.hpp"
+
+namespace memleax {
+
+/// A thread is about to execute the first instruction of an allocator's function.
+struct CallEntry {
+    Tid tid;
+    int function = -1;          ///< as CallFollower::add_function() numbered it
+    CallArguments arguments{};  ///< integers and pointers (psABI)
+    RemoteAddr sp_after_return; ///< the stack pointer that its caller will see after the return
+    MonotonicNs time;
+};
+
+/// A thread has come to where a call returns to.
+struct CallReturn {
+    Tid tid;
+    CodeAddr address;
+    RemoteAddr sp;
+    std::uint64_t result = 0; ///< as the called function has left it
+    MonotonicNs time;
+};
+
+/// What can be found out about the call that is being told of, while its thread stands at the
+/// entry.
+class CallSite {
+  public:
+    virtual ~CallSite() = default;
+    /// Its stack, its own frame first; good until the next walk. Without a second frame there is no
+    /// return address.
+    virtual const UnwoundStack& walk(unsigned limit) = 0;
+    /// Nothing if its return to this address will be told; else why not.
+    virtual std::optional<Unseen> watch_return(CodeAddr return_address) = 0;
+    /// Has that been so for all that were asked for, of any call?
+    [[nodiscard]] virtual bool watches_all_returns() const = 0;
+};
+
+/// Where that call returns to; null if its stack is unreadable.
+inline CodeAddr return_address(const UnwoundStack& stack) {
+    return stack.frames.size() > 1 ? stack.frames[1].pc() : CodeAddr();
+}
+
+} // namespace memleax

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The seam between the layers that know about processes and those that can be tested with a list
+/// of events: what an engine tells, and what it may ask.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "memleax/base/types.hpp"
+#include "memleax/events/allocation_event.hpp"
+#include "memleax/events/mapping_event.hpp"
+
+namespace memleax {
+
+/// The watermark of an engine that tells each event as it happens.
+inline constexpr MonotonicNs kAllTold{std::numeric_limits<std::int64_t>::max()};
+
+/// Where an engine sends what it saw. Called from the engine's thread only.
+class EventSink {
+  public:
+    virtual ~EventSink() = default;
+    /// In the order in which they happened to each address. A batch is taken as a whole: whoever
+    /// looks at the account from another thread sees all of it, or nothing.
+    virtual void on_events(std::span<const AllocationEvent> events) = 0;
+    void on_event(const AllocationEvent& event) { on_events({&event, 1}); }
+    /// All that has happened up to this time has been told, and an event after it may still come:
+    /// the account says nothing of later times (what is live, what has expired). It never goes
+    /// back. At first it is kAllTold.
+    virtual void on_watermark(MonotonicNs time) = 0;
+    virtual void on_mapping(const MappingEvent& /*event*/) {}
+    /// All that is mapped now, before the first event: it is nobody's of whom we know.
+    virtual void on_mapped_before(std::span<const AddrRange> /*ranges*/) {}
+    /// The code in this range is gone (dlclose) and may be followed by other code: a stack through
+    /// it that is seen from now on is a different stack.
+    virtual void on_code_gone(AddrRange range) = 0;
+    /// Stacks that are new from now on are to be read with the module list of this generation.
+    virtual void on_generation(std::uint32_t /*generation*/) {}
+    /// Nobody has watched for a while, and watching begins again: the blocks that were live may
+    /// have been freed since.
+    virtual void on_gap(MonotonicNs /*time*/) {}
+    /// The address space is gone (exec), and every block with it: none of them leaked.
+    virtual void on_memory_gone(MonotonicNs /*time*/) {}
+};
+
+/// Gives call stacks their ids.
+class StackInterner {
+  public:
+    virtual ~StackInterner() = default;
+    /// The id of this stack, innermost frame first; equal stacks get equal ids.
+    virtual StackId intern(std::span<const FrameAddress> frames, StackEnd end) = 0;
+};
+
+/// What an engine that tells each event as it happens can ask about the account. One that delivers
+/// late would get answers of an earlier time, and so must not ask.
+class AccountQueries {
+  public:
+    virtual ~AccountQueries() = default;
+    /// Should the free of this address come with its stack? True only for suspects (an address that
+    /// was freed already), so that the usual free costs no unwinding.
+    virtual bool wants_free_stack(RemoteAddr address) = 0;
+    /// Is this the address of a block that is live? A free of another one may be the allocator's
+    /// own doing, and deserves a closer look.
+    virtual bool is_live(RemoteAddr address) = 0;
+};
+
+/// One process's account, as its engine sees it. The three are mostly one object.
+struct AccountAccess {
+    EventSink& events;
+    StackInterner& stacks;
+    AccountQueries& queries;
+};
+
+} // namespace memleax

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// What a walk has found.
+#pragma once
+
+#include <vector>
+
+#include "memleax/base/types.hpp"
+#include "memleax/events/allocation_event.hpp"
+
+namespace memleax {
+
+/// A call stack, innermost frame first. Reused between calls so that no walk allocates.
+struct UnwoundStack {
+    std::vector<FrameAddress> frames;
+    StackEnd end = StackEnd::outermost;
+    /// A signal handler's frame was crossed on the way out.
+    bool crossed_signal_frame = false;
+};
+
+} // namespace memleax

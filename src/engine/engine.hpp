@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// How calls are seen. What is the same for all engines (threads, signals, forks, exec, modules,
+/// leaving) is the LifeCycle's.
+#pragma once
+
+#include <memory>
+
+#include "memleax/base/error.hpp"
+#include "memleax/calls/call_follower.hpp"
+#include "memleax/proc/modules.hpp"
+#include "memleax/target/breakpoint.hpp"
+#include "memleax/target/target.hpp"
+#include "memleax/target/trap_signal.hpp"
+#include "watched_places.hpp"
+
+namespace memleax {
+
+/// What an engine works on and with; it outlives the engine.
+struct EngineContext {
+    Target& target;
+    ModuleMap& modules;
+    BreakpointTable& breakpoints;
+    TrapSignal& trap_signal;
+    CallFollower& follower;
+};
+
+/// Whom an engine tells of what is not a call.
+class EngineHost {
+  public:
+    virtual ~EngineHost() = default;
+    /// The dynamic linker has mapped or unmapped something; the thread is stopped.
+    virtual void on_module_event(Tid tid) = 0;
+};
+
+/// Invariants: whatever an engine resumes has its pc in the original code or where it may go on
+/// after our death; a signal is never delivered to a thread whose pc is in code of the engine's, so
+/// no signal frame ever holds such a pc.
+class Engine {
+  public:
+    virtual ~Engine() = default;
+    [[nodiscard]] virtual const char* name() const = 0;
+
+    /// Watches these, with the help of a stopped thread. Each function that is watched is made
+    /// known to the follower.
+    virtual Result<void> watch(const WatchedPlaces& places, Tid worker) = 0;
+    /// The code in this range is gone.
+    virtual void forget(AddrRange range) = 0;
+    virtual void modules_changed() = 0;
+    /// The address space is gone.
+    virtual void reset() = 0;
+    /// The bits of a return address that are a signature; see Unwinder.
+    virtual void set_signature_mask(std::uint64_t mask) = 0;
+
+    /// A thread has stopped with SIGTRAP. True if that was the engine's doing: it is dealt with.
+    virtual bool on_trap(Tid tid) = 0;
+    /// See StopHandler.
+    virtual bool move_hit_to_slot(Tid tid) = 0;
+    /// A signal is about to be delivered to a stopped thread: puts its pc into the original code.
+    /// False if it cannot be; then the frame of this signal will refer to a page of ours.
+    [[nodiscard]] virtual bool leave_own_code(Tid tid) = 0;
+    virtual void on_thread_gone(Tid tid) = 0;
+
+    /// The original code goes back. The functions that begin blocks first: a block must not be
+    /// counted whose end could not be seen.
+    virtual void restore_code() = 0;
+    /// After that: a thread ran into this breakpoint just before.
+    virtual void on_late_hit(Tid tid, const arch::Registers& regs,
+                             const Breakpoint& breakpoint) = 0;
+};
+
+/// Which one it is, is decided here.
+std::unique_ptr<Engine> make_engine(const EngineContext& context, EngineHost& host);
+
+} // namespace memleax

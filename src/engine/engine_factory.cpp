@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine.hpp"
+#include "int3/int3_engine.hpp"
+
+namespace memleax {
+
+std::unique_ptr<Engine> make_engine(const EngineContext& context, EngineHost& host) {
+    return std::make_unique<Int3Engine>(context, host);
+}
+
+} // namespace memleax

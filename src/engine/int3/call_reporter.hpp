@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// From hits of breakpoints to calls.
+#pragma once
+
+#include "memleax/calls/call_follower.hpp"
+#include "memleax/target/breakpoint.hpp"
+#include "memleax/unwind/unwinder.hpp"
+#include "return_watch.hpp"
+
+namespace memleax {
+
+/// Reads a call off a stopped thread's registers and stack. It neither resumes threads nor takes
+/// breakpoints out.
+class CallReporter {
+  public:
+    /// All references must outlive it.
+    CallReporter(Target& target, ModuleMap& modules, BreakpointTable& breakpoints,
+                 CallFollower& follower)
+        : modules_(modules), follower_(follower), unwinder_(modules, target.memory()),
+          returns_(modules, breakpoints) {}
+
+    /// The thread has executed this breakpoint.
+    void on_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint,
+                CallFollower::Follow follow);
+    void set_signature_mask(std::uint64_t mask) { unwinder_.set_signature_mask(mask); }
+    void modules_changed() { unwinder_.modules_changed(); }
+    /// The address space is gone.
+    void reset();
+
+  private:
+    class StoppedCall;
+    /// Where `regs` are at a call's entry. If the stack ends at code that nobody has told us of, as
+    /// a compiler's at run time, that is looked for, now and then.
+    const UnwoundStack& walk(const arch::Registers& regs, unsigned limit);
+
+    ModuleMap& modules_;
+    CallFollower& follower_;
+    Unwinder unwinder_;
+    ReturnWatch returns_;
+    UnwoundStack stack_; ///< reused, so that no walk allocates
+    MonotonicNs next_look_for_code_;
+};
+
+} // namespace memleax

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The engine that works by breakpoints: an int3 (BRK on arm64) at every allocator entry point and
+/// at every return address from one.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include "call_reporter.hpp"
+#include "engine.hpp"
+
+namespace memleax {
+
+/// A breakpoint is lifted only when the target is left.
+class Int3Engine final : public Engine {
+  public:
+    Int3Engine(const EngineContext& context, EngineHost& host);
+
+    [[nodiscard]] const char* name() const override { return "int3"; }
+    Result<void> watch(const WatchedPlaces& places, Tid worker) override;
+    void forget(AddrRange range) override { breakpoints_.forget(range); }
+    void modules_changed() override { reporter_.modules_changed(); }
+    void reset() override;
+    void set_signature_mask(std::uint64_t mask) override { reporter_.set_signature_mask(mask); }
+    bool on_trap(Tid tid) override;
+    bool move_hit_to_slot(Tid tid) override;
+    [[nodiscard]] bool leave_own_code(Tid tid) override;
+    void on_thread_gone(Tid tid) override { rehits_.erase(tid); }
+    void restore_code() override;
+    void on_late_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) override;
+
+  private:
+    /// A thread's signal was delivered while it stood before a displaced instruction: it went back
+    /// to the breakpoint, and its next hit there is not a new call.
+    struct Rehit {
+        CodeAddr address;
+        RemoteAddr sp;
+    };
+
+    /// Our breakpoint that this stop is about, with the thread's registers; null if the SIGTRAP is
+    /// the target's own.
+    Breakpoint* our_breakpoint(Tid tid, arch::Registers* regs);
+    /// Reports the call that the hit is, unless it is a repeated one.
+    void on_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint);
+    /// The call of sigaction(3) is SIGTRAP's, and its thread can be let through it.
+    [[nodiscard]] static bool changes_trap_signal(const arch::Registers& regs,
+                                                  const Breakpoint& breakpoint);
+    Result<void> watch_signal_action(const SignalActionEntry& action, Tid worker);
+
+    EngineHost& host_;
+    Target& target_;
+    BreakpointTable& breakpoints_;
+    TrapSignal& trap_signal_;
+    CallFollower& follower_;
+    CallReporter reporter_;
+    absl::flat_hash_map<Tid, Rehit> rehits_;
+};
+
+} // namespace memleax

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What each stop means while watching; and leaving.
+#include "life_cycle.hpp"
+
+#include <csignal>
+
+#include "leave/forked_copy.hpp"
+#include "memleax/base/clock.hpp"
+#include "memleax/base/log.hpp"
+#include "memleax/proc/process_info.hpp"
+
+namespace memleax {
+
+std::unique_ptr<Watch> make_watch(Target& target, ModuleMap& modules, AccountAccess account,
+                                  WatchObserver& observer, AllocatorSearch& search,
+                                  const FollowOptions& options) {
+    return std::make_unique<LifeCycle>(target, modules, account, observer, search, options);
+}
+
+LifeCycle::LifeCycle(Target& target, ModuleMap& modules, AccountAccess account,
+                     WatchObserver& observer, AllocatorSearch& search, const FollowOptions& options)
+    : target_(target), modules_(modules), account_(account), observer_(observer), search_(search),
+      breakpoints_(target), trap_signal_(target, breakpoints_.handler()),
+      environment_(target, modules), follower_(environment_, account, search.api(), options),
+      engine_(make_engine({target, modules, breakpoints_, trap_signal_, follower_}, *this)) {}
+
+LifeCycle::~LifeCycle() {
+    LifeCycle::leave();
+}
+
+void LifeCycle::on_stop(const StopEvent& event) {
+    std::visit([this](const auto& stop) { on_stop(stop); }, event);
+}
+
+void LifeCycle::on_stop(const TrapStop& stop) {
+    if (!engine_->on_trap(stop.tid)) {
+        deliver(stop.tid, SIGTRAP);
+    }
+}
+
+void LifeCycle::on_stop(const SignalStop& stop) {
+    deliver(stop.tid, stop.signal);
+}
+
+void LifeCycle::deliver(Tid tid, int signal) {
+    if (!engine_->leave_own_code(tid)) {
+        may_be_referenced_ = true;
+    }
+    bool needs_own_code = false;
+    if (signal == SIGTRAP) {
+        const TrapSignal::Delivery trap = trap_signal_.before_delivery(tid);
+        signal = trap.signal;
+        needs_own_code = trap.needs_own_code;
+    } else if ((signal_bit(signal) & kCoreSignals) != 0) {
+        const auto info = try_read_process_info(tid);
+        needs_own_code =
+            !info || ((info->caught_signals | info->ignored_signals) & signal_bit(signal)) == 0;
+    }
+    // A core is to hold the original code. One by vfork ends alone, and its parent's is the same
+    // memory.
+    const auto thread = target_.threads().find(tid);
+    if (needs_own_code && thread != target_.threads().end() && !thread->second.is_child_process) {
+        engine_->restore_code();
+    }
+    follower_.on_signal(tid);
+    target_.resume(tid, signal);
+}
+
+void LifeCycle::on_stop(const GroupStop& stop) {
+    target_.listen(stop.tid);
+}
+
+void LifeCycle::on_stop(const QuietStop& stop) {
+    target_.resume(stop.tid);
+}
+
+void LifeCycle::on_stop(const BirthStop& stop) {
+    trap_signal_.on_birth(stop.tid, stop.child);
+    target_.resume(stop.tid);
+}
+
+void LifeCycle::on_stop(const ChildStop& stop) {
+    if (stop.shares_memory) {
+        target_.adopt_child(stop.tid);
+        target_.resume(stop.tid);
+        return;
+    }
+    clean_copy(target_, breakpoints_, trap_signal_, stop.tid, may_be_referenced_);
+    if (!observer_.take_child(stop.tid, ChildOrigin::forked)) {
+        target_.detach(stop.tid);
+    }
+    note_if_all_gone();
+}
+
+void LifeCycle::on_stop(const ExecStop& stop) {
+    if (has_lost_privileges(stop.tid)) {
+        log_warning("process {} executes {} without the privileges that this file gives: the "
+                    "kernel grants none to a traced process, unless its tracer has CAP_SYS_PTRACE",
+                    stop.tid.value(), executable_path(stop.tid));
+    }
+    trap_signal_.restore_after_exec(stop.tid, stop.former);
+    if (stop.tid == target_.pid()) {
+        on_own_exec(stop.tid);
+    } else {
+        on_childs_exec(stop.tid);
+    }
+}
+
+// One by vfork, which has its own program now.
+void LifeCycle::on_childs_exec(Tid child) {
+    forget_thread(child);
+    if (!observer_.take_child(child, ChildOrigin::executed)) {
+        target_.detach(child);
+    }
+    note_if_all_gone();
+}
+
+void LifeCycle::on_own_exec(Tid tid) {
+    breakpoints_.forget_all();
+    follower_.reset();
+    engine_->reset();
+    modules_.forget_all();
+    auto reopened = target_.reopen_memory();
+    if (reopened) {
+        reopened = trap_signal_.install(tid);
+    }
+    if (announced_) {
+        account_.events.on_memory_gone(monotonic_now());
+    }
+    auto refreshed = reopened ? refresh_modules(tid) : std::move(reopened);
+    environment_.set_first_mappings(modules_.mappings());
+    if (arch::Registers regs; !refreshed && target_.get_registers(tid, &regs)) {
+        log_error("{}", refreshed.error().message()); // else its end is about to be told
+    }
+    tell_mapped_before();
+    if (!observer_.on_exec()) {
+        leave();
+        on_all_gone();
+        return;
+    }
+    if (announced_) {
+        log_info("process {} executes another program, which is watched from now on",
+                 target_.pid().value());
+    }
+    announce_if_ready();
+    target_.resume(tid);
+}
+
+void LifeCycle::forget_thread(Tid tid) {
+    follower_.on_thread_gone(tid);
+    trap_signal_.on_thread_gone(tid);
+    engine_->on_thread_gone(tid);
+}
+
+void LifeCycle::on_stop(const ThreadGone& stop) {
+    forget_thread(stop.tid);
+    if (stop.tid == target_.pid()) {
+        end_status_ = stop.status;
+    }
+    note_if_all_gone();
+}
+
+void LifeCycle::on_silence() {
+    target_.forget_dead_children();
+    note_if_all_gone();
+}
+
+void LifeCycle::note_if_all_gone() {
+    if (!target_gone_ && target_.threads().empty() && target_.expected_children().empty()) {
+        on_all_gone();
+    }
+}
+
+void LifeCycle::on_all_gone() {
+    target_gone_ = true;
+    breakpoints_.forget_all();
+    observer_.on_ended(end_status_);
+}
+
+// The original code goes back, and then everybody is moved out of what was ours.
+void LifeCycle::leave() {
+    if (!armed_) {
+        return;
+    }
+    armed_ = false;
+    if (target_gone_) {
+        breakpoints_.forget_all();
+        return;
+    }
+    Detacher detacher(target_, breakpoints_, trap_signal_, *this, may_be_referenced_);
+    detacher.gather_hits();
+    engine_->restore_code();
+    detacher.complete();
+    if (detacher.target_ended()) {
+        on_all_gone();
+    }
+}
+
+void LifeCycle::on_late_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) {
+    engine_->on_late_hit(tid, regs, breakpoint);
+}
+
+void LifeCycle::on_thread_gone(const ThreadGone& gone) {
+    follower_.on_thread_gone(gone.tid);
+    if (gone.tid == target_.pid()) {
+        end_status_ = gone.status;
+    }
+}
+
+} // namespace memleax

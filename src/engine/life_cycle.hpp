@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// What every engine does at the stops of a process's life: births and ends of threads, signals,
+/// forks, exec, modules that come and go; the begin and the end of the watching.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine.hpp"
+#include "leave/detacher.hpp"
+#include "memleax/engine/watch.hpp"
+#include "memleax/target/breakpoint.hpp"
+#include "memleax/target/trap_signal.hpp"
+#include "process_environment.hpp"
+
+namespace memleax {
+
+class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
+  public:
+    LifeCycle(Target& target, ModuleMap& modules, AccountAccess account, WatchObserver& observer,
+              AllocatorSearch& search, const FollowOptions& options);
+    ~LifeCycle() override;
+    LifeCycle(const LifeCycle&) = delete;
+    LifeCycle& operator=(const LifeCycle&) = delete;
+
+    [[nodiscard]] const char* engine_name() const override { return engine_->name(); }
+    Result<void> arm() override;
+    void on_silence() override;
+    void leave() override;
+
+  private:
+    void on_stop(const StopEvent& event) override;
+    bool move_hit_to_slot(Tid tid) override { return engine_->move_hit_to_slot(tid); }
+    // Each leaves the thread running, or where it belongs.
+    void on_stop(const TrapStop& stop);
+    void on_stop(const SignalStop& stop);
+    void on_stop(const GroupStop& stop);
+    void on_stop(const QuietStop& stop);
+    void on_stop(const ChildStop& stop);
+    void on_stop(const BirthStop& stop);
+    void on_stop(const ExecStop& stop);
+    void on_stop(const ThreadGone& stop);
+    void on_childs_exec(Tid child);
+    void on_own_exec(Tid tid);
+    void deliver(Tid tid, int signal);
+
+    void on_module_event(Tid tid) override;
+    void on_late_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) override;
+    void on_thread_gone(const ThreadGone& gone) override;
+    void forget_thread(Tid tid);
+    /// The end of the first thread is told last, but not at all if it had ended before we came; and
+    /// a child that shares the memory, or a copy that is not clean yet, may outlive it.
+    void note_if_all_gone();
+    void on_all_gone();
+
+    Result<Tid> borrow_first();
+    /// The first time; unless the process executes another program before all is done.
+    Result<void> watch_first(const WatchedPlaces& places, bool* executes);
+    Result<void> watch_places(const WatchedPlaces& places, Tid worker);
+    Result<void> refresh_modules(Tid worker);
+    void announce_if_ready();
+    void tell_mapped_before();
+    /// Of the user's functions.
+    void warn_of_missing();
+
+    Target& target_;
+    ModuleMap& modules_;
+    AccountAccess account_;
+    WatchObserver& observer_;
+    AllocatorSearch& search_;
+    BreakpointTable breakpoints_;
+    TrapSignal trap_signal_;
+    ProcessEnvironment environment_;
+    CallFollower follower_;
+    std::unique_ptr<Engine> engine_;
+    bool announced_ = false;
+    bool armed_ = false;
+    bool may_be_referenced_ = false; ///< see Detacher
+    bool target_gone_ = false;
+    std::optional<int> end_status_; ///< of the process
+};
+
+} // namespace memleax
