@@ -57,5 +57,19 @@ TEST(RemoteMemory, TellsTheEndOfTheProcessFromABadAddress) {
     EXPECT_EQ(ended.error().errnum(), ESRCH);
 }
 
+TEST(RemoteMemory, HidesWhatIsMaskedUntilAllOfItIsUnmasked) {
+    Copy copy;
+    auto memory = RemoteMemory::open(copy.pid());
+    ASSERT_TRUE(memory) << memory.error().message();
+    const RemoteAddr there(reinterpret_cast<std::uintptr_t>(bytes.data()));
+    const std::array<std::uint8_t, 4> ours{5, 6, 7, 8};
+    memory->mask(there, bytes);
+    ASSERT_TRUE(memory->write(there, ours));
+    using Bytes = std::array<std::uint8_t, 4>;
+    EXPECT_EQ(memory->try_read_object<Bytes>(there), bytes);
+    memory->unmask(there, ours.size());
+    EXPECT_EQ(memory->try_read_object<Bytes>(there), ours);
+}
+
 } // namespace
 } // namespace memleax::testing

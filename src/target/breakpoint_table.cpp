@@ -44,10 +44,8 @@ Result<Breakpoint*> BreakpointTable::insert(CodeAddr address, Tid worker) {
         return Error(fmt::format("cannot read the code at {:#x}", address.value()), EFAULT);
     }
     auto breakpoint = std::make_unique<Breakpoint>();
-    breakpoint->address = address;
-    std::copy_n(bytes.begin(), breakpoint->original_bytes.size(),
-                breakpoint->original_bytes.begin());
-    if (breakpoint->original_bytes == arch::kBreakpointBytes) {
+    breakpoint->patch = CodePatch::breakpoint(address, bytes);
+    if (breakpoint->patch.original == breakpoint->patch.patched) {
         // A debugger's, a uprobe's (all processes see those of a system-wide bpftrace), or the
         // program's own assertion: a hit could not be told from ours.
         return Error(fmt::format("there is a breakpoint at {:#x} already", address.value()))
@@ -85,8 +83,8 @@ Result<Breakpoint*> BreakpointTable::insert(CodeAddr address, Tid worker) {
                   displaced.error().message());
     }
 
-    breakpoint->record =
-        target_.record().add_breakpoint(address, std::span(bytes).first(got), breakpoint->slot);
+    breakpoint->record = target_.record().add_breakpoint(
+        breakpoint->patch, std::span(bytes).first(got), breakpoint->slot);
     const auto give_slot_back = [&] {
         if (breakpoint->slot) {
             by_slot_.erase(*breakpoint->slot);
@@ -98,11 +96,11 @@ Result<Breakpoint*> BreakpointTable::insert(CodeAddr address, Tid worker) {
         return Error("too many places to watch");
     }
     // Masked first: from the write on, a read must not see the breakpoint.
-    memory.mask(address.as_data(), breakpoint->original_bytes);
-    auto written = memory.write(address.as_data(), arch::kBreakpointBytes);
+    memory.mask(address.as_data(), breakpoint->patch.original_bytes());
+    auto written = breakpoint->patch.put_in(memory);
     if (!written) {
-        memory.unmask(address.as_data());
-        target_.record().breakpoints[*breakpoint->record].address = 0;
+        memory.unmask(address.as_data(), breakpoint->patch.size);
+        target_.record().breakpoints[*breakpoint->record].patch = {};
         give_slot_back();
         return std::move(written).error();
     }
@@ -115,7 +113,7 @@ Result<void> BreakpointTable::hold_unwatched(const Breakpoint& breakpoint) {
         return {};
     }
     target_.record().breakpoints[*breakpoint.record].holds = true;
-    const std::uint64_t key = breakpoint.address.value() | arch::kSlotHolds;
+    const std::uint64_t key = breakpoint.address().value() | arch::kSlotHolds;
     return target_.memory().write(
         breakpoint.slot->as_data() + static_cast<std::int64_t>(arch::kSlotCodeBytes),
         std::span(reinterpret_cast<const std::uint8_t*>(&key), sizeof key));
@@ -127,17 +125,15 @@ void BreakpointTable::adopt() {
     const RecoveryRecord& record = target_.record();
     for (std::uint32_t i = 0; i < record.breakpoint_count.load(); ++i) {
         const RecoveryRecord::Breakpoint& entry = record.breakpoints[i];
-        if (entry.address == 0 || entry.byte_count < arch::kBreakpointBytes.size()) {
+        if (entry.patch.empty()) {
             continue;
         }
         auto breakpoint = std::make_unique<Breakpoint>();
-        breakpoint->address = CodeAddr(entry.address);
+        breakpoint->patch = entry.patch;
         breakpoint->record = i;
-        std::copy_n(entry.bytes.begin(), breakpoint->original_bytes.size(),
-                    breakpoint->original_bytes.begin());
         if (entry.slot != 0) {
             auto displaced =
-                arch::displace(breakpoint->address, std::span(entry.bytes).first(entry.byte_count),
+                arch::displace(breakpoint->address(), std::span(entry.code).first(entry.code_bytes),
                                CodeAddr(entry.slot));
             if (displaced) {
                 breakpoint->slot = CodeAddr(entry.slot);
@@ -147,7 +143,7 @@ void BreakpointTable::adopt() {
             }
         }
         breakpoint->inserted = true; // or just before that; restore() looks
-        table_.insert_or_assign(breakpoint->address, std::move(breakpoint));
+        table_.insert_or_assign(breakpoint->address(), std::move(breakpoint));
     }
 }
 
@@ -156,7 +152,8 @@ void BreakpointTable::move_to_slot(Tid tid, const arch::Registers& regs,
     arch::Registers moved = regs;
     // Where its bytes are back, the instruction itself is next.
     target_.set_pc(tid, &moved,
-                   breakpoint.inserted && breakpoint.slot ? *breakpoint.slot : breakpoint.address);
+                   breakpoint.inserted && breakpoint.slot ? *breakpoint.slot
+                                                          : breakpoint.address());
 }
 
 void BreakpointTable::continue_from(Tid tid, arch::Registers* regs, Breakpoint& breakpoint) {
@@ -179,12 +176,12 @@ void BreakpointTable::step_over(Tid tid, arch::Registers* regs, Breakpoint& brea
             target_.stop_and_defer(other);
         }
     }
-    target_.set_pc(tid, regs, breakpoint.address);
+    target_.set_pc(tid, regs, breakpoint.address());
     const auto lifted =
-        target_.memory().write(breakpoint.address.as_data(), breakpoint.original_bytes);
+        target_.memory().write(breakpoint.address().as_data(), breakpoint.patch.original_bytes());
     const auto stepped = target_.step(tid);
     if (lifted) {
-        (void)target_.memory().write(breakpoint.address.as_data(), arch::kBreakpointBytes);
+        (void)breakpoint.patch.put_in(target_.memory());
     }
     // A fault of the stepped instruction was deferred, and is delivered from there.
     const auto it = target_.threads().find(tid);
@@ -193,45 +190,34 @@ void BreakpointTable::step_over(Tid tid, arch::Registers* regs, Breakpoint& brea
     }
 }
 
-bool BreakpointTable::leave_slot(arch::Registers* regs) const {
+bool BreakpointTable::move_out(arch::Registers* regs) const {
     const CodeAddr pc = arch::pc(*regs);
-    if (!slots_.contains(pc)) {
-        return false;
-    }
     const CodeAddr slot = slots_.slot_of(pc);
     const auto it = by_slot_.find(slot);
     if (it == by_slot_.end()) {
-        return false;
+        return true; // of code that is gone: see forget()
     }
     const auto offset = static_cast<std::uint64_t>(pc - slot);
     for (const arch::SlotPoint& point : it->second->displaced.points) {
         if (point.offset == offset) {
             arch::set_pc(*regs, point.original);
             arch::set_sp(*regs, arch::sp(*regs) + point.sp_adjust);
-            return true;
         }
     }
-    return false;
+    return true;
 }
 
 bool BreakpointTable::restore(Breakpoint& breakpoint) {
     if (!breakpoint.inserted) {
         return true;
     }
-    RemoteMemory& memory = target_.memory();
     breakpoint.inserted = false;
-    const RemoteAddr at = breakpoint.address.as_data();
-    std::array<std::uint8_t, arch::kBreakpointBytes.size()> now{};
-    const std::size_t got = memory.try_read_unmasked(at, std::as_writable_bytes(std::span(now)));
-    memory.unmask(at);
-    if (got != now.size() || now != arch::kBreakpointBytes) {
-        return false;
+    const auto restored = breakpoint.patch.take_out(target_.memory());
+    target_.memory().unmask(breakpoint.address().as_data(), breakpoint.patch.size);
+    if (!restored && restored.error().errnum() != ESRCH) { // it may have ended meanwhile
+        log_error("{}: a breakpoint of ours is left there", restored.error().message());
     }
-    const auto written = memory.write(at, breakpoint.original_bytes);
-    if (!written && written.error().errnum() != ESRCH) { // it may have ended meanwhile
-        log_error("{}: a breakpoint of ours is left there", written.error().message());
-    }
-    return written.ok();
+    return restored && *restored;
 }
 
 void BreakpointTable::restore_all() {
@@ -246,17 +232,11 @@ Result<void> BreakpointTable::restore_in_copy(Tid child) const {
         return std::move(memory).error();
     }
     for (const auto& [address, breakpoint] : table_) {
-        std::array<std::uint8_t, arch::kBreakpointBytes.size()> now{};
         // The child was copied at some moment: what is there tells whether that was before or after
         // we put this one in.
-        if (memory->try_read_unmasked(address.as_data(), std::as_writable_bytes(std::span(now))) !=
-                now.size() ||
-            now != arch::kBreakpointBytes) {
-            continue;
-        }
-        auto written = memory->write(address.as_data(), breakpoint->original_bytes);
-        if (!written) {
-            return written;
+        auto restored = breakpoint->patch.take_out(*memory);
+        if (!restored) {
+            return std::move(restored).error();
         }
     }
     return {};
@@ -269,9 +249,9 @@ void BreakpointTable::forget(AddrRange range) {
             ++it;
             continue;
         }
-        target_.memory().unmask(breakpoint.address.as_data());
+        target_.memory().unmask(breakpoint.address().as_data(), breakpoint.patch.size);
         if (breakpoint.record) {
-            target_.record().breakpoints[*breakpoint.record].address = 0;
+            target_.record().breakpoints[*breakpoint.record].patch = {};
         }
         if (breakpoint.slot) {
             const std::array<std::uint8_t, sizeof(std::uint64_t)> no_key{};

@@ -24,19 +24,19 @@ constexpr std::size_t kRecordBytes = in_pages(sizeof(RecoveryRecord));
 
 } // namespace
 
-std::optional<std::uint32_t> RecoveryRecord::add_breakpoint(CodeAddr address,
-                                                            std::span<const std::uint8_t> original,
+std::optional<std::uint32_t> RecoveryRecord::add_breakpoint(const CodePatch& patch,
+                                                            std::span<const std::uint8_t> code,
                                                             std::optional<CodeAddr> slot) {
     const std::uint32_t index = breakpoint_count.load(std::memory_order_relaxed);
     if (index == kMaxBreakpoints) {
         return std::nullopt;
     }
     Breakpoint& entry = breakpoints[index];
-    entry.address = address.value();
+    entry.patch = patch;
     entry.slot = slot ? slot->value() : 0;
     entry.holds = false;
-    entry.byte_count = static_cast<std::uint8_t>(std::min(original.size(), entry.bytes.size()));
-    std::copy_n(original.begin(), entry.byte_count, entry.bytes.begin());
+    entry.code_bytes = static_cast<std::uint8_t>(std::min(code.size(), entry.code.size()));
+    std::copy_n(code.begin(), entry.code_bytes, entry.code.begin());
     breakpoint_count.store(index + 1, std::memory_order_release);
     return index;
 }

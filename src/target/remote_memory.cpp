@@ -110,16 +110,16 @@ void RemoteMemory::mask(RemoteAddr at, std::span<const std::uint8_t> original) {
     }
 }
 
-void RemoteMemory::unmask(RemoteAddr at) {
-    const auto it = masked_.find(at.value());
-    if (it == masked_.end()) {
-        return;
+void RemoteMemory::unmask(RemoteAddr at, std::size_t size) {
+    const auto begin = masked_.lower_bound(at.value());
+    auto end = begin;
+    for (; end != masked_.end() && end->first < at.value() + size; ++end) {
+        const std::uint64_t page = end->first >> kPageShift;
+        if (--masked_pages_[page] == 0) {
+            masked_pages_.erase(page);
+        }
     }
-    const std::uint64_t page = it->first >> kPageShift;
-    masked_.erase(it);
-    if (--masked_pages_[page] == 0) {
-        masked_pages_.erase(page);
-    }
+    masked_.erase(begin, end);
 }
 
 } // namespace memleax

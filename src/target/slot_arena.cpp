@@ -89,11 +89,6 @@ std::vector<std::uint64_t> candidate_places(const std::vector<Mapping>& maps, Co
 
 } // namespace
 
-bool SlotArena::contains(CodeAddr pc) const {
-    return std::any_of(regions_.begin(), regions_.end(),
-                       [pc](const Region& region) { return region.range.contains(pc.value()); });
-}
-
 CodeAddr SlotArena::slot_of(CodeAddr pc) const {
     // Regions start at multiples of their size.
     return CodeAddr(pc.value() - pc.value() % arch::kSlotBytes);

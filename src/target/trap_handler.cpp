@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "memleax/base/log.hpp"
 #include "memleax/target/target.hpp"
 
 namespace memleax {
@@ -101,6 +102,13 @@ RecoveryRecord::SignalAction TrapHandler::action(const RecoveryRecord::SignalAct
 
 Result<void> TrapHandler::unmap(Tid worker) {
     if (!mapped()) {
+        return {};
+    }
+    if (target_.record().handler_may_be_saved.load() != 0) {
+        log_warning("the target has set SIGTRAP's action by a system call that memleax did not "
+                    "see, and may have kept the one that was there meanwhile: its page ({:#x}) "
+                    "stays mapped, and does no harm",
+                    page_.begin);
         return {};
     }
     target_.set_parking(std::nullopt);

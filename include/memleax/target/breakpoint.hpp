@@ -13,6 +13,8 @@
 #include "arch.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
+#include "memleax/target/code_patch.hpp"
+#include "memleax/target/own_code.hpp"
 #include "memleax/target/target.hpp"
 #include "memleax/target/trap_handler.hpp"
 
@@ -29,11 +31,8 @@ class SlotArena {
     /// `worker` if need be; after a failure that is not tried again near there for a while.
     Result<CodeAddr> allocate(CodeAddr near, Tid worker);
     void release(CodeAddr slot);
-    /// Is this pc inside a region?
-    [[nodiscard]] bool contains(CodeAddr pc) const;
     /// The slot that this address inside a region belongs to.
     [[nodiscard]] CodeAddr slot_of(CodeAddr pc) const;
-    [[nodiscard]] bool empty() const { return regions_.empty(); }
 
     /// Takes over what a RecoveryRecord tells of.
     void adopt();
@@ -68,8 +67,9 @@ class SlotArena {
 
 /// One patched instruction.
 struct Breakpoint {
-    CodeAddr address;
-    std::array<std::uint8_t, arch::kBreakpointBytes.size()> original_bytes{};
+    [[nodiscard]] CodeAddr address() const { return patch.address; }
+
+    CodePatch patch;
     /// Absent where the instruction cannot be moved: then it is stepped in place, with all other
     /// threads stopped.
     std::optional<CodeAddr> slot;
@@ -86,8 +86,9 @@ struct Breakpoint {
     bool of_c_library = false;     ///< ... of the C library itself
 };
 
-/// All breakpoints of one address space. Must be destroyed, or forgotten, before the Target.
-class BreakpointTable {
+/// All breakpoints of one address space, and their slots. Must be destroyed, or forgotten, before
+/// the Target.
+class BreakpointTable final : public OwnCode {
   public:
     explicit BreakpointTable(Target& target)
         : target_(target), handler_(target), slots_(target, handler_) {}
@@ -115,10 +116,6 @@ class BreakpointTable {
     /// running.
     void continue_from(Tid tid, arch::Registers* regs, Breakpoint& breakpoint);
 
-    /// Puts registers that point into a slot back to where they belong in the original code. True
-    /// if they did.
-    bool leave_slot(arch::Registers* regs) const;
-
     /// Puts the original bytes back at one place. Expects that our breakpoint is still there, and
     /// leaves alone what somebody else has written meanwhile (then false).
     bool restore(Breakpoint& breakpoint);
@@ -131,10 +128,14 @@ class BreakpointTable {
     /// Drops all without touching the target: its address space is gone.
     void forget_all();
 
-    SlotArena& slots() { return slots_; }
-    [[nodiscard]] const SlotArena& slots() const { return slots_; }
     TrapHandler& handler() { return handler_; }
-    [[nodiscard]] const TrapHandler& handler() const { return handler_; }
+    /// What a target has of ours by this table: slots, and the handler, which goes last.
+    [[nodiscard]] OwnCodes own_codes() { return OwnCodes({this, &handler_}); }
+
+    // OwnCode: the slots.
+    [[nodiscard]] std::vector<AddrRange> ranges() const override { return slots_.ranges(); }
+    [[nodiscard]] bool move_out(arch::Registers* regs) const override;
+    Result<void> unmap(Tid worker) override { return slots_.unmap(worker); }
 
   private:
     void step_over(Tid tid, arch::Registers* regs, Breakpoint& breakpoint);

@@ -18,6 +18,7 @@
 #include "arch.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
+#include "memleax/target/code_patch.hpp"
 
 namespace memleax {
 
@@ -33,11 +34,12 @@ struct RecoveryRecord {
     static constexpr std::size_t kMaxOwed = 256;
 
     struct Breakpoint {
-        std::uint64_t address;                                      ///< 0: unused
-        std::uint64_t slot;                                         ///< 0: none
-        std::array<std::uint8_t, arch::kMaxInstructionBytes> bytes; ///< the original code there
-        std::uint8_t byte_count;                                    ///< how many are known
-        bool holds;                                                 ///< arch::kSlotHolds
+        CodePatch patch;    ///< empty: unused
+        std::uint64_t slot; ///< 0: none
+        /// The whole instruction, and what follows it.
+        std::array<std::uint8_t, arch::kMaxInstructionBytes> code;
+        std::uint8_t code_bytes; ///< how many are known
+        bool holds;              ///< arch::kSlotHolds
     };
     /// The kernel's struct sigaction (asm-generic/signal.h with SA_RESTORER), alike on all our
     /// CPUs.
@@ -108,8 +110,8 @@ struct RecoveryRecord {
     }
 
     /// The index of the entry; nothing if there is no room.
-    std::optional<std::uint32_t> add_breakpoint(CodeAddr address,
-                                                std::span<const std::uint8_t> bytes,
+    std::optional<std::uint32_t> add_breakpoint(const CodePatch& patch,
+                                                std::span<const std::uint8_t> code,
                                                 std::optional<CodeAddr> slot);
     [[nodiscard]] bool add_region(AddrRange region);
     /// What a child has that was forked at this moment: all that is in the memory.

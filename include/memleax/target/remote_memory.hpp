@@ -37,7 +37,7 @@ class RemoteMemory final : public MemoryReader {
 
     /// From now on reads show `original` at this address. For breakpoints.
     void mask(RemoteAddr at, std::span<const std::uint8_t> original);
-    void unmask(RemoteAddr at);
+    void unmask(RemoteAddr at, std::size_t size);
 
   private:
     RemoteMemory(Tid pid, int fd) : pid_(pid), thread_(pid), fd_(fd) {}

@@ -7,6 +7,7 @@
 
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
+#include "memleax/target/own_code.hpp"
 #include "memleax/target/recovery_record.hpp"
 
 namespace memleax {
@@ -14,7 +15,7 @@ namespace memleax {
 class Target;
 
 /// The page that it lies in. Mapped before the first slot, and unmapped after the last.
-class TrapHandler {
+class TrapHandler final : public OwnCode {
   public:
     explicit TrapHandler(Target& target) : target_(target) {}
 
@@ -35,8 +36,18 @@ class TrapHandler {
 
     [[nodiscard]] bool mapped() const { return page_.begin != 0; }
     [[nodiscard]] bool contains(CodeAddr pc) const { return page_.contains(pc.value()); }
-    /// No thread's pc may be inside.
-    Result<void> unmap(Tid worker);
+
+    // OwnCode.
+    [[nodiscard]] std::vector<AddrRange> ranges() const override {
+        return mapped() ? std::vector{page_} : std::vector<AddrRange>();
+    }
+    /// It is short, blocks all signals but for its last instruction, and has registers of the
+    /// interrupted code that only it can put back.
+    [[nodiscard]] bool move_out(arch::Registers* /*regs*/) const override { return false; }
+    /// The page stays, with a warning, if the target may have kept our action (RecoveryRecord::
+    /// handler_may_be_saved).
+    Result<void> unmap(Tid worker) override;
+
     /// The address space is gone.
     void forget();
 

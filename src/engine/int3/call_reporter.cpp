@@ -33,7 +33,7 @@ void CallReporter::on_hit(Tid tid, const arch::Registers& regs, const Breakpoint
     // An address may be both: the return comes first in time.
     if (breakpoint.is_return) {
         follower_.on_return({.tid = tid,
-                             .address = breakpoint.address,
+                             .address = breakpoint.address(),
                              .sp = arch::sp(regs),
                              .result = arch::return_value(regs),
                              .time = now});

@@ -28,7 +28,7 @@ Breakpoint* Int3Engine::our_breakpoint(Tid tid, arch::Registers* regs) {
         return nullptr;
     }
     // As the thread stood before it executed the breakpoint.
-    arch::set_pc(*regs, breakpoint->address);
+    arch::set_pc(*regs, breakpoint->address());
     return breakpoint;
 }
 
@@ -47,7 +47,7 @@ bool Int3Engine::move_hit_to_slot(Tid tid) {
 void Int3Engine::on_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) {
     if (!rehits_.empty()) {
         const auto it = rehits_.find(tid);
-        if (it != rehits_.end() && it->second.address == breakpoint.address &&
+        if (it != rehits_.end() && it->second.address == breakpoint.address() &&
             it->second.sp == arch::sp(regs)) {
             rehits_.erase(it);
             return;
@@ -74,7 +74,7 @@ bool Int3Engine::on_trap(Tid tid) {
     }
     const bool sets_trap = changes_trap_signal(regs, *breakpoint);
     if (sets_trap && !(breakpoint->of_c_library &&
-                       trap_signal_.action().answer_call(tid, breakpoint->address, &regs))) {
+                       trap_signal_.action().answer_call(tid, breakpoint->address(), &regs))) {
         trap_signal_.action().follow_change(tid);
         if (!target_.is_stopped(tid) || target_.has_deferred(tid)) {
             return true;
@@ -94,8 +94,10 @@ bool Int3Engine::leave_own_code(Tid tid) {
     if (!target_.get_registers(tid, &regs)) {
         return true;
     }
-    if (!breakpoints_.leave_slot(&regs)) {
-        return !breakpoints_.handler().contains(arch::pc(regs));
+    bool changed = false;
+    const bool is_out = breakpoints_.own_codes().move_out(&regs, &changed);
+    if (!changed) {
+        return is_out;
     }
     target_.set_registers(tid, regs);
     const CodeAddr pc = arch::pc(regs);

@@ -75,17 +75,13 @@ void Detacher::complete() {
     let_go();
 }
 
-bool Detacher::is_ours(CodeAddr pc) const {
-    return breakpoints_.slots().contains(pc) || breakpoints_.handler().contains(pc);
-}
-
 Detacher::Verdict Detacher::judge(Tid tid, ComputingThreads* computing) const {
     const auto kernel = try_read_kernel_state(target_.pid(), tid);
     if (kernel && kernel->has_ended()) {
         return Verdict::leave_alone; // the first thread, whose end is not told before the others'
     }
     if (kernel && (kernel->state == 'S' || kernel->state == 'D') && kernel->system_call &&
-        !is_ours(kernel->pc) && !trap_signal_.has_changed_mask(tid)) {
+        !own_.contains(kernel->pc) && !trap_signal_.has_changed_mask(tid)) {
         return Verdict::leave_alone;
     }
     // Asleep, and in no call: it has fallen asleep since /proc said "running".
@@ -98,8 +94,8 @@ Detacher::Verdict Detacher::judge(Tid tid, ComputingThreads* computing) const {
 // will be seen asleep soon, as long as it has to wait for its peer now and then; and whoever has
 // been is not, nor will be, in what is ours, as the code is whole again.
 std::set<Tid> Detacher::threads_to_stop() const {
-    if (!breakpoints_.handler().mapped()) {
-        return {}; // nothing of ours is there
+    if (own_.empty()) {
+        return {};
     }
     std::set<Tid> result;
     for (const auto& [tid, thread] : target_.threads()) {
@@ -180,7 +176,7 @@ void Detacher::stop_awaiting_sleepers(std::set<Tid>* awaited) {
     std::erase_if(*awaited, [this](Tid tid) {
         const auto kernel = try_read_kernel_state(target_.pid(), tid);
         return !kernel || kernel->has_ended() ||
-               (kernel->state == 'D' && kernel->system_call && !is_ours(kernel->pc));
+               (kernel->state == 'D' && kernel->system_call && !own_.contains(kernel->pc));
     });
     target_.forget_dead_children();
 }
@@ -249,7 +245,7 @@ bool Detacher::collect_hit(Tid tid) {
     if (breakpoint == nullptr) {
         return false;
     }
-    target_.set_pc(tid, &regs, breakpoint->address);
+    target_.set_pc(tid, &regs, breakpoint->address());
     target_.drop_stop_signal(tid);
     target_.consume_stop(tid);
     trap_signal_.after_hit(tid);
@@ -262,11 +258,12 @@ bool Detacher::move_out(Tid tid) {
     if (!target_.get_registers(tid, &regs)) {
         return true; // its end will be told
     }
-    if (breakpoints_.leave_slot(&regs)) {
+    bool changed = false;
+    const bool is_out = own_.move_out(&regs, &changed);
+    if (changed) {
         target_.set_registers(tid, regs);
-        return true;
     }
-    return !breakpoints_.handler().contains(arch::pc(regs));
+    return is_out;
 }
 
 // No pc leads to our pages here, so that one that is about to get a signal can get it now. It would
@@ -322,8 +319,7 @@ void Detacher::let_others_go_on() {
 }
 
 void Detacher::give_pages_back() {
-    if (breakpoints_.slots().empty() && !breakpoints_.handler().mapped() &&
-        unknown_page_.size() == 0) {
+    if (own_.empty() && unknown_page_.size() == 0) {
         return;
     }
     auto worker = borrow_thread();
@@ -353,9 +349,7 @@ void Detacher::give_pages_back() {
         return;
     }
     if (may_be_referenced_) {
-        std::vector<AddrRange> pages = breakpoints_.slots().ranges();
-        pages.push_back(target_.record().handler);
-        if (const auto thread = find_reference(target_, pages)) {
+        if (const auto thread = find_reference(target_, own_.ranges())) {
             log_warning("thread {} is in a signal handler that returns to a page of ours ({:#x}): "
                         "such pages stay mapped, and do no harm",
                         thread->tid.value(), thread->page.begin);
@@ -372,16 +366,7 @@ Result<void> Detacher::unmap_pages(Tid worker) {
     if (unknown_page_.size() != 0) {
         (void)target_.system_call(worker, SYS_munmap, {unknown_page_.begin, unknown_page_.size()});
     }
-    auto unmapped = breakpoints_.slots().unmap(worker);
-    if (unmapped && trap_signal_.action().may_be_saved()) {
-        log_warning("the target has set SIGTRAP's action by a system call that memleax did not "
-                    "see, and may have kept the one that was there meanwhile: its page ({:#x}) "
-                    "stays mapped, and does no harm",
-                    target_.record().handler.begin);
-    } else if (unmapped) {
-        unmapped = breakpoints_.handler().unmap(worker);
-    }
-    return unmapped;
+    return own_.unmap(worker);
 }
 
 void Detacher::let_go() {

@@ -31,7 +31,8 @@ class Detacher {
     Detacher(Target& target, BreakpointTable& breakpoints, TrapSignal& trap_signal,
              DetachObserver& observer, bool may_be_referenced)
         : target_(target), breakpoints_(breakpoints), trap_signal_(trap_signal),
-          observer_(observer), may_be_referenced_(may_be_referenced) {}
+          own_(breakpoints.own_codes()), observer_(observer),
+          may_be_referenced_(may_be_referenced) {}
 
     /// To be called before the code is restored: keeps, for some milliseconds, the threads that
     /// stop at a breakpoint of their own accord. Whoever does need not be interrupted, and so need
@@ -50,7 +51,6 @@ class Detacher {
     enum class Verdict { leave_alone, look_again, stop };
     /// By one look at it.
     [[nodiscard]] Verdict judge(Tid tid, ComputingThreads* computing) const;
-    [[nodiscard]] bool is_ours(CodeAddr pc) const;
     /// Until these have stopped, or need not be waited for; or none has for so long that the pages
     /// have to stay.
     void await(std::set<Tid>* awaited);
@@ -72,6 +72,7 @@ class Detacher {
     Target& target_;
     BreakpointTable& breakpoints_;
     TrapSignal& trap_signal_;
+    OwnCodes own_;
     DetachObserver& observer_;
     /// To be stopped again, when they have had the time to get out.
     std::vector<Tid> in_handler_;

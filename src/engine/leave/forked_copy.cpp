@@ -51,10 +51,8 @@ void clean_copy(Target& target, BreakpointTable& breakpoints, TrapSignal& trap_s
         log_debug("child {}: {}", child.value(), restored.error().message());
     }
     trap_signal.action().restore_in_copy(child);
-    if (!pages_are_referred_to && breakpoints.handler().mapped()) {
-        std::vector<AddrRange> pages = breakpoints.slots().ranges();
-        pages.push_back(target.record().handler);
-        unmap_pages(target, pages, child);
+    if (const OwnCodes own = breakpoints.own_codes(); !own.empty() && !pages_are_referred_to) {
+        unmap_pages(target, own.ranges(), child);
     }
 }
 

@@ -254,16 +254,6 @@ class Indifferent final : public DetachObserver {
     void on_thread_gone(const ThreadGone& /*gone*/) override {}
 };
 
-/// If a breakpoint is there.
-Result<void> restore_instruction(RemoteMemory& memory, const RecoveryRecord::Breakpoint& entry) {
-    std::array<std::uint8_t, arch::kBreakpointBytes.size()> now{};
-    const RemoteAddr at(entry.address);
-    const bool is_there =
-        memory.try_read_unmasked(at, std::as_writable_bytes(std::span(now))) == now.size() &&
-        now == arch::kBreakpointBytes;
-    return is_there ? memory.write(at, std::span(entry.bytes).first(now.size())) : Result<void>();
-}
-
 } // namespace
 
 Result<void> restore_code(const RecoveryRecord& record) {
@@ -281,11 +271,11 @@ Result<void> restore_code(const RecoveryRecord& record) {
     for (const bool held : {false, true}) {
         for (std::uint32_t i = 0; i < record.breakpoint_count.load(); ++i) {
             const RecoveryRecord::Breakpoint& entry = record.breakpoints[i];
-            auto written = entry.address != 0 && entry.holds == held
-                               ? restore_instruction(*memory, entry)
-                               : Result<void>();
-            if (!written) {
-                result = std::move(written);
+            if (entry.holds != held) {
+                continue;
+            }
+            if (auto restored = entry.patch.take_out(*memory); !restored) {
+                result = std::move(restored).error();
             }
         }
     }

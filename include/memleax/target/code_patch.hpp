@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// Bytes of the target's code that we have replaced: how they are put there, recognised, and put
+/// back, by us, by the guardian, and in a forked child's copy.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "arch.hpp"
+#include "memleax/base/error.hpp"
+#include "memleax/base/types.hpp"
+#include "memleax/target/remote_memory.hpp"
+
+namespace memleax {
+
+/// A value, which may lie in shared memory (RecoveryRecord); all zeros is none.
+struct CodePatch {
+    static constexpr std::size_t kMaxBytes = 8;
+
+    CodeAddr address{};
+    std::uint8_t size = 0;
+    std::array<std::uint8_t, kMaxBytes> original{};
+    std::array<std::uint8_t, kMaxBytes> patched{};
+
+    /// `code` is what is there, as many bytes as a breakpoint has at least.
+    static CodePatch breakpoint(CodeAddr address, std::span<const std::uint8_t> code);
+
+    [[nodiscard]] bool empty() const { return size == 0; }
+    [[nodiscard]] std::span<const std::uint8_t> original_bytes() const {
+        return std::span(original).first(size);
+    }
+    [[nodiscard]] std::span<const std::uint8_t> patched_bytes() const {
+        return std::span(patched).first(size);
+    }
+
+    /// Are our bytes there? Not if they have not been put in yet, if somebody else has written
+    /// there, or if nothing can be read there.
+    [[nodiscard]] bool is_in(const RemoteMemory& memory) const;
+    Result<void> put_in(RemoteMemory& memory) const;
+    /// Puts the original bytes back if ours are there: true. Leaves alone what somebody else has
+    /// written: false.
+    Result<bool> take_out(RemoteMemory& memory) const;
+};
+
+} // namespace memleax

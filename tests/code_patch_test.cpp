@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Bytes that are put into a process's code, recognised, and taken out: our own process's.
+#include "memleax/target/code_patch.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace memleax {
+namespace {
+
+/// A page that may not be written, with code-like bytes.
+class CodePatchTest : public ::testing::Test {
+  protected:
+    CodePatchTest() : memory_(*RemoteMemory::open(Tid(getpid()))) {
+        const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+        page_ = static_cast<std::uint8_t*>(
+            mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+        for (std::size_t i = 0; i < size; ++i) {
+            page_[i] = static_cast<std::uint8_t>(i + 1);
+        }
+        mprotect(page_, size, PROT_READ);
+        at_ = CodeAddr(reinterpret_cast<std::uint64_t>(page_) + 64);
+        patch_ = CodePatch::breakpoint(at_, {page_ + 64, 16});
+    }
+    std::vector<std::uint8_t> there() const { return {page_ + 60, page_ + 80}; }
+
+    RemoteMemory memory_;
+    std::uint8_t* page_ = nullptr;
+    CodeAddr at_;
+    CodePatch patch_;
+};
+
+TEST_F(CodePatchTest, IsInOnlyBetweenPutInAndTakeOut) {
+    const auto before = there();
+    EXPECT_FALSE(patch_.is_in(memory_));
+    ASSERT_TRUE(patch_.put_in(memory_));
+    EXPECT_TRUE(patch_.is_in(memory_));
+    EXPECT_EQ(std::vector(page_ + 64, page_ + 64 + patch_.size),
+              std::vector(arch::kBreakpointBytes.begin(), arch::kBreakpointBytes.end()));
+    const auto taken_out = patch_.take_out(memory_);
+    ASSERT_TRUE(taken_out);
+    EXPECT_TRUE(*taken_out);
+    EXPECT_FALSE(patch_.is_in(memory_));
+    EXPECT_EQ(there(), before);
+}
+
+TEST_F(CodePatchTest, WhatWasNotPutInIsNotTakenOut) {
+    const auto before = there();
+    const auto taken_out = patch_.take_out(memory_);
+    ASSERT_TRUE(taken_out);
+    EXPECT_FALSE(*taken_out);
+    EXPECT_EQ(there(), before);
+}
+
+TEST_F(CodePatchTest, WhatSomebodyElseHasWrittenStays) {
+    ASSERT_TRUE(patch_.put_in(memory_));
+    const std::uint8_t others[] = {0x77};
+    ASSERT_TRUE(memory_.write(at_.as_data(), others));
+    const auto now = there();
+    const auto taken_out = patch_.take_out(memory_);
+    ASSERT_TRUE(taken_out);
+    EXPECT_FALSE(*taken_out);
+    EXPECT_EQ(there(), now);
+}
+
+TEST_F(CodePatchTest, IsSeenThoughReadsHideIt) {
+    memory_.mask(at_.as_data(), patch_.original_bytes());
+    ASSERT_TRUE(patch_.put_in(memory_));
+    EXPECT_EQ(memory_.try_read_object<std::uint8_t>(at_.as_data()), patch_.original[0]);
+    EXPECT_TRUE(patch_.is_in(memory_));
+}
+
+TEST_F(CodePatchTest, NoneIsNowhere) {
+    EXPECT_TRUE(CodePatch().empty());
+    EXPECT_FALSE(CodePatch().is_in(memory_));
+    CodePatch elsewhere = patch_;
+    elsewhere.address = CodeAddr(8); // mapped nowhere
+    EXPECT_FALSE(elsewhere.is_in(memory_));
+    EXPECT_FALSE(elsewhere.put_in(memory_));
+}
+
+} // namespace
+} // namespace memleax
