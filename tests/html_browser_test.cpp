@@ -270,7 +270,6 @@ TEST_F(HtmlBrowser, NamesAreTextOnly) {
     Report report = server_report();
     report.target.exe = "/bin/" + evil;
     for (CallStackReport& stack : report.callstacks) {
-        stack.judgement->why = evil;
         change_frame(stack.frames, 2, [&evil](SourceFrame& frame) {
             frame.function = frame.module = frame.file = evil;
         });

@@ -23,7 +23,7 @@ struct Behaviour {
     std::uint64_t block_size;
     double blocks_per_s;
     double (*left)(double age, double at);
-    const char* why;
+    Reason reason;
 };
 
 /// The youngest is as long as its two neighbours together are short: each about twice the next.
@@ -74,8 +74,8 @@ CallStackReport call_stack(const Behaviour& how, Backtrace frames) {
     }
     const double stays =
         how.verdict >= Verdict::growing ? how.left(300, 300) * how.blocks_per_s : 0;
-    stack.judgement = Judgement{how.verdict, stays * static_cast<double>(how.block_size), how.why,
-                                stays, stays * static_cast<double>(how.block_size)};
+    stack.judgement = Judgement{how.verdict, stays * static_cast<double>(how.block_size),
+                                how.reason, stays, stays * static_cast<double>(how.block_size)};
     return stack;
 }
 
@@ -139,31 +139,27 @@ Report server_report() {
     report.target = {16129, "/usr/local/bin/shopd", "x86_64", 12};
     report.session = {"int3", kDuration, 10, "user", 0, {184203, 171377, 5120, 0, 812, 0}};
     report.callstacks = {
-        call_stack({9, Verdict::too_early, 256, 0, all, "allocated first 4 s ago"},
+        call_stack({9, Verdict::too_early, 256, 0, all, reason::SeenShortly{4}},
                    through({frame(0x556949139001, "shopd", "shop::Metrics::open_window()", 12,
                                   "src/shop/metrics.cpp", 57)})),
-        call_stack({4, Verdict::settled, 1500, 140, none, "nothing older than 5 s is left"},
+        call_stack({4, Verdict::settled, 1500, 140, none, reason::OldFreed{82600, 9.4}},
                    in_page(0x556949138000, "shop::render(shop::Page const&)", 91)),
-        call_stack({6, Verdict::settled, 64, 90, none, "nothing older than 5 s is left"},
+        call_stack({6, Verdict::settled, 64, 90, none, reason::OldFreed{53100, 9.4}},
                    through({frame(0x556949138800, "shopd", "shop::parse_query(std::string_view)",
                                   61, "src/shop/request.cpp", 33)})),
-        call_stack({2, Verdict::plateau, 4100, 12, at_first,
-                    "97 % of what is live was allocated in the first 30 s; since then it stays"},
+        call_stack({2, Verdict::plateau, 4100, 12, at_first, reason::FewLately{360, 0, 75}},
                    in_page(0x556949138400, "shop::PageCache::find_or_insert(unsigned int)", 44)),
-        call_stack({7, Verdict::plateau, 96, 12, at_first, "filled in the first 30 s"},
+        call_stack({7, Verdict::plateau, 96, 12, at_first, reason::FewLately{360, 0, 75}},
                    through({frame(0x7f3490001234, "libpq.so.5.15")})),
-        call_stack({5, Verdict::growing, 320, 8, few,
-                    "12 % of what it allocates is still there after a minute, and that part grows"},
+        call_stack({5, Verdict::growing, 320, 8, few, reason::Stay{0.125, 590, false}},
                    through({frame(0x556949138c00, "shopd",
                                   "void shop::AuditLog::append<shop::Login>(shop::Login const&)",
                                   40, "src/shop/audit_log.hpp", 72)})),
-        call_stack({3, Verdict::leaking, 120, 3, some,
-                    "34 % of the blocks of each interval are never freed, however old"},
+        call_stack({3, Verdict::leaking, 120, 3, some, reason::StayForGood{0.34, 8, 8, 600}},
                    in_session(0x556949136d00,
                               "shop::SessionStore::remember(std::string const&, unsigned int)",
                               58)),
-        call_stack({1, Verdict::leaking, 2040, 1, all,
-                    "all blocks of the five oldest intervals are still live; 1/s come to stay"},
+        call_stack({1, Verdict::leaking, 2040, 1, all, reason::StayForGood{1, 8, 8, 600}},
                    in_session(0x556949136c4f, "shop::SessionStore::open(unsigned int)", 40)),
     };
     CallStackReport& young = report.callstacks.front();
@@ -222,8 +218,8 @@ Report large_report(std::uint32_t stacks, std::uint32_t depth) {
         stack.alloc = {i + 1000ULL, (i + 1000ULL) * 48};
         stack.live = stack.expired = {i % 1000 + 1, (i % 1000 + 1ULL) * 48};
         stack.free = stack.alloc - stack.live;
-        stack.judgement =
-            Judgement{static_cast<Verdict>(i % 5), i * 1.0, "of a test", i * 0.25, i * 12.0};
+        stack.judgement = Judgement{static_cast<Verdict>(i % 5), i * 1.0,
+                                    reason::NothingAllocated{}, i * 0.25, i * 12.0};
         report.totals.live.blocks += stack.live.blocks;
         report.totals.live.bytes += stack.live.bytes;
         report.callstacks.push_back(std::move(stack));

@@ -218,7 +218,7 @@ TEST(PprofReport, OneFrameWithoutANameHasTheSymbolsLookedUpAgain) {
 
 TEST(PprofReport, VerdictIsALabel) {
     Report report = sample_report();
-    report.callstacks[2].judgement = Judgement{Verdict::leaking, 1, "why", 1, 1};
+    report.callstacks[2].judgement = Judgement{Verdict::leaking, 1, {}, 1, 1};
     const Parsed parsed(report);
     EXPECT_EQ(parsed.profile.sample(0).label_size(), 0);
     ASSERT_EQ(parsed.profile.sample(2).label_size(), 1);

@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "memleax/report/verdict_text.hpp"
 #include "memleax/track/tracker.hpp"
 
 namespace memleax {
@@ -118,7 +119,7 @@ void expect(const std::vector<Said>& said, double begin, double end, const Verdi
         ++checked;
         if (std::find(allowed.begin(), allowed.end(), s.judgement.verdict) == allowed.end()) {
             ADD_FAILURE() << "at " << s.time << " s: " << describe(s.judgement.verdict) << ": "
-                          << s.judgement.why;
+                          << why(s.judgement);
             return;
         }
     }
@@ -402,7 +403,7 @@ TEST(Verdict, DoesNotDependOnTheExpireThreshold) {
         }
         const MonotonicNs now(200 * kNsPerSecond);
         const Judgement judgement = judge(tracker.intervals().of(stack, now), now);
-        said.push_back(std::string(describe(judgement.verdict)) + ": " + judgement.why);
+        said.push_back(std::string(describe(judgement.verdict)) + ": " + why(judgement));
     }
     EXPECT_EQ(said[0], said[1]);
     EXPECT_EQ(said[0], said[2]);

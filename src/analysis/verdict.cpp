@@ -5,9 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <utility>
-
-#include <fmt/format.h>
 
 namespace memleax {
 
@@ -67,37 +64,6 @@ struct Sum {
     }
 };
 
-std::string percent(double share) {
-    const double p = share * 100;
-    return p >= 10 ? fmt::format("{:.0f}%", p) : fmt::format("{:.2g}%", p);
-}
-
-std::string rate(double per_s) {
-    return per_s >= 10 ? fmt::format("{:.0f} blocks/s", per_s)
-                       : fmt::format("{:.2g} blocks/s", per_s);
-}
-
-std::string duration(double s) {
-    constexpr double kMinute = 60;
-    constexpr double kHour = 3600;
-    if (s < 10) {
-        return fmt::format("{:.1f} s", s);
-    }
-    if (s < 5 * kMinute) {
-        return fmt::format("{:.0f} s", s);
-    }
-    return s < 3 * kHour ? fmt::format("{:.0f} min", s / kMinute)
-                         : fmt::format("{:.1f} h", s / kHour);
-}
-
-std::string duration(std::int64_t ns) {
-    return duration(seconds(ns));
-}
-
-std::string blocks(std::uint64_t n) {
-    return fmt::format("{} block{}", n, n == 1 ? "" : "s");
-}
-
 /// How many of the youngest intervals make up the newer half, at most, of their time.
 std::size_t newer_half(Intervals intervals) {
     const double half = Sum(intervals).seconds / 2;
@@ -126,18 +92,18 @@ class Judge {
     Judgement judge_run(Intervals run, Intervals old, bool most_stay);
     /// Has the run come to an end? The newest intervals that show it.
     static std::optional<Sum> slackened(Intervals run);
-    static Judgement make(Verdict verdict, const Sum* window, double score, std::string why);
+    static Judgement make(Verdict verdict, const Sum* window, double score, Reason reason);
 
     MonotonicNs now_;
     Intervals all_; ///< from the first that has an allocation
     std::int64_t longest_life_ = 0;
 };
 
-Judgement Judge::make(Verdict verdict, const Sum* window, double score, std::string why) {
+Judgement Judge::make(Verdict verdict, const Sum* window, double score, Reason reason) {
     Judgement judgement;
     judgement.verdict = verdict;
     judgement.score = score;
-    judgement.why = std::move(why);
+    judgement.reason = reason;
     if (window != nullptr) {
         judgement.blocks_per_s = window->blocks_per_s();
         judgement.bytes_per_s = window->bytes_per_s();
@@ -150,21 +116,21 @@ Judgement Judge::judge() {
         all_ = all_.subspan(1);
     }
     if (all_.empty()) {
-        return make(Verdict::too_early, nullptr, 0, "nothing was allocated in the intervals");
+        return make(Verdict::too_early, nullptr, 0, reason::NothingAllocated{});
     }
     const Sum sum(all_);
     const std::int64_t seen = age(all_.front().begin);
     if (seen < kLeastWatch) {
         return make(Verdict::too_early, nullptr, static_cast<double>(sum.live.bytes),
-                    fmt::format("seen for {} only", duration(seen)));
+                    reason::SeenShortly{.seen_s = seconds(seen)});
     }
     for (const IntervalCount& i : all_) {
         longest_life_ = std::max(longest_life_, i.longest_life);
     }
     if (sum.live.blocks == 0) {
         return make(Verdict::settled, nullptr, 0,
-                    fmt::format("no block of {} is left, none lived longer than {}",
-                                sum.alloc.blocks, duration(longest_life_)));
+                    reason::AllFreed{.allocated = sum.alloc.blocks,
+                                     .longest_life_s = seconds(longest_life_)});
     }
     // Not a product: lives may be as long as time itself.
     const std::int64_t old_age = longest_life_ > age(all_.front().begin)
@@ -179,8 +145,8 @@ Judgement Judge::judge() {
     const Sum old_sum(old);
     if (!old.empty() && old_sum.live.blocks == 0) {
         return make(Verdict::settled, nullptr, 0,
-                    fmt::format("no block of {} older than {} is left", old_sum.alloc.blocks,
-                                duration(age(old.back().end))));
+                    reason::OldFreed{.allocated = old_sum.alloc.blocks,
+                                     .older_than_s = seconds(age(old.back().end))});
     }
     const bool most_stay = old.empty() || old_sum.share() > kMostStay;
     Intervals run = most_stay ? all_ : old;
@@ -197,10 +163,10 @@ Judgement Judge::judge_without_old() {
     const auto bytes = static_cast<double>(older.live.bytes + newer.live.bytes);
     if (older.share() <= kFalling * newer.share()) {
         return make(Verdict::settled, nullptr, bytes,
-                    fmt::format("blocks go with age: {} are left after {}, {} of the newer",
-                                percent(older.share()),
-                                duration(age(all_[all_.size() - newer_count - 1].end)),
-                                percent(newer.share())));
+                    reason::FreedWithAge{.older_share = older.share(),
+                                         .older_than_s =
+                                             seconds(age(all_[all_.size() - newer_count - 1].end)),
+                                         .newer_share = newer.share()});
     }
     Intervals run = all_;
     while (run.front().live.blocks == 0) {
@@ -228,26 +194,26 @@ std::optional<Sum> Judge::slackened(Intervals run) {
 Judgement Judge::judge_run(Intervals run, Intervals old, bool most_stay) {
     const Sum whole(run);
     const Sum newer(run.last(newer_half(run)));
-    const std::string stay = fmt::format("{} of blocks stay", percent(whole.share()));
     const auto bytes = static_cast<double>(whole.live.bytes);
     if (whole.live.blocks < kLeastStayers && age(all_.front().begin) < kFewIsFewAfter) {
         return make(Verdict::too_early, nullptr, bytes,
-                    fmt::format("only {} so far", blocks(whole.live.blocks)));
+                    reason::FewBlocks{.left = whole.live.blocks});
     }
     const auto slack = slackened(run);
     if (slack || whole.live.blocks < kLeastStayers) {
         const Sum& window = slack ? *slack : newer;
         return make(Verdict::plateau, &window, bytes,
-                    fmt::format("{} left, {} of the last {}", blocks(whole.live.blocks),
-                                window.live.blocks, duration(window.seconds)));
+                    reason::FewLately{.left = whole.live.blocks,
+                                      .left_lately = window.live.blocks,
+                                      .lately_s = window.seconds});
     }
     if (newer.seconds == 0) {
-        return make(Verdict::too_early, nullptr, bytes, stay + ", but nothing is much older yet");
+        return make(Verdict::too_early, nullptr, bytes,
+                    reason::NothingOlder{.share = whole.share()});
     }
     if (newer.live.blocks == 0) {
         return make(Verdict::plateau, &newer, bytes,
-                    fmt::format("{} left, none of the last {}", blocks(whole.live.blocks),
-                                duration(newer.seconds)));
+                    reason::NoneLately{.left = whole.live.blocks, .lately_s = newer.seconds});
     }
     const Sum older(run.first(run.size() - newer_half(run)));
     const auto first_old = std::find_if(old.begin(), old.end(),
@@ -258,37 +224,18 @@ Judgement Judge::judge_run(Intervals run, Intervals old, bool most_stay) {
         !most_stay || newer.blocks_per_s() >= kSteadyIfMostStay * older.blocks_per_s();
     if (proved >= wanted && proved / kLeakLives >= longest_life_ &&
         newer.live.blocks >= kLeastStayers && whole.with_live >= kLeastIntervals && steady) {
-        const std::string where =
-            whole.with_live == run.size()
-                ? "every interval"
-                : fmt::format("{} of {} intervals", whole.with_live, run.size());
         return make(Verdict::leaking, &newer, newer.bytes_per_s(),
-                    fmt::format("{} in {} back to {}; {}", stay, where,
-                                duration(age(run.front().begin)), rate(newer.blocks_per_s())));
+                    reason::StayForGood{.share = whole.share(),
+                                        .intervals = run.size(),
+                                        .intervals_with_live = whole.with_live,
+                                        .since_s = seconds(age(run.front().begin))});
     }
-    return make(Verdict::growing, &newer, newer.bytes_per_s(),
-                fmt::format("{} for {}; {}{}", stay, duration(whole.seconds),
-                            rate(newer.blocks_per_s()),
-                            most_stay ? "; it may be a cache that fills" : ""));
+    return make(
+        Verdict::growing, &newer, newer.bytes_per_s(),
+        reason::Stay{.share = whole.share(), .during_s = whole.seconds, .may_fill_up = most_stay});
 }
 
 } // namespace
-
-const char* describe(Verdict verdict) {
-    switch (verdict) {
-    case Verdict::too_early:
-        return "too early";
-    case Verdict::settled:
-        return "settled";
-    case Verdict::plateau:
-        return "plateau";
-    case Verdict::growing:
-        return "growing";
-    case Verdict::leaking:
-        return "leaking";
-    }
-    return "?";
-}
 
 Judgement judge(std::span<const IntervalCount> intervals, MonotonicNs now) {
     Judgement judgement = Judge(intervals, now).judge();

@@ -7,6 +7,7 @@
 
 #include "human_text.hpp"
 #include "memleax/report/readable.hpp"
+#include "memleax/report/verdict_text.hpp"
 #include "stack_rows.hpp"
 
 namespace memleax {
@@ -32,12 +33,13 @@ std::string PeriodicStats::text_of(ProcessAccount& process) {
                     options_.follow_forks ? fmt::format(" process {}:", process.pid().value()) : "",
                     count, rows.size()));
     for (const StackRow& row : std::span(rows).first(count)) {
+        const std::string reason = why(row.judgement);
         text +=
             fmt::format("CallStack[{}]: {} in {}, {}, {}{}\n", row.stack.account.id,
                         bytes_text(static_cast<double>(row.stack.account.live().bytes)),
                         number_of(row.stack.account.live().blocks, "block"),
                         human_byte_rate(row.judgement.bytes_per_s), describe(row.judgement.verdict),
-                        row.judgement.why.empty() ? "" : " (" + row.judgement.why + ")");
+                        reason.empty() ? "" : " (" + reason + ")");
         text += backtrace_text(process.names().resolve(row.stack.id), row.stack.end, 4);
     }
     return text + "\n";

@@ -11,6 +11,7 @@
 #include "memleax/report/function_name.hpp"
 #include "memleax/report/own_frame.hpp"
 #include "memleax/report/readable.hpp"
+#include "memleax/report/verdict_text.hpp"
 
 namespace memleax {
 
@@ -58,8 +59,9 @@ std::vector<StackRow> stack_rows(Session& session, ProcessAccount& process, Stac
             ++*hidden;
             continue;
         }
-        Judgement judgement = stack.intervals.empty() ? Judgement{} : judge(stack.intervals, now);
-        rows.push_back({std::move(stack), std::move(judgement)});
+        const Judgement judgement =
+            stack.intervals.empty() ? Judgement{} : judge(stack.intervals, now);
+        rows.push_back({std::move(stack), judgement});
     }
     std::sort(rows.begin(), rows.end(), [order](const StackRow& a, const StackRow& b) {
         const auto left = rank(a, order);
@@ -116,8 +118,8 @@ std::string stats_table(Session& session, const Console& console, const std::vec
             line += fmt::format("[{}] ", describe(account.kind));
         }
         line += where(session.names().resolve(row.stack.id));
-        if (!row.judgement.why.empty()) {
-            line += "  (" + row.judgement.why + ")";
+        if (const std::string reason = why(row.judgement); !reason.empty()) {
+            line += "  (" + reason + ")";
         }
         text += console.styled(style_of(row.judgement.verdict), shortened(line, console.columns()));
         text += '\n';

@@ -14,6 +14,7 @@
 #include "frame_tree.hpp"
 #include "memleax/report/function_name.hpp"
 #include "memleax/report/own_frame.hpp"
+#include "memleax/report/verdict_text.hpp"
 #include "name_table.hpp"
 #include "piece_buffer.hpp"
 
@@ -147,7 +148,7 @@ void DataWriter::write_stack(const CallStackReport& stack) {
     if (stack.judgement) {
         const Judgement& judgement = *stack.judgement;
         out_.print("[{},{},{},{},{}],", static_cast<unsigned>(judgement.verdict),
-                   number(judgement.score), json_text(judgement.why),
+                   number(judgement.score), json_text(why(judgement)),
                    number(judgement.blocks_per_s), number(judgement.bytes_per_s));
     } else {
         out_.print("null,");

@@ -8,6 +8,7 @@
 
 #include "frame_cache.hpp"
 #include "memleax/report/report_writer.hpp"
+#include "memleax/report/verdict_text.hpp"
 
 namespace memleax {
 
@@ -76,7 +77,7 @@ Json call_stack_json(const CallStackReport& stack, const Report::Process* proces
     }
     if (stack.judgement) {
         json["verdict"] = describe(stack.judgement->verdict);
-        json["why"] = stack.judgement->why;
+        json["why"] = why(*stack.judgement);
         json["rate"] = {{"blocks_per_s", stack.judgement->blocks_per_s},
                         {"bytes_per_s", stack.judgement->bytes_per_s}};
     }

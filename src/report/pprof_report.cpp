@@ -18,6 +18,7 @@
 #include "memleax/base/clock.hpp"
 #include "memleax/base/printable.hpp"
 #include "memleax/report/report_writer.hpp"
+#include "memleax/report/verdict_text.hpp"
 #include "module_index.hpp"
 #include "name_table.hpp"
 #include "profile_proto.hpp"

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
+#include <variant>
 
 #include "memleax/track/intervals.hpp"
 
@@ -13,15 +13,88 @@ namespace memleax {
 /// In ascending order of suspicion.
 enum class Verdict : std::uint8_t { too_early, settled, plateau, growing, leaking };
 
-/// "too early", "settled", ...
-const char* describe(Verdict verdict);
+/// What verdicts rest on, each with its figures. report/verdict_text.hpp has the words. A `share`
+/// is that of the blocks which are left, 0 to 1.
+namespace reason {
+
+// Too early:
+struct NothingAllocated {
+    bool operator==(const NothingAllocated&) const = default;
+};
+struct SeenShortly {
+    double seen_s = 0;
+    bool operator==(const SeenShortly&) const = default;
+};
+struct FewBlocks {
+    std::uint64_t left = 0;
+    bool operator==(const FewBlocks&) const = default;
+};
+struct NothingOlder {
+    double share = 0;
+    bool operator==(const NothingOlder&) const = default;
+};
+
+// Settled:
+struct AllFreed {
+    std::uint64_t allocated = 0;
+    double longest_life_s = 0;
+    bool operator==(const AllFreed&) const = default;
+};
+struct OldFreed {
+    std::uint64_t allocated = 0; ///< of those that are older
+    double older_than_s = 0;
+    bool operator==(const OldFreed&) const = default;
+};
+struct FreedWithAge {
+    double older_share = 0;
+    double older_than_s = 0;
+    double newer_share = 0;
+    bool operator==(const FreedWithAge&) const = default;
+};
+
+// Plateau:
+struct FewLately {
+    std::uint64_t left = 0;
+    std::uint64_t left_lately = 0;
+    double lately_s = 0;
+    bool operator==(const FewLately&) const = default;
+};
+struct NoneLately {
+    std::uint64_t left = 0;
+    double lately_s = 0;
+    bool operator==(const NoneLately&) const = default;
+};
+
+// Growing, leaking; Judgement has the rate:
+struct Stay {
+    double share = 0;
+    double during_s = 0;
+    bool may_fill_up = false; ///< a cache that fills looks just like that
+    bool operator==(const Stay&) const = default;
+};
+struct StayForGood {
+    double share = 0;
+    std::uint64_t intervals = 0;
+    std::uint64_t intervals_with_live = 0;
+    double since_s = 0; ///< ago
+    bool operator==(const StayForGood&) const = default;
+};
+
+} // namespace reason
+
+/// std::monostate: not judged.
+using Reason =
+    std::variant<std::monostate, reason::NothingAllocated, reason::SeenShortly, reason::FewBlocks,
+                 reason::NothingOlder, reason::AllFreed, reason::OldFreed, reason::FreedWithAge,
+                 reason::FewLately, reason::NoneLately, reason::Stay, reason::StayForGood>;
 
 struct Judgement {
     Verdict verdict = Verdict::too_early;
-    double score = 0;        ///< orders call stacks of one verdict; more is worse
-    std::string why;         ///< the figures that the verdict rests on, for people
+    double score = 0; ///< orders call stacks of one verdict; more is worse
+    Reason reason;
     double blocks_per_s = 0; ///< rate at which blocks have come to stay, over the last intervals
     double bytes_per_s = 0;
+    bool operator==(const Judgement&) const = default;
 };
 
 /// `intervals` of one call stack, oldest first.

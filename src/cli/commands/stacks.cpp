@@ -8,6 +8,7 @@
 #include "../human_text.hpp"
 #include "../stack_rows.hpp"
 #include "memleax/report/live_lines.hpp"
+#include "memleax/report/verdict_text.hpp"
 
 namespace memleax {
 
@@ -44,7 +45,8 @@ std::string whole_account(CommandContext& context, const StackRow& row) {
     std::string text = context.console.styled(
         style_of(row.judgement.verdict),
         fmt::format("CallStack[{}]: {}", account.id, describe(row.judgement.verdict)));
-    text += row.judgement.why.empty() ? "\n" : fmt::format(" ({})\n", row.judgement.why);
+    const std::string reason = why(row.judgement);
+    text += reason.empty() ? "\n" : fmt::format(" ({})\n", reason);
     if (account.kind != MemoryKind::heap) {
         text += fmt::format("    {:<14}{}\n", "kind", describe(account.kind));
     }
