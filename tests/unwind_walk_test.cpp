@@ -226,6 +226,34 @@ TEST_F(Walk, OverASignalFrameToAnotherStack) {
     EXPECT_EQ(out_.end, StackEnd::not_code);
 }
 
+// Split stacks: a function with a frame pointer has gone over to a piece of its own, whose guard
+// page, or much else, lies between it and its caller's.
+TEST_F(Walk, ToAnotherPieceOfASplitStack) {
+    const auto end_over = [this](std::uint64_t piece) {
+        walker_.forget();
+        Rule saves = sp_rule(0x20); // CFA = sp + 0x20, fp at CFA - 16
+        saves.fp_place = Rule::FpPlace::at_cfa;
+        saves.fp_offset = -16;
+        rules_.rules[at(0x1000)] = saves;
+        Rule by_fp = sp_rule(0x10); // CFA = fp + 0x10
+        by_fp.cfa_base = Rule::CfaBase::fp;
+        rules_.rules[after_call(0x2000)] = by_fp;
+        add(after_call(0x3000), Rule::Kind::outermost);
+        memory_.put(kSp + 0x10, piece);
+        memory_.put(kSp + 0x18, 0x2000);
+        memory_.put(piece + 8, 0x3000);
+        return walk().end;
+    };
+    memory_.make_readable(kSp - 0x3000, kSp - 0x1000);
+    EXPECT_EQ(end_over(kSp - 0x2000), StackEnd::outermost); // below it, and near
+    EXPECT_THAT(out_.frames, ElementsAre(at(0x1000), after_call(0x2000), after_call(0x3000)));
+    memory_.make_readable(kSp + 0x2000, kSp + 0x3000);
+    EXPECT_EQ(end_over(kSp + 0x2100), StackEnd::outermost); // above it
+    memory_.make_readable(kSp - 0x1000, kSp);
+    EXPECT_EQ(end_over(kSp - 0x2000), StackEnd::not_increasing); // no gap: it is the same stack
+    EXPECT_EQ(end_over(kSp - 0x100000), StackEnd::outermost);    // far below it
+}
+
 TEST_F(Walk, SignalFramesThatLeadInACircleEnd) {
     add(at(0x1000), Rule::Kind::signal_frame);
     test::put_signal_frame(memory_, kSp, kSp, 0x1000);

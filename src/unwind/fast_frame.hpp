@@ -45,7 +45,11 @@ class FastFrame {
             cfa = *saved;
         }
         // A function that keeps its return address in the register may have nothing on the stack.
-        if (cfa < sp_ || (cfa == sp_ && !in_register)) {
+        // One that has a frame pointer may have gone over to another stack (__morestack of split
+        // stacks), of which the pieces lie in any order.
+        const bool outwards = cfa > sp_ || (cfa == sp_ && in_register);
+        if (!outwards && (rule.cfa_base == Rule::CfaBase::sp ||
+                          !stack_.is_other_stack(RemoteAddr(cfa), RemoteAddr(sp_)))) {
             return Step::stop(StackEnd::not_increasing);
         }
         const auto ra = in_register ? std::optional(link_)

@@ -102,10 +102,13 @@ Step FullFrame::apply(const CfiRow& row, FrameAddress frame) {
         return Step::stop(depends_on_vector_length(row) ? StackEnd::vector_length
                                                         : StackEnd::bad_rule);
     }
-    // Only a signal handler may run on another stack than its caller. At the last instruction of a
-    // function, the return address may be in a register and sp the caller's already.
+    // A signal handler may run on another stack than its caller, and so may what has a frame
+    // pointer (FastFrame::regular). At the last instruction of a function, the return address may
+    // be in a register and sp the caller's already.
     const bool outwards = *cfa > sp() || (*cfa == sp() && !frame.is_return_address());
-    if (!outwards && !row.signal_frame) {
+    if (!outwards && !row.signal_frame &&
+        (row.cfa_register == arch::kDwarfStackPointer ||
+         !stack_.is_other_stack(RemoteAddr(*cfa), RemoteAddr(sp())))) {
         return Step::stop(StackEnd::not_increasing);
     }
     RegisterFile caller = registers_;

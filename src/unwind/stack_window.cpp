@@ -42,17 +42,21 @@ void StackWindow::fill(std::size_t size) {
 }
 
 bool StackWindow::cover(RemoteAddr at, std::size_t size) {
-    std::uint64_t offset = at.value() - begin_;
-    if (offset > kMaxSize - size) { // below the window, too: then the difference wraps
-        start(at);
-        moved_ = true;
-        offset = 0;
+    const std::uint64_t offset = at.value() - begin_;
+    if (offset <= kMaxSize - size) { // below the window the difference wraps
+        const std::size_t end = offset + size;
+        if (end > size_) {
+            fill(std::min(std::max(end + kMinSize, 2 * size_), kMaxSize));
+        }
+        if (end <= size_) {
+            return true;
+        }
     }
-    const std::size_t end = offset + size;
-    if (end > size_) {
-        fill(std::min(std::max(end + kMinSize, 2 * size_), kMaxSize));
-    }
-    return end <= size_;
+    // Far away, or behind a gap: stacks, and the pieces of a split one, may lie close together.
+    start(at);
+    moved_ = true;
+    fill(size);
+    return size <= size_;
 }
 
 std::optional<std::uint64_t> StackWindow::stack_word_outside(RemoteAddr at) {
@@ -72,6 +76,16 @@ bool StackWindow::stack_bytes(RemoteAddr from, std::span<std::byte> out) {
     deepest_ = std::max(deepest_, offset + out.size());
     std::memcpy(out.data(), buffer_.data() + offset, out.size());
     return true;
+}
+
+bool StackWindow::is_other_stack(RemoteAddr low, RemoteAddr high) {
+    const std::uint64_t distance = high.value() - low.value();
+    if (distance > kFarApart) {
+        return true;
+    }
+    std::vector<std::byte> between(distance);
+    ++reads_;
+    return memory_.try_read(low, between) < distance;
 }
 
 std::optional<std::uint64_t> StackWindow::word(RemoteAddr at) {

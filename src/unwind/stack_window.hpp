@@ -39,6 +39,9 @@ class StackWindow final : public WordReader {
     }
     /// Bytes of the stack, for a signal frame; false if they could not be read whole.
     [[nodiscard]] bool stack_bytes(RemoteAddr from, std::span<std::byte> out);
+    /// Is `low` on another stack than `high`? So it is if they are far apart, or if not all between
+    /// them can be read, as below each stack lies a guard page. Leaves the window as it is.
+    [[nodiscard]] bool is_other_stack(RemoteAddr low, RemoteAddr high);
     /// A word of any memory: leaves the window as it is.
     [[nodiscard]] std::optional<std::uint64_t> word(RemoteAddr at) override;
 
@@ -49,8 +52,10 @@ class StackWindow final : public WordReader {
 
     static constexpr std::size_t kMinSize = 512;
     static constexpr std::size_t kMaxFirstSize = std::size_t{16} * 1024;
-    /// A frame that is further away than this moves the window to it.
+    /// A frame that is further away than this, or behind a gap, moves the window to it.
     static constexpr std::size_t kMaxSize = std::size_t{256} * 1024;
+
+    static constexpr std::size_t kFarApart = std::size_t{64} * 1024;
 
   private:
     [[nodiscard]] std::uint64_t load(std::uint64_t offset) const {
