@@ -42,12 +42,6 @@ class Launch : public ::testing::Test {
     std::string folder_;
 };
 
-/// What glibc and libstdc++ themselves keep from the start of a program to its end.
-Leaks kept_by(const nlohmann::json& report) {
-    Leaks live = live_leaks(report);
-    return live.contains(kDynamicLinker) ? Leaks{{kDynamicLinker, live[kDynamicLinker]}} : Leaks{};
-}
-
 TEST_F(Launch, LeaksInConstructorsAreSeen) {
     Memleax memleax = start({fixture_path("constructor_leak")});
     memleax.wait_until_watching();
@@ -57,7 +51,7 @@ TEST_F(Launch, LeaksInConstructorsAreSeen) {
     const auto result = memleax.quit_fixture_and_finish();
     EXPECT_EQ(result.status, 0) << result.errors;
     EXPECT_EQ(report().at("session").at("end_reason"), "target-exit");
-    expect_truth(report(), answer, kept_by(report()));
+    expect_truth(report(), answer, WatchedFrom::start);
 }
 
 TEST_F(Launch, EveryAllocationFunctionIsSeen) {
@@ -69,7 +63,7 @@ TEST_F(Launch, EveryAllocationFunctionIsSeen) {
         const FixtureAnswer answer = memleax.let_fixture_go();
         const auto result = memleax.quit_fixture_and_finish();
         EXPECT_EQ(result.status, 0) << result.errors;
-        expect_truth(report(), answer, kept_by(report()));
+        expect_truth(report(), answer, WatchedFrom::start);
     }
 }
 
@@ -81,7 +75,7 @@ TEST_F(Launch, TheCommandOutlivesMemleax) {
     memleax.interrupt();
     EXPECT_TRUE(memleax.process().wait_for_exit());
     EXPECT_EQ(report().at("session").at("end_reason"), "user");
-    expect_truth(report(), watched, kept_by(report()));
+    expect_truth(report(), watched, WatchedFrom::start);
 
     const pid_t pid = report().at("target").at("pid");
     EXPECT_THAT(watching, ::testing::HasSubstr(std::to_string(pid)));

@@ -25,9 +25,13 @@ inline const std::string kDynamicLinker = "(dynamic linker)";
 /// Live blocks of all call stacks. Those without any are left out.
 Leaks live_leaks(const nlohmann::json& report);
 
+/// From when on memleax has watched: then what the dynamic linker allocates for a program that
+/// begins, and for its threads, is live as well.
+enum class WatchedFrom { attach, start };
+
 /// What memleax counts while `answer` was given must be what it says: live blocks of each function,
 /// and of no other, and the numbers that add up to them. Adds gtest failures.
 void expect_truth(const nlohmann::json& report, const FixtureAnswer& answer,
-                  const Leaks& allowed = {});
+                  WatchedFrom from = WatchedFrom::attach);
 
 } // namespace memleax::testing

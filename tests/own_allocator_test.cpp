@@ -43,6 +43,20 @@ TEST(OwnAllocator, ThatWasLoadedBeforeTheAttachIsFound) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+TEST(OwnAllocator, ThatComesWhileWeWatchIsLeftWhileItIsThere) {
+    Fixture fixture("own_allocator");
+    Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    const FixtureAnswer answer = fixture.go();
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    Leaks live = live_leaks(result.json());
+    live.erase(kDynamicLinker); // of the plugin that is open
+    EXPECT_EQ(live, answer.truth);
+    EXPECT_THAT(fixture.go().failures, IsEmpty()); // a breakpoint that is left would end it
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 // A breakpoint there would be a wrong number.
 TEST(OwnAllocator, WhatIsNotInCodeIsNone) {
     Fixture fixture("data_symbols");
