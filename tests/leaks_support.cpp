@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <regex>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "memleax/events/allocation_event.hpp"
 
 namespace memleax::testing {
 
@@ -51,26 +54,85 @@ bool is_standard_template(const std::string& function) {
            function.find("__gnu_cxx::") != std::string::npos;
 }
 
-std::string without_parameters(const std::string& function) {
-    return function.substr(0, function.find('('));
+/// What a program's own module has around main and the threads' functions: the start files, and the
+/// C library of a static one.
+bool is_start(const std::string& function) {
+    static constexpr std::array kStarts{"_start",
+                                        "_start_c",
+                                        "__libc_start_main",
+                                        "__libc_start_main_impl",
+                                        "__libc_start_call_main",
+                                        "libc_start_main_stage2",
+                                        "start_thread",
+                                        "thread_start",
+                                        "start",
+                                        "clone",
+                                        "clone3",
+                                        "__clone",
+                                        "__clone3",
+                                        "__morestack"};
+    return std::find(kStarts.begin(), kStarts.end(), function) != kStarts.end();
+}
+
+/// "by_new" of "(anonymous namespace)::by_new(int) [clone .isra.0]", and of "by_new.part.0".
+std::string without_parameters(std::string function) {
+    const std::string unnamed = "(anonymous namespace)::";
+    for (auto at = function.find(unnamed); at != std::string::npos; at = function.find(unnamed)) {
+        function.erase(at, unnamed.size());
+    }
+    for (const char* part : {"(", " [clone", ".part.", ".isra.", ".constprop."}) {
+        function.resize(std::min(function.size(), function.find(part)));
+    }
+    return function;
+}
+
+/// Is this what a fixture's line "stack" says?
+bool is_stack(const std::string& expression, const std::string& functions) {
+    return std::regex_match(functions, std::regex(expression, std::regex::extended));
+}
+
+/// Is it that, but for the outermost functions?
+bool is_inner_part(const std::string& expression, const std::string& functions) {
+    const std::string plain = expression.substr(0, expression.find_first_of("([.*+?|")) + " ";
+    for (auto end = plain.find(' '); end != std::string::npos; end = plain.find(' ', end + 1)) {
+        if (is_stack(expression, plain.substr(0, end + 1) + functions)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool is_own(const std::string& function, const std::string& module) {
+    return !is_library(module) && !is_allocator(function) && !is_standard_template(function);
 }
 
 } // namespace
 
 std::string allocating_function(const nlohmann::json& call_stack) {
     for (const auto& frame : call_stack.at("frames")) {
-        const std::string function = without_parameters(frame.value("function", "(no name)("));
+        const std::string function = without_parameters(frame.value("function", "?"));
         const std::string module = frame.value("module", "");
         // Without .symtab (arm64's) most of its functions have no names.
         if ((function.starts_with("_dl_") || !frame.contains("function")) &&
             module.find("ld-linux") != std::string::npos) {
             return kDynamicLinker;
         }
-        if (!is_library(module) && !is_allocator(function) && !is_standard_template(function)) {
+        if (is_own(function, module)) {
             return function;
         }
     }
     return "(nowhere) " + call_stack.at("frames").dump();
+}
+
+std::string own_functions(const nlohmann::json& call_stack) {
+    std::string result;
+    for (const auto& frame : call_stack.at("frames")) {
+        const std::string function = without_parameters(frame.value("function", "?"));
+        if (is_own(function, frame.value("module", "")) && !is_start(function)) {
+            result.insert(0, function + (result.empty() ? "" : " "));
+        }
+    }
+    return result;
 }
 
 void record_compared(const std::string& what) {
@@ -92,7 +154,7 @@ Leaks live_leaks(const nlohmann::json& report) {
 
 void expect_truth(const nlohmann::json& report, const FixtureAnswer& answer, WatchedFrom from) {
     record_compared("counts");
-    record_compared("frames"); // each function is found in a stack
+    record_compared("frames");
     EXPECT_THAT(answer.failures, ::testing::IsEmpty());
     Leaks live = live_leaks(report);
     Leak total;
@@ -107,6 +169,26 @@ void expect_truth(const nlohmann::json& report, const FixtureAnswer& answer, Wat
     }
     EXPECT_EQ(live, answer.truth);
 
+    for (const auto& stack : report.at("callstacks")) {
+        if (stack.at("live_blocks") == 0) {
+            continue;
+        }
+        const std::string functions = own_functions(stack);
+        if (from == WatchedFrom::start && allocating_function(stack) == kDynamicLinker) {
+            EXPECT_TRUE(functions.empty() || functions.ends_with("fixture_start_thread"))
+                << functions;
+            continue;
+        }
+        const bool is_cut = stack.value("stack_end", "") == describe(StackEnd::limit);
+        EXPECT_TRUE(std::any_of(answer.stacks.begin(), answer.stacks.end(),
+                                [&](const std::string& told) {
+                                    return is_stack(told, functions) ||
+                                           (is_cut && is_inner_part(told, functions));
+                                }))
+            << functions << " (" << stack.value("stack_end", "whole") << ") is none of\n"
+            << ::testing::PrintToString(answer.stacks) << "\n"
+            << stack.at("frames").dump(1);
+    }
     const auto& events = report.at("session").at("events");
     for (const char* wrong : {"double_free", "invalid_free", "mismatched_free"}) {
         EXPECT_EQ(events.at(wrong), 0) << wrong;

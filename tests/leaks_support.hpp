@@ -15,6 +15,10 @@ namespace memleax::testing {
 /// template of the standard library. Without parameters.
 std::string allocating_function(const nlohmann::json& call_stack);
 
+/// The names of the program's own functions in a call stack, from the outermost one to
+/// allocating_function(), separated by blanks.
+std::string own_functions(const nlohmann::json& call_stack);
+
 /// For scripts/process_table.py: this test has compared the "counts", the own "frames" of the
 /// program, or what "leaving" has left.
 void record_compared(const std::string& what);
@@ -30,7 +34,8 @@ Leaks live_leaks(const nlohmann::json& report);
 enum class WatchedFrom { attach, start };
 
 /// What memleax counts while `answer` was given must be what it says: live blocks of each function,
-/// and of no other, and the numbers that add up to them. Adds gtest failures.
+/// and of no other, the numbers that add up to them, and the program's own functions of each call
+/// stack from the first to the last. Adds gtest failures.
 void expect_truth(const nlohmann::json& report, const FixtureAnswer& answer,
                   WatchedFrom from = WatchedFrom::attach);
 

@@ -60,6 +60,8 @@ FixtureAnswer read_answer(ChildProcess& process) {
             words >> leak.blocks >> leak.bytes;
         } else if (kind == "count") {
             words >> answer.counts[name];
+        } else if (kind == "stack") {
+            answer.stacks.push_back(line->substr(kind.size() + 1));
         } else if (kind == "fail") {
             answer.failures.push_back(*line);
         } else {

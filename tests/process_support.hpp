@@ -26,6 +26,7 @@ using Leaks = std::map<std::string, Leak>;
 /// What a fixture answered to a command (fixtures/fixture.h).
 struct FixtureAnswer {
     Leaks truth;
+    std::vector<std::string> stacks; ///< expressions for the program's own functions, see there
     std::map<std::string, std::int64_t> counts;
     std::vector<std::string> failures;
     std::vector<std::string> other; ///< lines of no known kind
