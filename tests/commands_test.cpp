@@ -240,6 +240,11 @@ TEST(Command_stats, HasALineForEachCallStack) {
     EXPECT_THAT(commands_of.error_of("stats 0"), HasSubstr("'0' is not the number of call stacks"));
     EXPECT_THAT(commands_of.error_of("stats -1"), HasSubstr("'-1' is not"));
     EXPECT_THAT(commands_of.error_of("stats by age 3"), HasSubstr("'3' is too much"));
+    fixture.ask("hold");
+    const std::string costliest = commands_of.output_of("stats"); // 404 bytes beside 202
+    EXPECT_LT(costliest.find("held_too_long"), costliest.find("slow_leak"));
+    fixture.ask("release");
+    EXPECT_THAT(commands_of.output_of("stats"), Not(HasSubstr("held_too_long")));
     commands_of.quit();
 }
 

@@ -45,8 +45,8 @@ TEST(OptionsTest, Defaults) {
     EXPECT_EQ(options.expire_s, 10);
     EXPECT_EQ(options.time_s, std::nullopt);
     EXPECT_EQ(options.backtrace_limit, 50U);
-    EXPECT_EQ(options.memory_block_max, 1000U);
-    EXPECT_EQ(options.call_stack_max, 1000U);
+    EXPECT_EQ(options.memory_block_max, 0U) << "no limit";
+    EXPECT_EQ(options.call_stack_max, 0U);
     EXPECT_EQ(options.debug_info, "");
     EXPECT_TRUE(options.debug_folders.empty());
     EXPECT_EQ(options.ns_pid, std::nullopt);
@@ -64,6 +64,13 @@ TEST(OptionsTest, NamesAndContainers) {
     EXPECT_THAT(options.debug_folders, ElementsAre("a", "/b"));
     EXPECT_EQ(options.ns_pid, 17);
     EXPECT_EQ(options.pid, 4711);
+}
+
+TEST(OptionsTest, WithATimeBlocksExpireWithinIt) {
+    EXPECT_EQ(accepted({"-t", "3", "1"}).expire_s, 1);
+    EXPECT_EQ(accepted({"-t", "30", "1"}).expire_s, 10);
+    EXPECT_EQ(accepted({"-t", "3600", "1"}).expire_s, 10);
+    EXPECT_EQ(accepted({"-t", "3", "-e", "2.5", "1"}).expire_s, 2.5);
 }
 
 TEST(OptionsTest, ShortNames) {

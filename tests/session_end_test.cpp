@@ -14,6 +14,7 @@
 namespace memleax::testing {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -79,6 +80,9 @@ TEST(SessionEnd, ByTheLimitOfBlocks) {
     const auto result = memleax.finish();
     EXPECT_EQ(result.status, 0) << result.errors;
     EXPECT_EQ(end_reason(result), "limit");
+    EXPECT_THAT(result.errors,
+                ContainsRegex("memleax: 5 memory blocks have expired at CallStack.[0-9]+.: "
+                              "that is the limit .--memory-block-max.\n"));
     EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
     EXPECT_EQ(fixture.quit(), 0);
 }
@@ -91,6 +95,7 @@ TEST(SessionEnd, ByTheLimitOfCallStacks) {
     const auto result = memleax.finish();
     EXPECT_EQ(result.status, 0) << result.errors;
     EXPECT_EQ(end_reason(result), "limit");
+    EXPECT_THAT(result.errors, HasSubstr("memleax: blocks have expired at 1 call stack: "));
     EXPECT_EQ(fixture.quit(), 0);
 }
 

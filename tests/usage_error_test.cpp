@@ -157,6 +157,15 @@ TEST(UsageErrorTest, WrongSeconds) {
     EXPECT_EQ(refused({"-t", "2e9", "1"}), "--time: 2e9 seconds are too long");
 }
 
+TEST(UsageErrorTest, AnAgeThatNoBlockCanReach) {
+    for (const char* age : {"5", "10"}) {
+        EXPECT_EQ(refused({"-e", age, "-t", "5", "1"}),
+                  fmt::format("--expire: no block gets {} seconds old in the 5 of --time: give "
+                              "less, or more time",
+                              age));
+    }
+}
+
 TEST(UsageErrorTest, WrongNumbers) {
     for (const char* value : {"0", "257", "-1", "5.5", "x", ""}) {
         EXPECT_EQ(

@@ -89,9 +89,10 @@ constexpr std::array kCommands{
             Completion::none, false},
     Command{
         "stats", "[N] [by bytes|blocks|rate|age]", "one line for each call stack",
-        "The N worst ones, by the evidence that they leak if nothing else is said: what is left\n"
-        "of the blocks of each interval of time. The verdict is one of leaking, growing, plateau,\n"
-        "settled and too early, with the figures that it rests on.",
+        "The N that cost most, if nothing else is said: first by the bytes a second that stay, "
+        "then\n"
+        "by the bytes that are live, then by the number of blocks. The verdict is one of leaking,\n"
+        "growing, plateau, settled and too early, with the figures that it rests on.",
         run_stats, Completion::stats},
     Command{"status", "", "the target, the watching, and memory", "", run_status},
     Command{"stop", "", "begin no more intervals",

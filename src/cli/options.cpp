@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/cli/options.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "allocator_options.hpp"
+#include "memleax/report/live_lines.hpp"
 #include "option_values.hpp"
 
 namespace memleax {
@@ -89,6 +92,8 @@ class Parser {
     [[nodiscard]] std::string help() const { return app_.help(); }
     [[nodiscard]] const std::vector<std::string>& positionals() const { return positionals_; }
     [[nodiscard]] bool version() const { return version_; }
+    /// Of --expire, if it was given.
+    [[nodiscard]] std::optional<double> expire_s() const { return expire_s_; }
 
   private:
     void add_allocators(Options& options);
@@ -104,6 +109,7 @@ class Parser {
 
     CLI::App app_{"Tells where a running process leaks memory.", "memleax"};
     std::vector<std::string> positionals_;
+    std::optional<double> expire_s_;
     bool version_ = false;
 };
 
@@ -137,16 +143,15 @@ Parser::Parser(Options& options) {
     app_.set_help_flag("-h,--help", "print this help");
     app_.allow_extras(); // unknown options; named in our own words
     app_.add_option("PID", positionals_)->group("");
-    add("-e,--expire", "SECONDS", "age at which a block expires (default 10)",
-        seconds_into(options.expire_s));
+    add("-e,--expire", "SECONDS",
+        "age at which a block expires (default 10; with -t\na third of that time, if it is less)",
+        seconds_into(expire_s_));
     add("-t,--time", "SECONDS", "watch that long, report, leave", seconds_into(options.time_s));
     add("-l,--backtrace-limit", "N", "frames of a backtrace, 1 to 256 (default 50)",
         whole_into(options.backtrace_limit, 1U, kMaxBacktrace));
-    add("-m,--memory-block-max", "N",
-        "stop at N expired blocks at a call stack\n(default 1000; 0: never)",
+    add("-m,--memory-block-max", "N", "stop at N expired blocks at a call stack\n(default: never)",
         whole_into(options.memory_block_max, std::uint64_t{0}, kMax64));
-    add("-c,--call-stack-max", "N",
-        "stop at N call stacks with expired blocks\n(default 1000; 0: never)",
+    add("-c,--call-stack-max", "N", "stop at N call stacks with expired blocks\n(default: never)",
         whole_into(options.call_stack_max, std::uint64_t{0}, kMax64));
     add("-d,--debug-info", "FILE", "debug information of the program",
         file_into(options.debug_info));
@@ -304,6 +309,24 @@ void take_target(const std::vector<std::string>& positionals, bool has_command, 
     options.pid = parse_pid(positionals[0]);
 }
 
+/// Within the time that is given there must be some for blocks to expire: else the report would be
+/// an all-clear that says nothing.
+void take_expiry(std::optional<double> given, Options& options) {
+    constexpr double kParts = 3;
+    if (!given) {
+        if (options.time_s) {
+            options.expire_s = std::min(options.expire_s, *options.time_s / kParts);
+        }
+        return;
+    }
+    options.expire_s = *given;
+    if (options.time_s && *given >= *options.time_s) {
+        throw UsageError(fmt::format(
+            "--expire: no block gets {} seconds old in the {} of --time: give less, or more time",
+            seconds_text(*given), seconds_text(*options.time_s)));
+    }
+}
+
 /// There is something to print, and somewhere to print it.
 void check_events(const Options& options) {
     if (options.events && !options.allocators->tracked().any_mapped()) {
@@ -347,6 +370,7 @@ std::variant<Options, EarlyExit> parse_options(int argc, const char* const* argv
             return EarlyExit{0, fmt::format("memleax {}\n", MEMLEAX_VERSION)};
         }
         take_target(parser.positionals(), own < argc, options);
+        take_expiry(parser.expire_s(), options);
         refuse_binary_on_terminal(options);
         check_events(options);
         options.live_lines = !options.quiet && !options.interval_s;

@@ -25,7 +25,7 @@ std::string clock_text() {
 
 std::string PeriodicStats::text_of(ProcessAccount& process) {
     std::size_t hidden = 0;
-    const auto rows = stack_rows(session_, process, StackOrder::evidence, &hidden);
+    const auto rows = with_live_blocks(stack_rows(session_, process, StackOrder::cost, &hidden));
     const std::size_t count = std::min<std::size_t>(options_.top, rows.size());
     std::string text = console_.styled(
         Style::heading,

@@ -32,10 +32,11 @@ auto rank(const StackRow& row, StackOrder order) {
     case StackOrder::age:
         return Rank(row.stack.oldest ? -static_cast<double>(row.stack.oldest->value()) : -1e300,
                     bytes, 0);
-    case StackOrder::evidence:
+    case StackOrder::cost:
         break;
     }
-    return Rank(static_cast<double>(row.judgement.verdict), row.judgement.score, bytes);
+    // Resources have no bytes: their number tells.
+    return Rank(row.judgement.bytes_per_s, bytes, static_cast<double>(live.blocks));
 }
 
 double kept_share(const CallStackAccount& account) {
@@ -68,6 +69,11 @@ std::vector<StackRow> stack_rows(Session& session, ProcessAccount& process, Stac
         const auto right = rank(b, order);
         return left != right ? left > right : a.stack.account.id < b.stack.account.id;
     });
+    return rows;
+}
+
+std::vector<StackRow> with_live_blocks(std::vector<StackRow> rows) {
+    std::erase_if(rows, [](const StackRow& row) { return row.stack.account.live().blocks == 0; });
     return rows;
 }
 

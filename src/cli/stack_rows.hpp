@@ -16,12 +16,15 @@ struct StackRow {
     Judgement judgement;
 };
 
-enum class StackOrder { evidence, bytes, blocks, rate, age };
+enum class StackOrder { cost, bytes, blocks, rate, age };
 
 /// The call stacks of a process that the user wants to see and that have live blocks or let some
 /// expire, worst first. `hidden` is the number of those that he does not want to see.
 std::vector<StackRow> stack_rows(Session& session, ProcessAccount& process, StackOrder order,
                                  std::size_t* hidden);
+
+/// Those of which something is still there.
+std::vector<StackRow> with_live_blocks(std::vector<StackRow> rows);
 
 /// A heading and a line for each of the first `count` rows.
 std::string stats_table(Session& session, const Console& console, const std::vector<StackRow>& rows,

@@ -45,6 +45,16 @@ std::int64_t unix_now_ns() {
     return now.tv_sec * kNsPerSecond + now.tv_nsec;
 }
 
+/// Why the watching ends, for whoever sees no live lines.
+std::string limit_text(const Notice& notice) {
+    return notice.kind == Notice::Kind::block_limit
+               ? fmt::format("{} memory blocks have expired at CallStack[{}]: that is the limit "
+                             "(--memory-block-max)",
+                             notice.count, notice.id)
+               : fmt::format("blocks have expired at {}: that is the limit (--call-stack-max)",
+                             number_of(notice.count, "call stack"));
+}
+
 } // namespace
 
 int Session::run(SessionClient* client) {
@@ -314,6 +324,9 @@ void Session::print_notices() {
             if (notice.kind == Notice::Kind::block_limit ||
                 notice.kind == Notice::Kind::stack_limit) {
                 begin_leaving("limit");
+                if (!live_lines_) {
+                    announce(limit_text(notice));
+                }
             }
             // As in the tracker: without its first expiry the later lines of a stack mean nothing.
             const bool first = notice.kind == Notice::Kind::expired && notice.count == 1;

@@ -24,8 +24,8 @@ struct SessionOptions {
     double expire_s = 10;
     std::optional<double> time_s; ///< leave after that long; counted from "watching"
     unsigned backtrace_limit = 50;
-    std::uint64_t memory_block_max = 1000; ///< 0: no limit
-    std::uint64_t call_stack_max = 1000;   ///< 0: no limit
+    std::uint64_t memory_block_max = 0; ///< 0: no limit
+    std::uint64_t call_stack_max = 0;   ///< 0: no limit
     std::string debug_info;
     std::vector<std::string> debug_folders;
     std::string output;                                   ///< "": stdout

@@ -99,8 +99,8 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
   public:
     struct Options {
         std::int64_t expire_ns = 10'000'000'000;
-        std::uint64_t memory_block_max = 1000;   ///< expired blocks at one stack; 0: no limit
-        std::uint64_t call_stack_max = 1000;     ///< stacks with expired blocks; 0: no limit
+        std::uint64_t memory_block_max = 0;      ///< expired blocks at one stack; 0: no limit
+        std::uint64_t call_stack_max = 0;        ///< stacks with expired blocks; 0: no limit
         bool notices = true;                     ///< false: only the limits are noticed
         std::int64_t interval_ns = kNsPerSecond; ///< length of the youngest interval
         bool check = false; ///< frees come with their stacks; look for all kinds of MemoryError

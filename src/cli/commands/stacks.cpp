@@ -93,10 +93,11 @@ void run_stats(CommandContext& context, Arguments& arguments) {
     if (!arguments.empty() && arguments.peek() != "by") {
         count = arguments.whole("the number of call stacks", 1, 1'000'000);
     }
-    const StackOrder order = arguments.take("by") ? order_of(arguments) : StackOrder::evidence;
+    const StackOrder order = arguments.take("by") ? order_of(arguments) : StackOrder::cost;
     arguments.done();
     std::size_t hidden = 0;
-    const auto rows = stack_rows(context.session, context.session.process(), order, &hidden);
+    const auto rows =
+        with_live_blocks(stack_rows(context.session, context.session.process(), order, &hidden));
     if (rows.empty()) {
         context.console.add("No live blocks are known yet.\n");
     } else {
@@ -112,7 +113,7 @@ void run_stats(CommandContext& context, Arguments& arguments) {
 void run_dump(CommandContext& context, Arguments& arguments) {
     std::size_t hidden = 0;
     const auto rows =
-        stack_rows(context.session, context.session.process(), StackOrder::evidence, &hidden);
+        stack_rows(context.session, context.session.process(), StackOrder::cost, &hidden);
     if (arguments.take("all")) {
         arguments.done();
         for (const StackRow& row : rows) {
