@@ -169,14 +169,17 @@ TEST(TextReport, EmptyAndEndReasons) {
         EXPECT_EQ(text_of(write_text, report),
                   "\n== Watched 1 (/x?y) for 0 s; " + std::string(words) +
                       ".\n== Seen: 0 allocations, 0 frees, 0 reallocations; 0 failed, 0 frees of "
-                      "unknown blocks, 0 double frees.\n== No expired memory blocks.\n");
+                      "unknown blocks, 0 double frees.\n== No expired memory blocks.\n"
+                      "== Live in all: 0 (0 bytes).\n");
     }
 }
 
 TEST(TextReport, CallStacksWithoutALeakAreNotShown) {
     Report report = sample_report();
     report.callstacks.erase(report.callstacks.begin() + 1, report.callstacks.end());
-    EXPECT_NE(text_of(write_text, report).find("== No expired memory blocks.\n"),
+    report.totals.live = {3, 75};
+    EXPECT_NE(text_of(write_text, report)
+                  .find("== No expired memory blocks.\n== Live in all: 3 (75 bytes).\n"),
               std::string::npos);
     EXPECT_EQ(text_of(write_text, report).find("CallStack["), std::string::npos);
 }

@@ -195,7 +195,8 @@ void write_text(const Report& report, ReportSink& sink) {
             shown += write_stacks(report, i, backtraces, sink);
         }
     }
-    if (shown == 0) {
+    if (shown == 0) { // which may be because it is too early
+        sink.write(fmt::format("== Live in all: {}.\n", count_text(report.totals.live)));
         return;
     }
     // The sum comes last, next to the prompt.
