@@ -2,6 +2,7 @@
 // `memleax -- COMMAND`: watched from before its first allocation, in the constructors of shared
 // libraries; the command has the stdin and stdout that memleax has.
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -93,7 +94,7 @@ TEST_F(Launch, ArgumentsArriveAsTheyAre) {
     Memleax memleax =
         start({"/bin/sh", "-c", "printf '<%s>' \"$@\"; exit 3", "sh", "-e", "5 6", ""});
     const auto result = memleax.finish();
-    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(WEXITSTATUS(result.status), 3) << result.errors;
     EXPECT_EQ(result.output, "<-e><5 6><>");
     EXPECT_EQ(report().at("session").at("end_reason"), "target-exit");
 }
@@ -111,6 +112,21 @@ TEST_F(Launch, IgnoredSignalsStayIgnored) {
         EXPECT_THAT(alone, ::testing::StartsWith("SigIgn:"));
         EXPECT_EQ(output_of(MEMLEAX_PROGRAM " -q -o /dev/null -- "), alone) << ignored;
     }
+}
+
+TEST_F(Launch, TheCommandsStatusIsOurs) {
+    const std::vector<std::string> shell{"--", "/bin/sh", "-c"};
+    const auto status_of = [&shell](const std::string& script, std::vector<std::string> words) {
+        words.insert(words.end(), shell.begin(), shell.end());
+        words.push_back(script);
+        const auto result = Memleax(words).finish();
+        EXPECT_TRUE(WIFEXITED(result.status)) << result.errors;
+        return WEXITSTATUS(result.status);
+    };
+    EXPECT_EQ(status_of("exit 0", {"-q"}), 0);
+    EXPECT_EQ(status_of("exit 7", {"-q"}), 7);
+    EXPECT_EQ(status_of("kill -KILL $$", {"-q"}), 128 + SIGKILL);
+    EXPECT_EQ(status_of("exit 7", {"-q", "--error-exitcode", "9"}), 7) << "nothing has expired";
 }
 
 TEST_F(Launch, NoSuchCommand) {

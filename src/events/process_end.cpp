@@ -14,4 +14,9 @@ std::string end_text(std::optional<int> status) {
                                 : fmt::format("exit status {}", WEXITSTATUS(*status));
 }
 
+int shell_status(int status) {
+    constexpr int kKilled = 128;
+    return WIFSIGNALED(status) ? kKilled + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
 } // namespace memleax

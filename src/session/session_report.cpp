@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "memleax/base/log.hpp"
+#include "memleax/events/process_end.hpp"
 #include "memleax/report/fill_report.hpp"
 #include "memleax/session/session.hpp"
 #include "report_modules.hpp"
@@ -88,7 +89,12 @@ int Session::write_report() {
         return 1;
     }
     const bool is_wrong = options_.check && !report.errors.empty();
-    return report.totals.expired.blocks > 0 || is_wrong ? options_.error_exitcode : 0;
+    if (options_.error_exitcode != 0 && (report.totals.expired.blocks > 0 || is_wrong)) {
+        return options_.error_exitcode;
+    }
+    // As env(1) and strace(1) do; 0 if it was left while it ran.
+    const auto ended = options_.command.empty() ? std::nullopt : accounts_.first()->facts().status;
+    return ended ? shell_status(*ended) : 0;
 }
 
 } // namespace memleax
