@@ -96,8 +96,7 @@ void RecoveryRecord::set_blocking(Tid tid, std::uint64_t mask, bool unblocked) {
         if (entry.tid == 0 || entry.tid == tid.value()) {
             entry.mask = mask;
             entry.unblocked = unblocked ? 1 : 0;
-            std::atomic_thread_fence(std::memory_order_release);
-            entry.tid = tid.value();
+            std::atomic_ref(entry.tid).store(tid.value(), std::memory_order_release);
             return;
         }
     }
