@@ -15,9 +15,10 @@ namespace memleax::testing {
 namespace {
 
 bool is_library(const std::string& module) {
-    static constexpr std::array kLibraries{"libc.so",      "libc-",       "libstdc++.so",
-                                           "libgcc_s.so",  "ld-linux",    "ld-musl",
-                                           "libjemalloc.", "libtcmalloc", "libmimalloc."};
+    // The vdso returns from arm64's signal handlers, and names nothing that does.
+    static constexpr std::array kLibraries{"libc.so",      "libc-",   "libstdc++.so", "libgcc_s.so",
+                                           "ld-linux",     "ld-musl", "libjemalloc.", "libtcmalloc",
+                                           "libmimalloc.", "[vdso]"};
     const std::string name = module.substr(module.rfind('/') + 1);
     for (const char* library : kLibraries) {
         if (name.starts_with(library)) {
