@@ -34,9 +34,9 @@ TEST(ManyBlocks, AllExpire) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
-TEST(ManyBlocks, EndTheSessionAtTheUsualLimit) {
+TEST(ManyBlocks, EndTheSessionAtALimit) {
     Fixture fixture("big_live", {"20000"});
-    Memleax memleax({"-e", "0.001", std::to_string(fixture.pid())});
+    Memleax memleax({"-e", "0.001", "-m", "1000", std::to_string(fixture.pid())});
     memleax.wait_until_watching();
     const FixtureAnswer answer = fixture.go();
     EXPECT_THAT(answer.failures, IsEmpty());
