@@ -193,5 +193,46 @@ displace(CodeAddr from, std::span<const std::uint8_t> bytes, CodeAddr slot);
 /// as a rule by no more than the reserve.
 inline constexpr std::uint64_t kSlotReach = kDisplacedReach - kDisplacedReserve;
 
+// ---- Functions that begin with a jump of ours (DESIGN.md, "The inline engine") ------------------
+
+/// kEntryJumpBytes: how long such a jump is; 0 where we know no way to put one in.
+/// kMaxEntryBytes: of the instructions that it may take the place of.
+
+/// displace(), of all the instructions that a jump at a function's entry takes the place of. `code`
+/// begins with them; kMaxEntryBytes are always enough.
+[[nodiscard]] Result<DisplacedInstruction>
+displace_entry(CodeAddr entry, std::span<const std::uint8_t> code, CodeAddr slot);
+/// What keeps a jump from the entry of this function: code that leads to the middle of what is
+/// moved, or that cannot be read. Null if nothing does. `code` is all of it.
+[[nodiscard]] const char* reason_against_entry_jump(CodeAddr entry,
+                                                    std::span<const std::uint8_t> code);
+
+using EntryJump = std::array<std::uint8_t, kMaxEntryJumpBytes>;
+/// The jump from there; nothing if that is out of reach.
+[[nodiscard]] std::optional<EntryJump> entry_jump(CodeAddr entry, CodeAddr target);
+
+/// A function's way into the agent, kThunkBytes of code and data: AgentFunction follows the code.
+inline constexpr std::size_t kThunkBytes = 64;
+inline constexpr std::size_t kThunkFunctionAt = 32;
+/// A no-op in it, to which the agent goes with all registers as at the function's entry (but one
+/// that no caller expects anything of). Behind it is a jump to AgentFunction::original.
+inline constexpr std::size_t kThunkTrapAt = 12;
+/// `stub` is where the agent's code begins in the target.
+[[nodiscard]] std::array<std::uint8_t, kThunkFunctionAt> thunk_code(CodeAddr thunk, CodeAddr stub,
+                                                                    CodeAddr original);
+
+/// The stub around the agent's functions, and where in it a call of the original function returns
+/// to. The pieces of the agent's code lie in one section, beside each other; null: this CPU has
+/// none.
+struct AgentStub {
+    const std::uint8_t* entry = nullptr;
+    const std::uint8_t* return_place = nullptr;
+};
+[[nodiscard]] AgentStub agent_stub();
+/// What tells threads apart to the agent, of a stopped one; 0: nothing does.
+[[nodiscard]] std::uint64_t thread_pointer(const Registers& regs);
+/// Can the agent find that out on this machine?
+[[nodiscard]] bool agent_knows_threads();
+
 } // namespace MEMLEAX_CPU
 } // namespace memleax::arch

@@ -409,5 +409,82 @@ TEST_F(CallFollowerTest, CodeThatIsGoneIsNotKnownAnyMore) {
     EXPECT_THAT(told(), ElementsAre("free 5000"));
 }
 
+class RecordedCalls : public CallFollowerTest {
+  protected:
+    RecordedCall call(RecordedCall::Kind kind, const std::string& name, std::uint64_t block,
+                      std::uint64_t size = 0) {
+        RecordedCall result;
+        result.kind = kind;
+        result.tid = kThread;
+        result.function = numbers_.at(name);
+        result.block = RemoteAddr(block);
+        result.size = size;
+        result.stack = StackId(0x77);
+        result.caller = kCaller;
+        return result;
+    }
+    RecordedCall allocated(std::uint64_t block, std::uint64_t size = 8) {
+        return call(RecordedCall::Kind::allocated, "malloc", block, size);
+    }
+    RecordedCall freed(std::uint64_t block) {
+        return call(RecordedCall::Kind::freed, "free", block);
+    }
+    std::vector<std::string> told(const std::vector<RecordedCall>& calls) {
+        written_.told.clear();
+        follower_->on_recorded(calls);
+        return written_.told;
+    }
+};
+
+TEST_F(RecordedCalls, AreToldInTheirOrder) {
+    EXPECT_THAT(told({allocated(0x100), freed(0x100), allocated(0x100, 9)}),
+                ElementsAre("alloc 100 8 from 77", "free 100", "alloc 100 9 from 77"));
+    EXPECT_TRUE(written_.live.contains(RemoteAddr(0x100)));
+}
+
+TEST_F(RecordedCalls, AFailureIsOneUnlessNothingWasAskedFor) {
+    EXPECT_THAT(told({allocated(0, 1000)}), ElementsAre("failed_alloc 1000 from 77"));
+    EXPECT_THAT(told({allocated(0, 0)}), IsEmpty());
+}
+
+TEST_F(RecordedCalls, ReallocMovesABlock) {
+    RecordedCall end = call(RecordedCall::Kind::allocated, "realloc", 0x200, 30);
+    end.old_block = RemoteAddr(0x100);
+    EXPECT_THAT(
+        told({allocated(0x100), call(RecordedCall::Kind::realloc_began, "realloc", 0x100, 30), end,
+              freed(0x200)}),
+        ElementsAre("alloc 100 8 from 77", "realloc_begin 100 from 77",
+                    "realloc_end 100 200 30 from 77", "free 200"));
+}
+
+TEST_F(RecordedCalls, AReallocThatWasLeftHasFailed) {
+    RecordedCall left = call(RecordedCall::Kind::realloc_left, "realloc", 0);
+    left.old_block = RemoteAddr(0x100);
+    EXPECT_THAT(
+        told({allocated(0x100), call(RecordedCall::Kind::realloc_began, "realloc", 0x100, 30),
+              left}),
+        ElementsAre("alloc 100 8 from 77", "realloc_begin 100 from 77", "realloc_failed 100"));
+    EXPECT_TRUE(written_.live.contains(RemoteAddr(0x100)));
+}
+
+TEST_F(RecordedCalls, OfWhatIsNotLive) {
+    RecordedCall by_allocator = freed(0x100);
+    by_allocator.caller = CodeAddr(0x1010);
+    RecordedCall within = freed(0x100);
+    within.kind = RecordedCall::Kind::inner_free;
+    EXPECT_THAT(told({by_allocator, within}), IsEmpty()); // its own affair
+    EXPECT_THAT(told({freed(0x100)}), ElementsAre("free 100"));
+    written_.freed.insert(RemoteAddr(0x100)); // a second time: by whom?
+    EXPECT_THAT(told({freed(0x100)}), ElementsAre("free 100 from 9000"));
+    // Within another call it ends a block if there is one.
+    EXPECT_THAT(told({allocated(0x300),
+                      [&] {
+                          RecordedCall inner = freed(0x300);
+                          inner.kind = RecordedCall::Kind::inner_free;
+                          return inner;
+                      }()}),
+                ElementsAre("alloc 300 8 from 77", "free 300"));
+}
+
 } // namespace
 } // namespace memleax

@@ -80,5 +80,68 @@ TEST_F(CodePatchTest, NoneIsNowhere) {
     EXPECT_FALSE(elsewhere.put_in(memory_));
 }
 
+#ifdef __x86_64__
+class JumpPatch : public CodePatchTest {
+  protected:
+    JumpPatch()
+        : before_(there()), jump_(CodePatch::jump(at_, {page_ + 64, 16}, kJump)),
+          all_{CodePatch::breakpoint(at_ + 100, {page_ + 164, 16}), jump_} {}
+    void write(std::vector<std::uint8_t> bytes) {
+        ASSERT_TRUE(memory_.write(at_.as_data(), bytes));
+    }
+
+    static constexpr std::array<std::uint8_t, 5> kJump{0xe9, 0x11, 0x22, 0x33, 0x44};
+    std::vector<std::uint8_t> before_;
+    CodePatch jump_;
+    std::vector<CodePatch> all_;
+};
+
+TEST_F(JumpPatch, IsPutInBehindABreakpointAndTakenOutLikewise) {
+    ASSERT_TRUE(patch_.put_in(memory_));
+    ASSERT_TRUE(put_jumps_in({&jump_, 1}, memory_, true));
+    EXPECT_EQ(std::vector(page_ + 64, page_ + 69), std::vector(kJump.begin(), kJump.end()));
+    ASSERT_TRUE(make_breakpoints_of_jumps(all_, memory_));
+    EXPECT_TRUE(patch_.is_in(memory_));
+    ASSERT_TRUE(patch_.take_out(memory_));
+    EXPECT_EQ(there(), before_);
+    // A second time there is nothing of ours.
+    ASSERT_TRUE(make_breakpoints_of_jumps(all_, memory_));
+    EXPECT_EQ(there(), before_);
+}
+
+// Whoever has put it in may have died at any moment; and children are forked at any.
+TEST_F(JumpPatch, IsTakenOutInAnyState) {
+    const std::vector<std::vector<std::uint8_t>> states{
+        {0xcc, 66, 67, 68, 69},
+        {0xcc, 0x11, 67, 68, 69},
+        {0xcc, 0x11, 0x22, 0x33, 0x44},
+        {0xe9, 0x11, 0x22, 0x33, 0x44},
+    };
+    for (const auto& state : states) {
+        write(state);
+        EXPECT_TRUE(jump_.is_in(memory_));
+        const auto taken_out = jump_.take_out(memory_);
+        ASSERT_TRUE(taken_out);
+        EXPECT_TRUE(*taken_out);
+        EXPECT_EQ(there(), before_);
+        write(state);
+        ASSERT_TRUE(make_breakpoints_of_jumps(all_, memory_));
+        EXPECT_TRUE(patch_.is_in(memory_));
+        ASSERT_TRUE(patch_.take_out(memory_));
+        EXPECT_EQ(there(), before_);
+    }
+}
+
+TEST_F(JumpPatch, WhatSomebodyElseHasWrittenStays) {
+    for (const auto& others : std::vector<std::vector<std::uint8_t>>{
+             {0xe9, 0x11, 0x22, 0x33, 0x46}, {0x90, 0x11, 0x22, 0x33, 0x44}}) {
+        write(others);
+        EXPECT_FALSE(jump_.is_in(memory_));
+        ASSERT_TRUE(make_breakpoints_of_jumps(all_, memory_));
+        EXPECT_EQ(std::vector(page_ + 64, page_ + 69), others);
+    }
+}
+#endif
+
 } // namespace
 } // namespace memleax

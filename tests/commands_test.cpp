@@ -201,7 +201,7 @@ TEST(Command_status, HasTheTotals) {
     } while (status.find(expired) == std::string::npos);
     EXPECT_THAT(status, HasSubstr(fmt::format("target      {} (", fixture.pid())));
     EXPECT_THAT(status, HasSubstr("threads     1\n"));
-    EXPECT_THAT(status, HasSubstr(", engine int3, expiry after 0.01 s"));
+    EXPECT_THAT(status, HasSubstr(", engine " + engine_under_test() + ", expiry after 0.01 s"));
     EXPECT_THAT(status,
                 HasSubstr(" 0 failed, 0 not followed, 0 frees of unknown blocks, 0 double frees"));
     EXPECT_THAT(status, ContainsRegex("memory      RSS [0-9.]+ [KM]iB \\([+-].*\\), PSS "));

@@ -151,6 +151,9 @@ TEST(FollowForksReport, InheritedBlocksAreUnknown) {
 }
 
 TEST(FollowForksReport, AKilledChildsCountsStay) {
+    if (engine_under_test() == "inline") {
+        GTEST_SKIP() << "what it recorded in the last milliseconds goes with its memory";
+    }
     Fixture fixture("family");
     Memleax memleax(following(fixture.pid()));
     memleax.wait_until_watching();

@@ -2,6 +2,8 @@
 // An allocator of its own that a plugin brings: by dlopen while watched (ExactCounts has that too),
 // before the attach, and in a program that memleax starts.
 #include <fstream>
+#include <string>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,19 +26,31 @@ FixtureAnswer second_round(const FixtureAnswer& first, FixtureAnswer both) {
     return both;
 }
 
+struct Round {
+    FixtureAnswer answer; ///< what the fixture says
+    nlohmann::json report;
+};
+
+/// One round of the fixture, which runs already, while it is watched.
+Round watch_round(Fixture& fixture) {
+    Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    FixtureAnswer answer = fixture.go();
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    return {std::move(answer), result.json()};
+}
+
 TEST(OwnAllocator, ThatWasLoadedBeforeTheAttachIsFound) {
     Fixture fixture("own_allocator");
     const FixtureAnswer first = fixture.go();
     for (int i = 0; i < 2; ++i) { // it is found again, and was left as it was
         const FixtureAnswer so_far = fixture.ask("status");
         const TargetSnapshot before = take_snapshot(fixture.pid());
-        Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
-        memleax.wait_until_watching();
-        const FixtureAnswer answer = second_round(so_far, fixture.go());
-        const auto result = memleax.interrupt_and_finish();
-        EXPECT_EQ(result.status, 0) << result.errors;
+        const Round round = watch_round(fixture);
+        const FixtureAnswer answer = second_round(so_far, round.answer);
         ASSERT_EQ(answer.truth.size(), first.truth.size());
-        expect_truth(result.json(), answer);
+        expect_truth(round.report, answer);
         EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked),
                     IsEmpty());
     }
@@ -45,14 +59,10 @@ TEST(OwnAllocator, ThatWasLoadedBeforeTheAttachIsFound) {
 
 TEST(OwnAllocator, ThatComesWhileWeWatchIsLeftWhileItIsThere) {
     Fixture fixture("own_allocator");
-    Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
-    memleax.wait_until_watching();
-    const FixtureAnswer answer = fixture.go();
-    const auto result = memleax.interrupt_and_finish();
-    EXPECT_EQ(result.status, 0) << result.errors;
-    Leaks live = live_leaks(result.json());
+    const Round round = watch_round(fixture);
+    Leaks live = live_leaks(round.report);
     live.erase(kDynamicLinker); // of the plugin that is open
-    EXPECT_EQ(live, answer.truth);
+    EXPECT_EQ(live, round.answer.truth);
     EXPECT_THAT(fixture.go().failures, IsEmpty()); // a breakpoint that is left would end it
     EXPECT_EQ(fixture.quit(), 0);
 }
@@ -60,12 +70,8 @@ TEST(OwnAllocator, ThatComesWhileWeWatchIsLeftWhileItIsThere) {
 // A breakpoint there would be a wrong number.
 TEST(OwnAllocator, WhatIsNotInCodeIsNone) {
     Fixture fixture("data_symbols");
-    Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
-    memleax.wait_until_watching();
-    const FixtureAnswer answer = fixture.go();
-    const auto result = memleax.interrupt_and_finish();
-    EXPECT_EQ(result.status, 0) << result.errors;
-    expect_truth(result.json(), answer);
+    const Round round = watch_round(fixture);
+    expect_truth(round.report, round.answer);
     EXPECT_EQ(fixture.quit(), 0);
 }
 

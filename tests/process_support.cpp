@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <csignal>
+#include <cstdlib>
 #include <sstream>
 #include <stdexcept>
 
@@ -106,10 +107,23 @@ int Fixture::quit() {
     return process_.wait_for_end();
 }
 
+std::string engine_under_test() {
+    const char* engine = std::getenv("MEMLEAX_TEST_ENGINE");
+    return engine != nullptr ? engine : "int3";
+}
+
+std::vector<std::string> memleax_command() {
+    std::vector<std::string> command{MEMLEAX_PROGRAM};
+    if (const char* engine = std::getenv("MEMLEAX_TEST_ENGINE")) {
+        command.insert(command.end(), {"--engine", engine});
+    }
+    return command;
+}
+
 Memleax::Memleax(const std::vector<std::string>& arguments, const Environment& environment)
     : process_(
           [&] {
-              std::vector<std::string> command{MEMLEAX_PROGRAM};
+              std::vector<std::string> command = memleax_command();
               command.insert(command.end(), arguments.begin(), arguments.end());
               return command;
           }(),

@@ -70,6 +70,12 @@ class Fixture {
     ChildProcess process_;
 };
 
+/// The memleax program, and the engine that MEMLEAX_TEST_ENGINE names: all of the live tests can be
+/// run with each.
+std::vector<std::string> memleax_command();
+/// "int3" or "inline": what it uses wherever it can.
+std::string engine_under_test();
+
 /// A run of the memleax program.
 class Memleax {
   public:

@@ -6,7 +6,7 @@ namespace memleax::testing {
 namespace {
 
 std::vector<std::string> command_for(pid_t target, const PromptOptions& options) {
-    std::vector<std::string> command{MEMLEAX_PROGRAM};
+    std::vector<std::string> command = memleax_command();
     command.insert(command.end(), options.arguments.begin(), options.arguments.end());
     command.push_back(std::to_string(target));
     return command;

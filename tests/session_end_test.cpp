@@ -81,21 +81,24 @@ TEST(SessionEnd, ByTheLimitOfBlocks) {
     EXPECT_EQ(result.status, 0) << result.errors;
     EXPECT_EQ(end_reason(result), "limit");
     EXPECT_THAT(result.errors,
-                ContainsRegex("memleax: 5 memory blocks have expired at CallStack.[0-9]+.: "
-                              "that is the limit .--memory-block-max.\n"));
+                ContainsRegex("memleax: 5 memory blocks expired at CallStack.[0-9]+.: "
+                              "the limit is reached .--memory-block-max.\n"));
     EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
     EXPECT_EQ(fixture.quit(), 0);
 }
 
-TEST(SessionEnd, ByTheLimitOfCallStacks) {
+TEST(SessionEnd, ByTheLimitOfCallStacksOfOneOfSeveralProcesses) {
     Fixture fixture("threads16");
-    Memleax memleax({"-F", "json", "-e", "0.01", "-c", "1", std::to_string(fixture.pid())});
+    const std::string pid = std::to_string(fixture.pid());
+    Memleax memleax({"-f", "-F", "json", "-e", "0.01", "-c", "1", pid});
     memleax.wait_until_watching();
     fixture.go();
     const auto result = memleax.finish();
     EXPECT_EQ(result.status, 0) << result.errors;
     EXPECT_EQ(end_reason(result), "limit");
-    EXPECT_THAT(result.errors, HasSubstr("memleax: blocks have expired at 1 call stack: "));
+    EXPECT_THAT(result.errors, HasSubstr("memleax: [pid " + pid +
+                                         "] 1 CallStack with expired memory: the limit is reached "
+                                         "(--call-stack-max)\n"));
     EXPECT_EQ(fixture.quit(), 0);
 }
 

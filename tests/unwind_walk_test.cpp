@@ -38,6 +38,27 @@ class Walk : public ::testing::Test {
         rules_.rows[frame] = sp_row(cfa_offset);
     }
     void add(FrameAddress frame, Rule::Kind kind) { rules_.rules[frame] = Rule::of(kind); }
+    /// CFA = fp + 16
+    void add_with_frame_pointer(FrameAddress frame) {
+        Rule rule = sp_rule(16);
+        rule.cfa_base = Rule::CfaBase::fp;
+        rules_.rules[frame] = rule;
+    }
+    //      kSp + 0x10      callers_fp           frame of 1000, which saves the frame pointer
+    //      kSp + 0x18      2000
+    //      callers_fp + 8  3000                 frame of 2000, which has one
+    //                                           frame of 3000: outermost
+    void put_frame_that_saves_the_frame_pointer(std::uint64_t callers_fp) {
+        Rule saves = sp_rule(0x20);
+        saves.fp_place = Rule::FpPlace::at_cfa;
+        saves.fp_offset = -16;
+        rules_.rules[at(0x1000)] = saves;
+        add_with_frame_pointer(after_call(0x2000));
+        add(after_call(0x3000), Rule::Kind::outermost);
+        memory_.put(kSp + 0x10, callers_fp);
+        memory_.put(kSp + 0x18, 0x2000);
+        memory_.put(callers_fp + 8, 0x3000);
+    }
 
     test::FakeMemory memory_;
     test::FakeRules rules_;
@@ -104,18 +125,8 @@ TEST_F(Walk, SignaturesAreTakenOff) {
 }
 
 TEST_F(Walk, FramePointerIsFollowedThroughFramesThatSaveIt) {
-    test::set_frame_pointer(regs_, kSp + 0x100);
-    Rule saves = sp_rule(0x20); // CFA = sp + 0x20, fp at CFA - 16
-    saves.fp_place = Rule::FpPlace::at_cfa;
-    saves.fp_offset = -16;
-    rules_.rules[at(0x1000)] = saves;
-    Rule uses = sp_rule(16); // CFA = fp + 16
-    uses.cfa_base = Rule::CfaBase::fp;
-    rules_.rules[after_call(0x2000)] = uses;
-    add(after_call(0x3000), Rule::Kind::outermost);
-    memory_.put(kSp + 0x10, kSp + 0x80); // the caller's fp
-    memory_.put(kSp + 0x18, 0x2000);
-    memory_.put(kSp + 0x88, 0x3000);
+    test::set_frame_pointer(regs_, kSp + 0x100); // of no use: 1000 has none of its own
+    put_frame_that_saves_the_frame_pointer(kSp + 0x80);
     EXPECT_EQ(walk().frames.size(), 3U);
     EXPECT_EQ(out_.end, StackEnd::outermost);
 }
@@ -126,9 +137,7 @@ TEST_F(Walk, RealignedStackIsFast) {
     rule.cfa_base = Rule::CfaBase::at_fp;
     rule.fp_place = Rule::FpPlace::at_fp;
     rules_.rules[at(0x1000)] = rule;
-    Rule uses = sp_rule(16);
-    uses.cfa_base = Rule::CfaBase::fp;
-    rules_.rules[after_call(0x2000)] = uses;
+    add_with_frame_pointer(after_call(0x2000));
     add(after_call(0x3000), Rule::Kind::outermost);
     memory_.put(kSp + 0x38, kSp + 0x90);
     memory_.put(kSp + 0x40, kSp + 0xc0);
@@ -230,18 +239,7 @@ TEST_F(Walk, OverASignalFrameToAnotherStack) {
 // page, or much else, lies between it and its caller's.
 TEST_F(Walk, ToAnotherPieceOfASplitStack) {
     const auto end_over = [this](std::uint64_t piece) {
-        walker_.forget();
-        Rule saves = sp_rule(0x20); // CFA = sp + 0x20, fp at CFA - 16
-        saves.fp_place = Rule::FpPlace::at_cfa;
-        saves.fp_offset = -16;
-        rules_.rules[at(0x1000)] = saves;
-        Rule by_fp = sp_rule(0x10); // CFA = fp + 0x10
-        by_fp.cfa_base = Rule::CfaBase::fp;
-        rules_.rules[after_call(0x2000)] = by_fp;
-        add(after_call(0x3000), Rule::Kind::outermost);
-        memory_.put(kSp + 0x10, piece);
-        memory_.put(kSp + 0x18, 0x2000);
-        memory_.put(piece + 8, 0x3000);
+        put_frame_that_saves_the_frame_pointer(piece);
         return walk().end;
     };
     memory_.make_readable(kSp - 0x3000, kSp - 0x1000);
@@ -252,6 +250,28 @@ TEST_F(Walk, ToAnotherPieceOfASplitStack) {
     memory_.make_readable(kSp - 0x1000, kSp);
     EXPECT_EQ(end_over(kSp - 0x2000), StackEnd::not_increasing); // no gap: it is the same stack
     EXPECT_EQ(end_over(kSp - 0x100000), StackEnd::outermost);    // far below it
+}
+
+// A frame pointer is a guess where there are no tables, and never leads inwards.
+TEST_F(Walk, AGuessDoesNotLeadToAnotherStack) {
+    constexpr std::uint64_t kNear = kSp - 0x2000; // with a gap between
+    constexpr std::uint64_t kFar = kSp - 0x100000;
+    add(at(0x1000), 0x20);
+    add(after_call(0x2000), Rule::Kind::frame_pointer);
+    add(after_call(0x3000), Rule::Kind::outermost);
+    memory_.put(kSp + 0x18, 0x2000);
+    for (const Rule::Kind first : {Rule::Kind::regular, Rule::Kind::slow}) {
+        rules_.rules[at(0x1000)].kind = first;
+        walker_.forget();
+        for (const std::uint64_t stack : {kNear, kFar}) {
+            memory_.make_readable(stack, stack + 0x100);
+            memory_.put(stack + 8, 0x3000);
+            test::set_frame_pointer(regs_, stack);
+            EXPECT_EQ(walk().end, StackEnd::no_rule) << std::hex << stack;
+            EXPECT_THAT(out_.frames, ElementsAre(at(0x1000), after_call(0x2000)));
+        }
+    }
+    EXPECT_EQ(walker_.statistics().slow_walks, 2U);
 }
 
 TEST_F(Walk, SignalFramesThatLeadInACircleEnd) {
@@ -349,6 +369,22 @@ TEST_F(Walk, HostileStacks) {
         EXPECT_LT(result.frames.size(), 10000U);
         EXPECT_NE(result.end, StackEnd::limit);
     }
+}
+
+TEST(StackWindow, MovesWithOneRead) {
+    constexpr std::uint64_t kOther = kSp + 0x1000000;
+    test::FakeMemory memory;
+    memory.make_readable(kSp, kSp + 0x4000);
+    memory.make_readable(kOther, kOther + 0x4000);
+    StackWindow window(memory);
+    std::vector<std::byte> frame(2 * window.usual_size()); // as of a signal
+    window.start(RemoteAddr(kSp));
+    EXPECT_TRUE(window.stack_word(RemoteAddr(kOther)));
+    EXPECT_TRUE(window.stack_word(RemoteAddr(kOther) + 8));
+    EXPECT_EQ(memory.reads, 2U);
+    EXPECT_TRUE(window.stack_bytes(RemoteAddr(kSp), frame));
+    EXPECT_TRUE(window.stack_word(RemoteAddr(kSp + frame.size()))) << "the interrupted frame";
+    EXPECT_EQ(memory.reads, 3U);
 }
 
 } // namespace

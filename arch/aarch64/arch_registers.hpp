@@ -76,5 +76,10 @@ inline constexpr std::size_t kSignalFrameMaskOffset = 128 + 40;
 /// The restorer's address is in x30, and not in the frame.
 inline constexpr std::size_t kSignalFrameReturnWord = 0;
 
+/// No function begins with a jump of ours, as yet.
+inline constexpr std::size_t kEntryJumpBytes = 0;
+inline constexpr std::size_t kMaxEntryJumpBytes = 4;
+inline constexpr std::size_t kMaxEntryBytes = kMaxInstructionBytes;
+
 } // namespace aarch64
 } // namespace memleax::arch

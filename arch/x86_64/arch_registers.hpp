@@ -77,5 +77,10 @@ inline constexpr std::size_t kSignalFrameReturnWord = 8;
 inline constexpr std::size_t kSignalFrameInfoOffset = kSignalFrameSize + 10 * sizeof(long);
 inline constexpr std::size_t kSignalFrameMaskOffset = kSignalFrameInfoOffset - sizeof(long);
 
+/// jmp rel32
+inline constexpr std::size_t kEntryJumpBytes = 5;
+inline constexpr std::size_t kMaxEntryJumpBytes = 5;
+inline constexpr std::size_t kMaxEntryBytes = kEntryJumpBytes - 1 + kMaxInstructionBytes;
+
 } // namespace x86_64
 } // namespace memleax::arch

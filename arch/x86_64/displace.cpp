@@ -27,20 +27,6 @@ namespace {
 
 constexpr std::int8_t kPushed = 8; ///< what a call takes off the stack pointer
 
-/// Its bytes, with the displacement of a RIP-relative operand for the place where the writer is.
-Result<Instruction> moved_to(Instruction instruction, CodeAddr place) {
-    if (instruction.rip_displacement_at) {
-        const std::int64_t distance = instruction.rip_operand - (place + instruction.length);
-        if (!SlotWriter::fits32(distance)) {
-            return Error("operand out of reach");
-        }
-        const auto displacement = static_cast<std::int32_t>(distance);
-        std::memcpy(&instruction.bytes[*instruction.rip_displacement_at], &displacement,
-                    sizeof displacement);
-    }
-    return instruction;
-}
-
 /// Makes `call *operand` a `jmp *operand`, to be executed when the return address was pushed: an
 /// operand relative to rsp lies 8 bytes further up then.
 Result<Instruction> jump_after_push(Instruction call) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "decoder.hpp"
 #include "flow.hpp"
@@ -106,6 +107,28 @@ Result<Instruction> decode_movable(CodeAddr from, std::span<const std::uint8_t> 
         return Error(reason);
     }
     return instruction;
+}
+
+Result<Instruction> moved_to(Instruction instruction, CodeAddr place) {
+    if (instruction.rip_displacement_at) {
+        const std::int64_t distance = instruction.rip_operand - (place + instruction.length);
+        if (distance < std::numeric_limits<std::int32_t>::min() ||
+            distance > std::numeric_limits<std::int32_t>::max()) {
+            return Error("operand out of reach");
+        }
+        const auto displacement = static_cast<std::int32_t>(distance);
+        std::memcpy(&instruction.bytes[*instruction.rip_displacement_at], &displacement,
+                    sizeof displacement);
+    }
+    return instruction;
+}
+
+std::size_t instruction_length(CodeAddr from, std::span<const std::uint8_t> bytes) {
+    bytes = bytes.first(std::min(bytes.size(), kMaxInstructionBytes));
+    static thread_local Decoder decoder;
+    const cs_insn* decoded =
+        bytes.empty() ? nullptr : decoder.decode(from.value(), std::as_bytes(bytes));
+    return decoded != nullptr ? decoded->size : 0;
 }
 
 } // namespace x86_64

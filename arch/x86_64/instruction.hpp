@@ -45,5 +45,12 @@ struct Instruction {
 [[nodiscard]] Result<Instruction> decode_movable(CodeAddr from,
                                                  std::span<const std::uint8_t> bytes);
 
+/// Its bytes at `place`: a RIP-relative operand means the same there. Fails if that is out of
+/// reach.
+[[nodiscard]] Result<Instruction> moved_to(Instruction instruction, CodeAddr place);
+
+/// Of the first instruction of `bytes`, whatever it is; 0 if that is not known.
+[[nodiscard]] std::size_t instruction_length(CodeAddr from, std::span<const std::uint8_t> bytes);
+
 } // namespace x86_64
 } // namespace memleax::arch

@@ -26,6 +26,13 @@ class SlotWriter {
         points_.push_back({static_cast<std::uint8_t>(code_.size()), original, sp_adjust});
     }
 
+    /// The same, of code that was written for here by another writer.
+    void point_at(SlotPoint point) {
+        point.offset = static_cast<std::uint8_t>(point.offset + code_.size());
+        points_.push_back(point);
+    }
+    [[nodiscard]] std::size_t size() const { return code_.size(); }
+
     void bytes(std::span<const std::uint8_t> bytes) {
         code_.insert(code_.end(), bytes.begin(), bytes.end());
     }

@@ -3,6 +3,7 @@
 #include "memleax/allocators/allocator_search.hpp"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <utility>
 
@@ -17,6 +18,9 @@ constexpr const char* kCLibrary = "__libc_start_main";
 constexpr const char* kCxxRuntime = "__cxa_throw";
 constexpr const char* kModuleEvent = "_dl_debug_state";
 constexpr const char* kSignalAction = "sigaction";
+/// What exit(3) and its like end with (glibc, musl). Not execve: who calls that after vfork(2) has
+/// blocked SIGTRAP, and would not survive a breakpoint if nobody is there to catch it.
+constexpr std::array<const char*, 2> kLastCalls{"_exit", "_Exit"};
 
 bool is_code(const ElfImage& image, ElfAddr address) {
     return std::ranges::any_of(image.segments(), [address](const ElfSegment& segment) {
@@ -57,6 +61,7 @@ struct AllocatorSearch::FoundSymbols {
     std::vector<Symbol> functions;       ///< exported ones first
     std::optional<ElfAddr> module_event;
     std::vector<ElfAddr> signal_actions;
+    std::vector<ElfAddr> last_calls;
     bool is_c_library = false;
     bool is_cxx_runtime = false;
 };
@@ -66,6 +71,9 @@ AllocatorSearch::AllocatorSearch(std::shared_ptr<const AllocatorApi> api, DebugS
     : api_(std::move(api)), sources_(std::move(sources)), debug_file_(std::move(debug_file)),
       filter_(api_->filter()) {
     for (const char* name : {kCLibrary, kCxxRuntime, kModuleEvent, kSignalAction}) {
+        filter_.add(name);
+    }
+    for (const char* name : kLastCalls) {
         filter_.add(name);
     }
 }
@@ -99,6 +107,9 @@ const AllocatorSearch::FoundSymbols& AllocatorSearch::look_through(const Module&
                 found->is_cxx_runtime = true;
             } else if (symbol.name == kSignalAction && !symbol.indirect) {
                 found->signal_actions.push_back(symbol.address);
+            } else if (!symbol.indirect && std::find(kLastCalls.begin(), kLastCalls.end(),
+                                                     symbol.name) != kLastCalls.end()) {
+                found->last_calls.push_back(symbol.address);
             } else if (table == SymbolTable::dynamic && symbol.name == kModuleEvent) {
                 found->module_event = symbol.address;
             }
@@ -119,6 +130,11 @@ ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
     }
     for (const ElfAddr address : found.signal_actions) {
         places.signal_actions.push_back({module.to_runtime(address), found.is_c_library});
+    }
+    for (const ElfAddr address : found.last_calls) {
+        if (found.is_c_library) {
+            places.last_calls.push_back(module.to_runtime(address));
+        }
     }
     std::vector<bool> begins(api_->groups());
     std::vector<bool> ends(api_->groups());

@@ -107,7 +107,9 @@ void CallFollower::on_entry(const CallEntry& entry, CallSite& site, Follow follo
     const AllocatorEntry at = function(entry.function);
     const Call call{entry, at, site};
     if (at.function->mapping != MappingCall::none) {
-        mappings_.on_entry(entry, at, site, is_within_allocator(call), follow == Follow::to_return);
+        if (follow == Follow::to_return) {
+            mappings_.on_entry(entry, at, site, is_within_allocator(call));
+        }
         return;
     }
     if (at.in_c_library && at.function->family != kMemory &&

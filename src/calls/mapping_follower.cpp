@@ -204,11 +204,8 @@ MappingEvent MappingFollower::begin(const CallArguments& arguments, PendingCall&
 }
 
 void MappingFollower::on_entry(const CallEntry& call, const AllocatorEntry& at, CallSite& site,
-                               bool within_allocator, bool to_return) {
+                               bool within_allocator) {
     PendingCalls& calls = pending_[call.tid];
-    if (!to_return) {
-        return;
-    }
     const bool nested = is_nested(calls, at.address, call.sp_after_return, site, &abandoned_);
     flush_abandoned(call.tid, call.time);
     if (nested) {

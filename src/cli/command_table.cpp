@@ -156,6 +156,7 @@ void run_command(CommandContext& context, const std::string& line) {
     // The shell has its own rules for quotes.
     Arguments arguments(usage_of(command), rest,
                         command.run == run_shell ? std::vector<std::string>{} : split_words(rest));
+    context.session.bring_up_to_date();
     command.run(context, arguments);
 }
 

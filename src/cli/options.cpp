@@ -50,6 +50,9 @@ const Names<LogLevel> kLevels{{"error", LogLevel::error},
                               {"info", LogLevel::info},
                               {"debug", LogLevel::debug}};
 
+const Names<EngineChoice> kEngines{{"auto", EngineChoice::automatic},
+                                   {"int3", EngineChoice::int3},
+                                   {"inline", EngineChoice::inlined}};
 const Names<Options::Color> kColors{{"auto", Options::Color::automatic},
                                     {"always", Options::Color::always},
                                     {"never", Options::Color::never}};
@@ -202,6 +205,10 @@ Parser::Parser(Options& options) {
             "run a command of the prompt before the target is\nlet go; repeatable")
         ->type_name("COMMAND")
         ->allow_extra_args(false);
+    add("--engine", "ENGINE",
+        "auto (default), int3 or inline: how calls are seen\n(inline: without stops; see "
+        "memleax(1))",
+        name_into(options.engine, kEngines));
     add("--color", "WHEN", "auto (default), always or never", name_into(options.color, kColors));
     add("--progress", "WHEN", "a line of progress on a terminal: auto (default)\nor never",
         name_into(options.progress, kProgress));

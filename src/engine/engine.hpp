@@ -7,6 +7,7 @@
 
 #include "memleax/base/error.hpp"
 #include "memleax/calls/call_follower.hpp"
+#include "memleax/engine/watch.hpp"
 #include "memleax/proc/modules.hpp"
 #include "memleax/target/breakpoint.hpp"
 #include "memleax/target/target.hpp"
@@ -22,6 +23,7 @@ struct EngineContext {
     BreakpointTable& breakpoints;
     TrapSignal& trap_signal;
     CallFollower& follower;
+    AccountAccess account;
 };
 
 /// Whom an engine tells of what is not a call.
@@ -59,6 +61,10 @@ class Engine {
     /// False if it cannot be; then the frame of this signal will refer to a page of ours.
     [[nodiscard]] virtual bool leave_own_code(Tid tid) = 0;
     virtual void on_thread_gone(Tid tid) = 0;
+    /// A thread stands in a stop that means nothing by itself: its first one, or an interrupt's.
+    virtual void on_quiet_stop(Tid /*tid*/) {}
+    /// Now and then, while nothing may happen.
+    virtual void on_tick() {}
 
     /// The original code goes back. The functions that begin blocks first: a block must not be
     /// counted whose end could not be seen.
@@ -66,9 +72,18 @@ class Engine {
     /// After that: a thread ran into this breakpoint just before.
     virtual void on_late_hit(Tid tid, const arch::Registers& regs,
                              const Breakpoint& breakpoint) = 0;
+    /// The target has been left, or what is of ours in it stays.
+    virtual void on_left() {}
+};
+
+struct EngineOptions {
+    EngineChoice choice = EngineChoice::automatic;
+    /// Each call has to be looked at while it is made: errors (FollowOptions::check), mappings.
+    bool needs_stops = false;
 };
 
 /// Which one it is, is decided here.
-std::unique_ptr<Engine> make_engine(const EngineContext& context, EngineHost& host);
+std::unique_ptr<Engine> make_engine(const EngineContext& context, EngineHost& host,
+                                    const EngineOptions& options);
 
 } // namespace memleax

@@ -1,10 +1,22 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine.hpp"
+#include "inline/inline_engine.hpp"
 #include "int3/int3_engine.hpp"
+#include "memleax/base/log.hpp"
 
 namespace memleax {
 
-std::unique_ptr<Engine> make_engine(const EngineContext& context, EngineHost& host) {
+std::unique_ptr<Engine> make_engine(const EngineContext& context, EngineHost& host,
+                                    const EngineOptions& options) {
+    if (options.choice == EngineChoice::inlined) {
+        const char* reason = options.needs_stops
+                                 ? "--check and --track look at each call while it is made"
+                                 : InlineEngine::reason_against();
+        if (reason == nullptr) {
+            return std::make_unique<InlineEngine>(context, host);
+        }
+        log_info("engine int3: {}", reason);
+    }
     return std::make_unique<Int3Engine>(context, host);
 }
 

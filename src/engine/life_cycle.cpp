@@ -13,16 +13,18 @@ namespace memleax {
 
 std::unique_ptr<Watch> make_watch(Target& target, ModuleMap& modules, AccountAccess account,
                                   WatchObserver& observer, AllocatorSearch& search,
-                                  const FollowOptions& options) {
-    return std::make_unique<LifeCycle>(target, modules, account, observer, search, options);
+                                  const FollowOptions& options, EngineChoice engine) {
+    return std::make_unique<LifeCycle>(target, modules, account, observer, search, options, engine);
 }
 
 LifeCycle::LifeCycle(Target& target, ModuleMap& modules, AccountAccess account,
-                     WatchObserver& observer, AllocatorSearch& search, const FollowOptions& options)
+                     WatchObserver& observer, AllocatorSearch& search, const FollowOptions& options,
+                     EngineChoice engine)
     : target_(target), modules_(modules), account_(account), observer_(observer), search_(search),
       breakpoints_(target), trap_signal_(target, breakpoints_.handler()),
       environment_(target, modules), follower_(environment_, account, search.api(), options),
-      engine_(make_engine({target, modules, breakpoints_, trap_signal_, follower_}, *this)) {}
+      engine_(make_engine({target, modules, breakpoints_, trap_signal_, follower_, account}, *this,
+                          {engine, options.check || search.api()->tracked().any_mapped()})) {}
 
 LifeCycle::~LifeCycle() {
     LifeCycle::leave();
@@ -71,6 +73,7 @@ void LifeCycle::on_stop(const GroupStop& stop) {
 }
 
 void LifeCycle::on_stop(const QuietStop& stop) {
+    engine_->on_quiet_stop(stop.tid);
     target_.resume(stop.tid);
 }
 
@@ -173,6 +176,7 @@ void LifeCycle::note_if_all_gone() {
 
 void LifeCycle::on_all_gone() {
     target_gone_ = true;
+    engine_->on_left();
     breakpoints_.forget_all();
     observer_.on_ended(end_status_);
 }
@@ -187,10 +191,10 @@ void LifeCycle::leave() {
         breakpoints_.forget_all();
         return;
     }
-    Detacher detacher(target_, breakpoints_, trap_signal_, *this, may_be_referenced_);
-    detacher.gather_hits();
     engine_->restore_code();
+    Detacher detacher(target_, breakpoints_, trap_signal_, *this, may_be_referenced_);
     detacher.complete();
+    engine_->on_left();
     if (detacher.target_ended()) {
         on_all_gone();
     }

@@ -19,7 +19,7 @@ namespace memleax {
 class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
   public:
     LifeCycle(Target& target, ModuleMap& modules, AccountAccess account, WatchObserver& observer,
-              AllocatorSearch& search, const FollowOptions& options);
+              AllocatorSearch& search, const FollowOptions& options, EngineChoice engine);
     ~LifeCycle() override;
     LifeCycle(const LifeCycle&) = delete;
     LifeCycle& operator=(const LifeCycle&) = delete;
@@ -27,6 +27,7 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     [[nodiscard]] const char* engine_name() const override { return engine_->name(); }
     Result<void> arm() override;
     void on_silence() override;
+    void on_tick() override { engine_->on_tick(); }
     void leave() override;
 
   private:

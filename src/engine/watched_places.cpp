@@ -24,6 +24,8 @@ WatchedPlaces find_places(AllocatorSearch& search, const ModuleMap& map,
         }
         places.signal_actions.insert(places.signal_actions.end(), found.signal_actions.begin(),
                                      found.signal_actions.end());
+        places.last_calls.insert(places.last_calls.end(), found.last_calls.begin(),
+                                 found.last_calls.end());
         for (const std::string_view name : found.chosen_at_run_time) {
             log_warning("{} in {} is chosen at run time (IFUNC) and is not watched", name,
                         module->name);

@@ -15,6 +15,7 @@ struct WatchedPlaces {
     std::vector<AllocatorEntry> untold;    ///< known by their code only (AllocatorApi::traps)
     std::vector<CodeAddr> module_events;
     std::vector<SignalActionEntry> signal_actions;
+    std::vector<CodeAddr> last_calls; ///< see ModulePlaces
 };
 
 /// By a walk over their symbols, which takes milliseconds in a large program.

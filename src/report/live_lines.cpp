@@ -87,18 +87,27 @@ std::string mapping_call(const LoggedMapping& call, double seconds, const Backtr
            backtrace_text(frames, end, kIndent);
 }
 
-std::string block_limit_reached(std::uint64_t id, std::uint64_t blocks) {
-    return fmt::format("\n== {} memory block{} expired at CallStack[{}]: the limit is reached "
-                       "(--memory-block-max).\n",
+std::string block_limit_text(std::uint64_t id, std::uint64_t blocks) {
+    return fmt::format("{} memory block{} expired at CallStack[{}]: the limit is reached "
+                       "(--memory-block-max)",
                        blocks, blocks == 1 ? "" : "s", id);
+}
+
+std::string stack_limit_text(std::uint64_t stacks) {
+    return fmt::format("{} CallStack{} with expired memory: the limit is reached "
+                       "(--call-stack-max)",
+                       stacks, stacks == 1 ? "" : "s");
+}
+
+std::string block_limit_reached(std::uint64_t id, std::uint64_t blocks) {
+    return fmt::format("\n== {}.\n", block_limit_text(id, blocks));
 }
 
 std::string stack_limit_reached(std::uint64_t stacks) {
     return fmt::format(
-        "\n== {} CallStack{} with expired memory: the limit is reached "
-        "(--call-stack-max).\n"
+        "\n== {}.\n"
         "-- If these are no leaks, blocks live longer here: try a larger --expire.\n",
-        stacks, stacks == 1 ? "" : "s");
+        stack_limit_text(stacks));
 }
 
 } // namespace memleax

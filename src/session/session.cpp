@@ -45,14 +45,9 @@ std::int64_t unix_now_ns() {
     return now.tv_sec * kNsPerSecond + now.tv_nsec;
 }
 
-/// Why the watching ends, for whoever sees no live lines.
 std::string limit_text(const Notice& notice) {
-    return notice.kind == Notice::Kind::block_limit
-               ? fmt::format("{} memory blocks have expired at CallStack[{}]: that is the limit "
-                             "(--memory-block-max)",
-                             notice.count, notice.id)
-               : fmt::format("blocks have expired at {}: that is the limit (--call-stack-max)",
-                             number_of(notice.count, "call stack"));
+    return notice.kind == Notice::Kind::block_limit ? block_limit_text(notice.id, notice.count)
+                                                    : stack_limit_text(notice.count);
 }
 
 } // namespace
@@ -324,8 +319,8 @@ void Session::print_notices() {
             if (notice.kind == Notice::Kind::block_limit ||
                 notice.kind == Notice::Kind::stack_limit) {
                 begin_leaving("limit");
-                if (!live_lines_) {
-                    announce(limit_text(notice));
+                if (!live_lines_) { // which say so
+                    announce(with_process(*process, limit_text(notice)));
                 }
             }
             // As in the tracker: without its first expiry the later lines of a stack mean nothing.
@@ -339,9 +334,12 @@ void Session::print_notices() {
         return;
     }
     for (const auto& [process, notice] : std::exchange(notices_, {})) {
-        const std::string text = LivePrinter(process->names(), filter_).text(notice);
-        print(options_.follow_forks ? of_process(process->pid(), text) : text);
+        print(with_process(*process, LivePrinter(process->names(), filter_).text(notice)));
     }
+}
+
+std::string Session::with_process(const ProcessAccount& process, const std::string& lines) const {
+    return options_.follow_forks ? of_process(process.pid(), lines) : lines;
 }
 
 /// To the report's place, above the line that is being typed.

@@ -96,7 +96,7 @@ void Session::print_events() {
                 }
                 const std::string text = mapping_call(call, seconds_since_start(call.time), frames,
                                                       process->names().end(call.stack));
-                print(options_.follow_forks ? of_process(process->pid(), text) : text);
+                print(with_process(*process, text));
             }
             printed = calls.back().number;
         }

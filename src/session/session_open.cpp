@@ -26,7 +26,8 @@ WatchRequest request_of(Tid pid, const SessionOptions& options, const SpawnAttri
                        .allocators = options.allocators,
                        .debug_sources = {.folders = options.debug_folders, .debuginfod = nullptr},
                        .debug_file = options.debug_info,
-                       .check = options.check};
+                       .check = options.check,
+                       .engine = options.engine};
     return request;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/session/watcher.hpp"
 
+#include <chrono>
 #include <ctime>
 #include <exception>
 #include <optional>
@@ -160,6 +161,7 @@ void Watcher::change_state(State state) {
     {
         const std::lock_guard lock(mutex_);
         state_ = state;
+        told_.notify_all();
     }
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto ignored = write(changes_, &one, sizeof one);
@@ -168,6 +170,29 @@ void Watcher::change_state(State state) {
 void Watcher::acknowledge_changes() {
     std::uint64_t count = 0;
     [[maybe_unused]] const auto ignored = read(changes_, &count, sizeof count);
+}
+
+void Watcher::bring_up_to_date() {
+    constexpr std::chrono::milliseconds kMost(500); // while it attaches to a child, say
+    if (request_.options.engine != EngineChoice::inlined) {
+        return;
+    }
+    std::unique_lock lock(mutex_);
+    const std::uint64_t number = ++asked_;
+    told_.wait_for(lock, kMost, [&] { return answered_ >= number || state_ != State::watching; });
+}
+
+void Watcher::before_tick() {
+    const std::lock_guard lock(mutex_);
+    looking_ = asked_;
+}
+
+void Watcher::after_tick() {
+    const std::lock_guard lock(mutex_);
+    if (answered_ != looking_) {
+        answered_ = looking_;
+        told_.notify_all();
+    }
 }
 
 Watcher::State Watcher::state() const {

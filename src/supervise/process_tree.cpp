@@ -7,13 +7,18 @@
 #include <fmt/format.h>
 #include <poll.h>
 
+#include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "tick_timer.hpp"
 #include "watched_process.hpp"
 
 namespace memleax {
 
 namespace {
+
+/// Between looks at what was recorded without stops.
+constexpr std::int64_t kTickNs = 4'000'000;
 
 /// A number that was given anew belongs to a process that began later. (The time of its first
 /// thread, which stays when that has ended.)
@@ -176,14 +181,30 @@ bool ProcessTree::take_child(WatchedProcess& parent, Tid child, bool forked) {
 
 WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
     running_ = true;
+    const bool ticks = options_.engine == EngineChoice::inlined;
+    std::optional<TickTimer> timer;
+    if (ticks) {
+        timer.emplace(kTickNs);
+    }
     while (!stop.load(std::memory_order_relaxed)) {
-        if (const auto next = tracer.next_stop(Tracer::Wait::block)) {
+        std::optional<Tracer::Stop> next;
+        {
+            std::optional<TickTimer::Wait> wait;
+            if (timer) {
+                wait.emplace(*timer);
+            }
+            next = tracer.next_stop(Tracer::Wait::block);
+        }
+        if (next) {
             next->target->handler()->on_stop(next->event);
         } else {
             // Only here does the list stay as it is.
             for (const auto& process : processes_) {
                 process->on_silence();
             }
+        }
+        if (ticks) {
+            tick();
         }
         if (any_ended_) {
             sweep();
@@ -194,6 +215,18 @@ WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
     }
     running_ = false;
     return processes_.empty() ? WatchEnd::target_gone : WatchEnd::requested;
+}
+
+void ProcessTree::tick() {
+    const MonotonicNs now = monotonic_now();
+    if (now.value() - last_tick_.value() >= kTickNs / 2) {
+        last_tick_ = now;
+        host_.before_tick();
+        for (const auto& process : processes_) {
+            process->on_tick();
+        }
+        host_.after_tick();
+    }
 }
 
 void ProcessTree::sweep() {

@@ -137,7 +137,8 @@ Result<void> WatchedProcess::watch(std::unique_ptr<Target> target, bool gap) {
     }
     watch_ = make_watch(
         *target_, *modules_, keeper().account(), *this, tree_.search_,
-        {.backtrace_limit = tree_.options_.backtrace_limit, .check = tree_.options_.check});
+        {.backtrace_limit = tree_.options_.backtrace_limit, .check = tree_.options_.check},
+        tree_.options_.engine);
     tell_program();
     auto armed = watch_->arm();
     if (!armed) {
@@ -152,6 +153,12 @@ Result<void> WatchedProcess::watch(std::unique_ptr<Target> target, bool gap) {
 void WatchedProcess::on_silence() {
     if (watch_ && !ended_) {
         watch_->on_silence();
+    }
+}
+
+void WatchedProcess::on_tick() {
+    if (watch_ && !ended_) {
+        watch_->on_tick();
     }
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -9,6 +10,11 @@
 #include "memleax/target/breakpoint.hpp"
 
 namespace memleax {
+
+namespace {
+/// Longer functions are not looked through.
+constexpr std::uint64_t kMostCode = 64ULL * 1024;
+} // namespace
 
 Breakpoint* BreakpointTable::find(CodeAddr address) {
     const auto it = table_.find(address);
@@ -32,17 +38,24 @@ std::vector<Breakpoint*> BreakpointTable::all() {
     return result;
 }
 
-Result<Breakpoint*> BreakpointTable::insert(CodeAddr address, Tid worker) {
+Result<Breakpoint*> BreakpointTable::insert_at_entry(CodeAddr address, std::uint64_t function_bytes,
+                                                     Tid worker) {
+    return insert(address, function_bytes, worker);
+}
+
+Result<Breakpoint*> BreakpointTable::insert(CodeAddr address, std::uint64_t function_bytes,
+                                            Tid worker) {
     if (Breakpoint* known = find(address)) {
         return known;
     }
     RemoteMemory& memory = target_.memory();
-    std::array<std::uint8_t, arch::kMaxInstructionBytes> bytes{};
+    std::array<std::uint8_t, arch::kMaxEntryBytes> bytes{};
     const std::size_t got =
         memory.try_read(address.as_data(), std::as_writable_bytes(std::span(bytes)));
     if (got < arch::kBreakpointBytes.size()) {
         return Error(fmt::format("cannot read the code at {:#x}", address.value()), EFAULT);
     }
+    const auto code = std::span(bytes).first(got);
     auto breakpoint = std::make_unique<Breakpoint>();
     breakpoint->patch = CodePatch::breakpoint(address, bytes);
     if (breakpoint->patch.original == breakpoint->patch.patched) {
@@ -52,47 +65,30 @@ Result<Breakpoint*> BreakpointTable::insert(CodeAddr address, Tid worker) {
             .with_advice(
                 "end the debugger or the uprobe (bpftrace, perf, bcc) that has put it there");
     }
-
-    if (const char* reason = arch::reason_against_breakpoint(std::span(bytes).first(got))) {
+    if (const char* reason = arch::reason_against_breakpoint(code)) {
         return Error(fmt::format("no breakpoint can be at {:#x}: {}", address.value(), reason));
     }
-
-    auto slot = slots_.allocate(address, worker);
-    if (!slot) {
-        return std::move(slot).error();
-    }
-    auto displaced = arch::displace(address, std::span(bytes).first(got), *slot);
-    if (displaced) {
-        // The handler finds the slot by what stands at its end.
-        std::array<std::uint8_t, arch::kSlotBytes> filled{};
-        std::copy(displaced->code.begin(), displaced->code.end(), filled.begin());
-        const std::uint64_t key = address.value();
-        std::memcpy(&filled[arch::kSlotCodeBytes], &key, sizeof key);
-        auto written = memory.write(slot->as_data(), filled);
-        if (!written) {
-            slots_.release(*slot);
-            return std::move(written).error();
+    if (function_bytes != 0) {
+        std::vector<std::uint8_t> function(std::min<std::uint64_t>(function_bytes, kMostCode));
+        const std::size_t read =
+            memory.try_read(address.as_data(), std::as_writable_bytes(std::span(function)));
+        const char* reason = read < function_bytes
+                                 ? "it is too long"
+                                 : arch::reason_against_entry_jump(address, function);
+        breakpoint->takes_jump = reason == nullptr;
+        breakpoint->code = bytes;
+        if (reason != nullptr) {
+            log_debug("the function at {:#x} keeps its breakpoint: {}", address.value(), reason);
         }
-        breakpoint->slot = *slot;
-        breakpoint->original_length = displaced->original_length;
-        breakpoint->displaced = *std::move(displaced);
-        by_slot_.emplace(*slot, breakpoint.get());
-    } else {
-        slots_.release(*slot);
-        log_debug("the instruction at {:#x} is stepped in place: {}", address.value(),
-                  displaced.error().message());
+    }
+    if (auto filled = fill_slot(*breakpoint, code, worker); !filled) {
+        return std::move(filled).error();
     }
 
-    breakpoint->record = target_.record().add_breakpoint(
-        breakpoint->patch, std::span(bytes).first(got), breakpoint->slot);
-    const auto give_slot_back = [&] {
-        if (breakpoint->slot) {
-            by_slot_.erase(*breakpoint->slot);
-            slots_.release(*breakpoint->slot);
-        }
-    };
+    breakpoint->record = target_.record().add_breakpoint(breakpoint->patch, code, breakpoint->slot,
+                                                         breakpoint->takes_jump);
     if (!breakpoint->record) {
-        give_slot_back();
+        release_slot(*breakpoint);
         return Error("too many places to watch");
     }
     // Masked first: from the write on, a read must not see the breakpoint.
@@ -101,11 +97,108 @@ Result<Breakpoint*> BreakpointTable::insert(CodeAddr address, Tid worker) {
     if (!written) {
         memory.unmask(address.as_data(), breakpoint->patch.size);
         target_.record().breakpoints[*breakpoint->record].patch = {};
-        give_slot_back();
+        release_slot(*breakpoint);
         return std::move(written).error();
     }
     breakpoint->inserted = true;
     return table_.emplace(address, std::move(breakpoint)).first->second.get();
+}
+
+Result<arch::DisplacedInstruction> BreakpointTable::displace(const Breakpoint& breakpoint,
+                                                             std::span<const std::uint8_t> code,
+                                                             CodeAddr slot) const {
+    return breakpoint.takes_jump ? arch::displace_entry(breakpoint.address(), code, slot)
+                                 : arch::displace(breakpoint.address(), code, slot);
+}
+
+// Without one, where the instruction cannot be moved.
+Result<void> BreakpointTable::fill_slot(Breakpoint& breakpoint, std::span<const std::uint8_t> code,
+                                        Tid worker) {
+    auto slot = slots_.allocate(breakpoint.address(), worker);
+    if (!slot) {
+        return std::move(slot).error();
+    }
+    auto displaced = displace(breakpoint, code, *slot);
+    if (!displaced && breakpoint.takes_jump) {
+        log_debug("the function at {:#x} keeps its breakpoint: {}", breakpoint.address().value(),
+                  displaced.error().message());
+        breakpoint.takes_jump = false;
+        displaced = displace(breakpoint, code, *slot);
+    }
+    if (!displaced) {
+        slots_.release(*slot);
+        log_debug("the instruction at {:#x} is stepped in place: {}", breakpoint.address().value(),
+                  displaced.error().message());
+        return {};
+    }
+    // The handler finds the slot by what stands at its end.
+    std::array<std::uint8_t, arch::kSlotBytes> filled{};
+    std::copy(displaced->code.begin(), displaced->code.end(), filled.begin());
+    const std::uint64_t key = breakpoint.address().value();
+    std::memcpy(&filled[arch::kSlotCodeBytes], &key, sizeof key);
+    auto written = target_.memory().write(slot->as_data(), filled);
+    if (!written) {
+        slots_.release(*slot);
+        return written;
+    }
+    breakpoint.slot = *slot;
+    breakpoint.original_length = displaced->original_length;
+    breakpoint.displaced = *std::move(displaced);
+    by_slot_.emplace(*slot, &breakpoint);
+    return {};
+}
+
+void BreakpointTable::release_slot(const Breakpoint& breakpoint) {
+    if (breakpoint.slot) {
+        by_slot_.erase(*breakpoint.slot);
+        slots_.release(*breakpoint.slot);
+    }
+}
+
+Result<void> BreakpointTable::put_jumps(std::span<const Jump> jumps) {
+    RemoteMemory& memory = target_.memory();
+    std::vector<CodePatch> patches;
+    for (const auto& [from, to] : jumps) {
+        const auto jump = arch::entry_jump(from->address(), to);
+        if (!jump || !from->takes_jump || !from->inserted || !from->record) {
+            return Error(fmt::format("no jump can be at {:#x}", from->address().value()));
+        }
+        patches.push_back(CodePatch::jump(from->address(), from->code, *jump));
+    }
+    for (std::size_t i = 0; i < patches.size(); ++i) {
+        Breakpoint& from = *jumps[i].from;
+        memory.mask(from.address().as_data(), patches[i].original_bytes());
+        target_.record().breakpoints[*from.record].patch = patches[i];
+        from.patch = from.jump = patches[i];
+    }
+    const bool others_run =
+        std::any_of(target_.threads().begin(), target_.threads().end(),
+                    [this](const auto& each) { return !target_.is_stopped(each.first); });
+    auto put = put_jumps_in(patches, memory, others_run || !target_.expected_children().empty());
+    if (!put) {
+        withdraw_jumps();
+    }
+    return put;
+}
+
+void BreakpointTable::withdraw_jumps() {
+    std::vector<Breakpoint*> jumps;
+    std::vector<CodePatch> patches;
+    for (const auto& [address, breakpoint] : table_) {
+        if (breakpoint->inserted && breakpoint->patch.is_jump()) {
+            jumps.push_back(breakpoint.get());
+            patches.push_back(breakpoint->patch);
+        }
+    }
+    if (const auto made = make_breakpoints_of_jumps(patches, target_.memory());
+        !made && made.error().errnum() != ESRCH) { // it may have ended meanwhile
+        log_debug("taking jumps out: {}", made.error().message());
+    }
+    for (Breakpoint* jump : jumps) {
+        target_.memory().unmask(jump->address().as_data(), jump->patch.size);
+        jump->patch = CodePatch::breakpoint(jump->address(), jump->code);
+        target_.memory().mask(jump->address().as_data(), jump->patch.original_bytes());
+    }
 }
 
 Result<void> BreakpointTable::hold_unwatched(const Breakpoint& breakpoint) {
@@ -132,9 +225,10 @@ void BreakpointTable::adopt() {
         breakpoint->patch = entry.patch;
         breakpoint->record = i;
         if (entry.slot != 0) {
-            auto displaced =
-                arch::displace(breakpoint->address(), std::span(entry.code).first(entry.code_bytes),
-                               CodeAddr(entry.slot));
+            breakpoint->takes_jump = entry.takes_jump;
+            breakpoint->code = entry.code;
+            auto displaced = displace(*breakpoint, std::span(entry.code).first(entry.code_bytes),
+                                      CodeAddr(entry.slot));
             if (displaced) {
                 breakpoint->slot = CodeAddr(entry.slot);
                 breakpoint->original_length = displaced->original_length;
@@ -150,10 +244,8 @@ void BreakpointTable::adopt() {
 void BreakpointTable::move_to_slot(Tid tid, const arch::Registers& regs,
                                    const Breakpoint& breakpoint) {
     arch::Registers moved = regs;
-    // Where its bytes are back, the instruction itself is next.
-    target_.set_pc(tid, &moved,
-                   breakpoint.inserted && breakpoint.slot ? *breakpoint.slot
-                                                          : breakpoint.address());
+    // Also where its bytes are back: that this is a hit is known by the slot from now on.
+    target_.set_pc(tid, &moved, breakpoint.slot.value_or(breakpoint.address()));
 }
 
 void BreakpointTable::continue_from(Tid tid, arch::Registers* regs, Breakpoint& breakpoint) {
@@ -197,8 +289,18 @@ bool BreakpointTable::move_out(arch::Registers* regs) const {
     if (it == by_slot_.end()) {
         return true; // of code that is gone: see forget()
     }
+    const Breakpoint& breakpoint = *it->second;
+    if (pc == slot || (breakpoint.stands_for && !breakpoint.inserted)) {
+        arch::set_pc(*regs, breakpoint.place()); // nothing of it has been executed, but a no-op
+        return true;
+    }
+    // A place behind the first instruction is, or will be, under a jump, and in our own code there
+    // is no other way than on.
+    if (breakpoint.inserted && (breakpoint.takes_jump || breakpoint.stands_for)) {
+        return false;
+    }
     const auto offset = static_cast<std::uint64_t>(pc - slot);
-    for (const arch::SlotPoint& point : it->second->displaced.points) {
+    for (const arch::SlotPoint& point : breakpoint.displaced.points) {
         if (point.offset == offset) {
             arch::set_pc(*regs, point.original);
             arch::set_sp(*regs, arch::sp(*regs) + point.sp_adjust);
@@ -220,6 +322,20 @@ bool BreakpointTable::restore(Breakpoint& breakpoint) {
     return restored && *restored;
 }
 
+Result<void> BreakpointTable::put_back(Breakpoint& breakpoint) {
+    if (breakpoint.inserted) {
+        return {};
+    }
+    target_.memory().mask(breakpoint.address().as_data(), breakpoint.patch.original_bytes());
+    auto written = breakpoint.patch.put_in(target_.memory());
+    if (!written) {
+        target_.memory().unmask(breakpoint.address().as_data(), breakpoint.patch.size);
+        return written;
+    }
+    breakpoint.inserted = true;
+    return {};
+}
+
 void BreakpointTable::restore_all() {
     for (const auto& [address, breakpoint] : table_) {
         restore(*breakpoint);
@@ -234,7 +350,8 @@ Result<void> BreakpointTable::restore_in_copy(Tid child) const {
     for (const auto& [address, breakpoint] : table_) {
         // The child was copied at some moment: what is there tells whether that was before or after
         // we put this one in.
-        auto restored = breakpoint->patch.take_out(*memory);
+        const CodePatch& patch = breakpoint->jump.empty() ? breakpoint->patch : breakpoint->jump;
+        auto restored = patch.take_out(*memory);
         if (!restored) {
             return std::move(restored).error();
         }

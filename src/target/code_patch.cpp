@@ -2,6 +2,13 @@
 #include "memleax/target/code_patch.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace memleax {
 
@@ -16,12 +23,36 @@ CodePatch CodePatch::breakpoint(CodeAddr address, std::span<const std::uint8_t> 
     return patch;
 }
 
+CodePatch CodePatch::jump(CodeAddr address, std::span<const std::uint8_t> code,
+                          std::span<const std::uint8_t> jump) {
+    CodePatch patch;
+    patch.address = address;
+    patch.size = static_cast<std::uint8_t>(jump.size());
+    std::copy_n(code.begin(), jump.size(), patch.original.begin());
+    std::copy(jump.begin(), jump.end(), patch.patched.begin());
+    return patch;
+}
+
 bool CodePatch::is_in(const RemoteMemory& memory) const {
     std::array<std::uint8_t, kMaxBytes> now{};
     const auto there = std::span(now).first(size);
-    return !empty() &&
-           memory.try_read_unmasked(address.as_data(), std::as_writable_bytes(there)) == size &&
-           std::equal(there.begin(), there.end(), patched.begin());
+    if (empty() ||
+        memory.try_read_unmasked(address.as_data(), std::as_writable_bytes(there)) != size) {
+        return false;
+    }
+    if (!is_jump()) {
+        return std::equal(there.begin(), there.end(), patched.begin());
+    }
+    // Somebody may be in the midst of putting it in or out, or have died there.
+    if (std::equal(there.begin(), there.end(), original.begin())) {
+        return false;
+    }
+    for (std::size_t i = 1; i < size; ++i) {
+        if (there[i] != patched[i] && there[i] != original[i]) {
+            return false;
+        }
+    }
+    return there[0] == patched[0] || there[0] == arch::kBreakpointBytes[0];
 }
 
 Result<void> CodePatch::put_in(RemoteMemory& memory) const {
@@ -37,6 +68,71 @@ Result<bool> CodePatch::take_out(RemoteMemory& memory) const {
         return std::move(written).error();
     }
     return true;
+}
+
+// MEMBARRIER_CMD_GLOBAL waits until each CPU has passed through the scheduler or interrupted what
+// it executes (kernel/sched/membarrier.c, synchronize_rcu), which serializes it (Intel SDM volume
+// 3, 9.1.3, "Handling Self- and Cross-Modifying Code").
+Result<void> synchronize_code() {
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0) {
+        return Error("membarrier", errno);
+    }
+    return {};
+}
+
+namespace {
+
+std::span<const std::uint8_t> behind_first(std::span<const std::uint8_t> bytes) {
+    return bytes.subspan(arch::kBreakpointBytes.size());
+}
+
+Result<void> write_behind_first(const CodePatch& jump, std::span<const std::uint8_t> bytes,
+                                RemoteMemory& memory) {
+    constexpr auto kFirst = static_cast<std::int64_t>(arch::kBreakpointBytes.size());
+    return memory.write(jump.address.as_data() + kFirst, behind_first(bytes));
+}
+
+} // namespace
+
+Result<void> put_jumps_in(std::span<const CodePatch> jumps, RemoteMemory& memory, bool others_run) {
+    auto done = others_run ? synchronize_code() : Result<void>();
+    for (const CodePatch& jump : jumps) {
+        done = done ? write_behind_first(jump, jump.patched_bytes(), memory) : std::move(done);
+    }
+    if (done && others_run) {
+        done = synchronize_code();
+    }
+    for (const CodePatch& jump : jumps) {
+        done = done ? memory.write(jump.address.as_data(),
+                                   jump.patched_bytes().first(arch::kBreakpointBytes.size()))
+                    : std::move(done);
+    }
+    return done;
+}
+
+Result<void> make_breakpoints_of_jumps(std::span<const CodePatch> jumps, RemoteMemory& memory) {
+    std::vector<const CodePatch*> ours;
+    Result<void> result;
+    const auto keep_error = [&result](Result<void> done) {
+        if (!done && result) {
+            result = std::move(done);
+        }
+    };
+    for (const CodePatch& jump : jumps) {
+        if (jump.is_jump() && jump.is_in(memory)) {
+            ours.push_back(&jump);
+            keep_error(memory.write(jump.address.as_data(), arch::kBreakpointBytes));
+        }
+    }
+    if (ours.empty()) {
+        return result;
+    }
+    keep_error(synchronize_code());
+    for (const CodePatch* jump : ours) {
+        keep_error(write_behind_first(*jump, jump->original_bytes(), memory));
+    }
+    keep_error(synchronize_code());
+    return result;
 }
 
 } // namespace memleax

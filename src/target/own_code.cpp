@@ -5,15 +5,6 @@
 
 namespace memleax {
 
-namespace {
-
-bool contains(const std::vector<AddrRange>& ranges, CodeAddr pc) {
-    return std::any_of(ranges.begin(), ranges.end(),
-                       [pc](const AddrRange& range) { return range.contains(pc.value()); });
-}
-
-} // namespace
-
 std::vector<AddrRange> OwnCodes::ranges() const {
     std::vector<AddrRange> result;
     for (const OwnCode* part : parts_) {
@@ -23,21 +14,33 @@ std::vector<AddrRange> OwnCodes::ranges() const {
     return result;
 }
 
-bool OwnCodes::contains(CodeAddr pc) const {
-    return memleax::contains(ranges(), pc);
+std::vector<AddrRange> OwnCodes::data_ranges() const {
+    std::vector<AddrRange> result;
+    for (const OwnCode* part : parts_) {
+        const auto ranges = part->data_ranges();
+        result.insert(result.end(), ranges.begin(), ranges.end());
+    }
+    return result;
 }
 
-bool OwnCodes::move_out(arch::Registers* regs, bool* changed) const {
+bool OwnCodes::will_be_back(Tid tid, RemoteAddr sp) const {
+    return std::any_of(parts_.begin(), parts_.end(),
+                       [tid, sp](const OwnCode* part) { return part->will_be_back(tid, sp); });
+}
+
+bool OwnCodes::contains(CodeAddr pc) const {
+    return std::any_of(parts_.begin(), parts_.end(),
+                       [pc](const OwnCode* part) { return part->contains(pc); });
+}
+
+MoveOut OwnCodes::move_out(arch::Registers* regs) const {
     const CodeAddr pc = arch::pc(*regs);
     for (const OwnCode* part : parts_) {
-        if (memleax::contains(part->ranges(), pc)) {
-            const bool is_out = part->move_out(regs);
-            *changed = arch::pc(*regs) != pc;
-            return is_out;
+        if (part->contains(pc)) {
+            return part->move_out(regs) ? MoveOut::moved : MoveOut::must_run_on;
         }
     }
-    *changed = false;
-    return true;
+    return MoveOut::outside;
 }
 
 Result<void> OwnCodes::unmap(Tid worker) {

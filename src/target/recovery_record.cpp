@@ -26,7 +26,8 @@ constexpr std::size_t kRecordBytes = in_pages(sizeof(RecoveryRecord));
 
 std::optional<std::uint32_t> RecoveryRecord::add_breakpoint(const CodePatch& patch,
                                                             std::span<const std::uint8_t> code,
-                                                            std::optional<CodeAddr> slot) {
+                                                            std::optional<CodeAddr> slot,
+                                                            bool takes_jump) {
     const std::uint32_t index = breakpoint_count.load(std::memory_order_relaxed);
     if (index == kMaxBreakpoints) {
         return std::nullopt;
@@ -35,20 +36,46 @@ std::optional<std::uint32_t> RecoveryRecord::add_breakpoint(const CodePatch& pat
     entry.patch = patch;
     entry.slot = slot ? slot->value() : 0;
     entry.holds = false;
+    entry.takes_jump = takes_jump;
     entry.code_bytes = static_cast<std::uint8_t>(std::min(code.size(), entry.code.size()));
     std::copy_n(code.begin(), entry.code_bytes, entry.code.begin());
     breakpoint_count.store(index + 1, std::memory_order_release);
     return index;
 }
 
-bool RecoveryRecord::add_region(AddrRange region) {
-    const std::uint32_t index = region_count.load(std::memory_order_relaxed);
-    if (index == kMaxRegions) {
+namespace {
+
+template <std::size_t N>
+bool add_range(std::array<AddrRange, N>& ranges, std::atomic<std::uint32_t>& count,
+               AddrRange range) {
+    const std::uint32_t index = count.load(std::memory_order_relaxed);
+    if (index == N) {
         return false;
     }
-    regions[index] = region;
-    region_count.store(index + 1, std::memory_order_release);
+    ranges[index] = range;
+    count.store(index + 1, std::memory_order_release);
     return true;
+}
+
+template <std::size_t N>
+void copy_ranges(const std::array<AddrRange, N>& from, const std::atomic<std::uint32_t>& count,
+                 std::array<AddrRange, N>& to, std::atomic<std::uint32_t>& to_count) {
+    std::copy_n(from.begin(), count.load(), to.begin());
+    to_count.store(count.load());
+}
+
+} // namespace
+
+bool RecoveryRecord::add_region(AddrRange region) {
+    return add_range(regions, region_count, region);
+}
+
+bool RecoveryRecord::add_agent_code(AddrRange range) {
+    return add_range(agent_code, agent_code_count, range);
+}
+
+bool RecoveryRecord::add_agent_data(AddrRange range) {
+    return add_range(agent_data, agent_data_count, range);
 }
 
 std::shared_ptr<RecoveryRecord> RecoveryRecord::copy_for(std::int32_t child,
@@ -69,8 +96,9 @@ std::shared_ptr<RecoveryRecord> RecoveryRecord::copy_for(std::int32_t child,
     copy->set_target_action(target_action());
     copy->handler_may_be_saved.store(handler_may_be_saved.load());
     copy->handler_in_force.store(handler_in_force.load());
-    std::copy_n(regions.begin(), region_count.load(), copy->regions.begin());
-    copy->region_count.store(region_count.load());
+    copy_ranges(regions, region_count, copy->regions, copy->region_count);
+    copy_ranges(agent_code, agent_code_count, copy->agent_code, copy->agent_code_count);
+    copy_ranges(agent_data, agent_data_count, copy->agent_data, copy->agent_data_count);
     std::copy_n(breakpoints.begin(), breakpoint_count.load(), copy->breakpoints.begin());
     copy->breakpoint_count.store(breakpoint_count.load());
     return copy;
@@ -79,6 +107,8 @@ std::shared_ptr<RecoveryRecord> RecoveryRecord::copy_for(std::int32_t child,
 void RecoveryRecord::forget_memory() {
     breakpoint_count.store(0);
     region_count.store(0);
+    agent_code_count.store(0);
+    agent_data_count.store(0);
     handler_in_force.store(0);
     handler_may_be_saved.store(0);
     handler = {};

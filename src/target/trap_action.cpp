@@ -173,10 +173,6 @@ void TrapAction::follow_change(Tid tid) {
     }
 }
 
-bool TrapAction::may_be_saved() const {
-    return target_.record().handler_may_be_saved.load() != 0;
-}
-
 void TrapAction::restore_in_copy(Tid child) {
     if (!installed_) {
         return;
@@ -220,7 +216,7 @@ Result<void> TrapAction::restore(Tid worker) {
     }
     installed_ = false;
     target_.record().handler_in_force.store(0);
-    if (may_be_saved()) {
+    if (handler_.may_be_saved()) {
         // Called from what the target has kept, it does what it did then, and has no slots.
         handler_.forget_regions();
         (void)handler_.chain_to(saved_by_target_.value_or(wanted_));

@@ -100,11 +100,15 @@ RecoveryRecord::SignalAction TrapHandler::action(const RecoveryRecord::SignalAct
     return ours;
 }
 
+bool TrapHandler::may_be_saved() const {
+    return target_.record().handler_may_be_saved.load() != 0;
+}
+
 Result<void> TrapHandler::unmap(Tid worker) {
     if (!mapped()) {
         return {};
     }
-    if (target_.record().handler_may_be_saved.load() != 0) {
+    if (may_be_saved()) {
         log_warning("the target has set SIGTRAP's action by a system call that memleax did not "
                     "see, and may have kept the one that was there meanwhile: its page ({:#x}) "
                     "stays mapped, and does no harm",

@@ -6,7 +6,7 @@
 
 #include "arch.hpp"
 #include "memleax/base/types.hpp"
-#include "rule.hpp"
+#include "memleax/unwind/rule.hpp"
 #include "stack_window.hpp"
 #include "step.hpp"
 

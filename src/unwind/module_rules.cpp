@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "module_rules.hpp"
 
+#include <algorithm>
 #include <array>
 #include <span>
 
@@ -30,6 +31,9 @@ class NearbyCode {
     std::span<const std::byte> before_;
     std::span<const std::byte> at_;
 };
+
+/// The return address is at fp + 8.
+constexpr std::int32_t kFramePointerReturnOffset = 8 - arch::kFramePointerCfaOffset;
 
 Rule rule_without_tables(FrameAddress frame, const NearbyCode& code) {
     // A call is not made before the frame is set up, so only an exact pc can be at its edges.
@@ -62,6 +66,15 @@ std::unique_ptr<CfiRow> ModuleRules::read_row(FrameAddress frame) {
 }
 
 Rule ModuleRules::rule(FrameAddress frame) {
+    if (std::find(own_return_places_.begin(), own_return_places_.end(), frame.pc()) !=
+        own_return_places_.end()) {
+        Rule rule = Rule::of(Rule::Kind::regular);
+        rule.cfa_base = Rule::CfaBase::fp;
+        rule.cfa_offset = arch::kFramePointerCfaOffset;
+        rule.fp_place = Rule::FpPlace::at_fp;
+        rule.ra_offset = kFramePointerReturnOffset;
+        return rule;
+    }
     if (!modules_.is_executable(frame.lookup_pc())) {
         return Rule::of(Rule::Kind::not_code);
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include <absl/container/flat_hash_map.h>
 
@@ -21,6 +22,9 @@ class ModuleRules final : public RuleSource {
 
     Rule rule(FrameAddress frame) override;
     const CfiRow* row(FrameAddress frame) override;
+    /// See Unwinder.
+    void add_own_return_place(CodeAddr place) { own_return_places_.push_back(place); }
+    void forget_own_return_places() { own_return_places_.clear(); }
     /// Forgets rows, and the tables of modules that are gone.
     void modules_changed();
 
@@ -32,6 +36,7 @@ class ModuleRules final : public RuleSource {
 
     const ModuleMap& modules_;
     MemoryReader& memory_;
+    std::vector<CodeAddr> own_return_places_;
     /// Made when a module's first frame is seen. Module objects live as long as the ModuleMap.
     absl::flat_hash_map<const Module*, std::unique_ptr<CfiTable>> tables_;
     /// Rows of frames that were walked the slow way; null where there is none.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "rule.hpp"
+#include "memleax/unwind/rule.hpp"
 
 #include <limits>
 #include <optional>

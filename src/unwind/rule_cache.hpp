@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "memleax/base/types.hpp"
-#include "rule.hpp"
+#include "memleax/unwind/rule.hpp"
 
 namespace memleax {
 

@@ -4,7 +4,7 @@
 
 #include "memleax/base/types.hpp"
 #include "memleax/elf/cfi.hpp"
-#include "rule.hpp"
+#include "memleax/unwind/rule.hpp"
 
 namespace memleax {
 

@@ -6,13 +6,17 @@
 namespace memleax {
 
 void StackWindow::start(RemoteAddr sp) {
-    begin_ = sp.value();
+    moved_ = false;
+    begin_at(sp, usual_);
+}
+
+void StackWindow::begin_at(RemoteAddr at, std::size_t size) {
+    begin_ = at.value();
     size_ = 0;
     words_end_ = 0;
     deepest_ = 0;
     at_end_ = false;
-    moved_ = false;
-    fill(usual_);
+    fill(size);
 }
 
 void StackWindow::finish() {
@@ -53,9 +57,8 @@ bool StackWindow::cover(RemoteAddr at, std::size_t size) {
         }
     }
     // Far away, or behind a gap: stacks, and the pieces of a split one, may lie close together.
-    start(at);
     moved_ = true;
-    fill(size);
+    begin_at(at, std::max(usual_, size + kMinSize));
     return size <= size_;
 }
 

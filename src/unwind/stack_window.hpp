@@ -55,9 +55,13 @@ class StackWindow final : public WordReader {
     /// A frame that is further away than this, or behind a gap, moves the window to it.
     static constexpr std::size_t kMaxSize = std::size_t{256} * 1024;
 
+  private:
+    /// In bytes. Addresses that are further apart are taken for being on two stacks without a look
+    /// for a guard page between them, as each such walk would have to read all that is between. A
+    /// corrupt frame pointer may lead as far down one stack: the walk then ends where it finds no
+    /// return address, or at its limit.
     static constexpr std::size_t kFarApart = std::size_t{64} * 1024;
 
-  private:
     [[nodiscard]] std::uint64_t load(std::uint64_t offset) const {
         std::uint64_t value = 0;
         std::memcpy(&value, buffer_.data() + offset, sizeof(value));
@@ -66,6 +70,8 @@ class StackWindow final : public WordReader {
     std::optional<std::uint64_t> stack_word_outside(RemoteAddr at);
     /// Makes [at, at + size) part of the window, if that memory can be read.
     bool cover(RemoteAddr at, std::size_t size);
+    /// Forgets the window, and reads another one with one read.
+    void begin_at(RemoteAddr at, std::size_t size);
     void fill(std::size_t size);
 
     MemoryReader& memory_;

@@ -32,6 +32,20 @@ void Unwinder::set_signature_mask(std::uint64_t mask) {
     impl_->walker.set_signature_mask(mask);
 }
 
+Rule Unwinder::rule(FrameAddress frame) {
+    return impl_->walker.rule_for(frame);
+}
+
+void Unwinder::add_own_return_place(CodeAddr place) {
+    impl_->rules.add_own_return_place(place);
+    impl_->walker.forget();
+}
+
+void Unwinder::forget_own_return_places() {
+    impl_->rules.forget_own_return_places();
+    impl_->walker.forget();
+}
+
 void Unwinder::modules_changed() {
     impl_->walker.forget();
     impl_->rules.modules_changed();

@@ -31,12 +31,12 @@ class Walker {
     /// Forgets all rules.
     void forget() { cache_.clear(); }
     [[nodiscard]] Unwinder::Statistics statistics() const;
-
-  private:
     Rule rule_for(FrameAddress frame) {
         const Rule* rule = cache_.find(frame);
         return rule != nullptr ? *rule : make_rule(frame);
     }
+
+  private:
     Rule make_rule(FrameAddress frame);
 
     // One loop for both kinds of frame. Nothing: a FastFrame needs rows.

@@ -46,6 +46,8 @@ struct ModulePlaces {
     /// r_debug's r_brk; glibc elf/dl-debug.c, musl ldso/dynlink.c), if it is this module.
     std::optional<CodeAddr> module_event;
     std::vector<SignalActionEntry> signal_actions; ///< one for each address
+    /// The C library's functions after which the process's memory is gone, unless they fail.
+    std::vector<CodeAddr> last_calls;
 };
 
 /// Looks through modules, and remembers what each file's symbol tables told: a large one takes

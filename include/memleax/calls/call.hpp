@@ -30,6 +30,26 @@ struct CallReturn {
     MonotonicNs time;
 };
 
+/// What an engine without stops has recorded of a call, and tells later.
+struct RecordedCall {
+    enum class Kind : std::uint8_t {
+        freed,         ///< told before the allocator got the block
+        inner_free,    ///< the same, within another call
+        allocated,     ///< told after it gave the block; null: it failed
+        realloc_began, ///< of this block; `allocated` of the same thread ends it
+        realloc_left   ///< and that will not come: no return was seen
+    };
+    Kind kind{};
+    Tid tid;
+    int function = -1; ///< as CallFollower::add_function() numbered it
+    RemoteAddr block;
+    RemoteAddr old_block;   ///< allocated: by realloc, of this one; realloc_left
+    std::uint64_t size = 0; ///< bytes asked for
+    StackId stack = kNoStack;
+    CodeAddr caller; ///< freed: where it returns to
+    MonotonicNs time;
+};
+
 /// What can be found out about the call that is being told of, while its thread stands at the
 /// entry.
 class CallSite {

@@ -2,7 +2,12 @@
 /// From calls of allocator functions to allocation events.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include <absl/container/flat_hash_map.h>
@@ -56,6 +61,17 @@ class CallFollower {
     void on_entry(const CallEntry& call, CallSite& site, Follow follow);
     /// May be none that is known.
     void on_return(const CallReturn& call);
+    /// What was recorded of calls that nobody stopped at, in the order in which it happened to each
+    /// block. Such calls are made by no other that is known, and make none that is.
+    void on_recorded(std::span<const RecordedCall> calls);
+    /// Has a call of this thread's begun that has not returned?
+    [[nodiscard]] bool has_pending(Tid tid) const;
+    /// And one that returns to here, of any thread's?
+    [[nodiscard]] bool awaits_return(CodeAddr address) const;
+    /// The id of a call's stack, and how many frames that needs.
+    [[nodiscard]] StackId intern(const UnwoundStack& stack);
+    [[nodiscard]] unsigned walk_limit() const { return std::max(options_.backtrace_limit, 2U); }
+    [[nodiscard]] unsigned backtrace_limit() const { return options_.backtrace_limit; }
     /// A signal is about to be delivered to the thread: a handler may make calls, and may leave
     /// those that are under way by siglongjmp.
     void on_signal(Tid tid);
@@ -127,9 +143,8 @@ class CallFollower {
     /// The block that a call has given; null if none.
     [[nodiscard]] RemoteAddr result_of(const PendingCall& call, std::uint64_t result);
     void finish_call(const PendingCall& call, const CallReturn& end);
+    class Recording;
     void flush_abandoned(Tid tid, MonotonicNs time);
-    [[nodiscard]] StackId intern(const UnwoundStack& stack);
-    [[nodiscard]] unsigned walk_limit() const { return std::max(options_.backtrace_limit, 2U); }
 
     CallEnvironment& environment_;
     AccountAccess account_;

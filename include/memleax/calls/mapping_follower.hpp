@@ -28,10 +28,10 @@ class MappingFollower {
     /// The modules that were unmapped took these with them.
     void forget_owners(AddrRange range);
 
-    /// `within_allocator`: in a call of malloc or its kin, as far as those are followed. With
-    /// `to_return` false (while leaving) it is not followed to its return.
+    /// `within_allocator`: in a call of malloc or its kin, as far as those are followed. Not to be
+    /// called while leaving, when no return will be told.
     void on_entry(const CallEntry& call, const AllocatorEntry& at, CallSite& site,
-                  bool within_allocator, bool to_return);
+                  bool within_allocator);
     void on_return(const CallReturn& end) {
         if (!pending_.empty()) {
             end_calls(end);

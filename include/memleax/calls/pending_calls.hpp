@@ -2,6 +2,7 @@
 /// The allocator calls that a thread is in, from entry to return.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -43,6 +44,11 @@ class PendingCalls {
   public:
     [[nodiscard]] bool empty() const { return calls_.empty(); }
     [[nodiscard]] std::size_t size() const { return calls_.size(); }
+    [[nodiscard]] bool awaits(CodeAddr return_address) const {
+        return std::any_of(calls_.begin(), calls_.end(), [return_address](const PendingCall& call) {
+            return call.return_address == return_address;
+        });
+    }
     void push(const PendingCall& call) { calls_.push_back(call); }
 
     /// A call of `entry` begins whose frame ends at `sp_after_return`. Calls that cannot return any

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// The watching of one process: from a target that was seized to one that is as it was.
+/// Watches one process: puts into a seized target what shows its calls, deals with its stops, and
+/// takes everything out again.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,13 @@
 #include "memleax/target/target.hpp"
 
 namespace memleax {
+
+/// How calls are seen.
+enum class EngineChoice {
+    automatic, ///< as we think best: for now, int3
+    int3,      ///< by breakpoints: each call stops its thread, twice
+    inlined    ///< by code of ours in the target, where a function can be patched; else int3
+};
 
 /// How a child process has come to have a memory of its own.
 enum class ChildOrigin {
@@ -35,8 +43,8 @@ class WatchObserver {
     /// A child process stands in a stop. False: it is to be let go of; true: it is somebody else's
     /// from now on.
     virtual bool take_child(Tid child, ChildOrigin origin) = 0;
-    /// There is nothing to do any more: the process ended, with this status (as from waitpid), if
-    /// that is known, or was let go of. Nothing may be destroyed in here.
+    /// The watching is over: the process has ended, with this status (as from waitpid) if it is
+    /// known, or was let go of. Must not destroy anything.
     virtual void on_ended(std::optional<int> status) = 0;
 };
 
@@ -51,6 +59,8 @@ class Watch {
     virtual Result<void> arm() = 0;
     /// Nobody may be left to wait for: looks whether the process has ended.
     virtual void on_silence() = 0;
+    /// To be called every few milliseconds, if the engine is not "int3".
+    virtual void on_tick() = 0;
     /// Takes everything out again and lets go of every thread that does not sleep in the kernel;
     /// the end of the calling thread lets go of those that do. Idempotent.
     virtual void leave() = 0;
@@ -60,6 +70,6 @@ class Watch {
 /// has been refreshed for a seized one.
 std::unique_ptr<Watch> make_watch(Target& target, ModuleMap& modules, AccountAccess account,
                                   WatchObserver& observer, AllocatorSearch& search,
-                                  const FollowOptions& options);
+                                  const FollowOptions& options, EngineChoice engine);
 
 } // namespace memleax

@@ -23,6 +23,9 @@ std::string too_many_expired_free(std::uint64_t id);
 std::string memory_error(const ErrorReport& error);
 std::string block_limit_reached(std::uint64_t id, std::uint64_t blocks);
 std::string stack_limit_reached(std::uint64_t stacks);
+/// What these two say, for another place: one line without its newline.
+std::string block_limit_text(std::uint64_t id, std::uint64_t blocks);
+std::string stack_limit_text(std::uint64_t stacks);
 
 /// A call that has mapped or unmapped memory, `seconds` after the begin, with its stack:
 /// "+1.5 s, thread 4711: mmap maps 0x7f0000000000-0x7f0000002000, 8192 bytes (mmap)".

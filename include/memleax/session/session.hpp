@@ -61,6 +61,8 @@ class Session {
     [[nodiscard]] MonotonicNs now() const;
     /// The same, of the process that commands are about.
     [[nodiscard]] MonotonicNs process_time() const { return process().time(now()); }
+    /// To be called before something is said of the accounts; see Watcher.
+    void bring_up_to_date() { watcher_.bring_up_to_date(); }
     /// Since the first time that every breakpoint was in place.
     [[nodiscard]] double watched_s() const;
     [[nodiscard]] double seconds_since_start(MonotonicNs time) const;
@@ -103,6 +105,9 @@ class Session {
     void print_notices();
     void print_events();
     void print(std::string_view text);
+    /// With the process's id in front, if several are followed.
+    [[nodiscard]] std::string with_process(const ProcessAccount& process,
+                                           const std::string& lines) const;
     /// Compares what is mapped with what we have seen; while the target is being watched.
     void look_at_mappings();
     [[nodiscard]] int pause_ms(MonotonicNs now);

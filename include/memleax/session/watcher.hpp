@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <csignal>
 #include <mutex>
 #include <optional>
@@ -52,6 +53,9 @@ class Watcher final : ProcessTree::Host {
     /// With State::ended.
     [[nodiscard]] WatchEnd end() const;
 
+    /// Waits until all that has happened in the target by now has been told to the accounts: some
+    /// milliseconds with an engine that tells late, none with another.
+    void bring_up_to_date();
     /// Leaves the target, if that has not happened, and waits until it is as it was.
     void stop();
     /// Asks for that and waits, but not for ever, and without a lock: for a signal handler, when
@@ -63,6 +67,8 @@ class Watcher final : ProcessTree::Host {
     Result<void> watch();
     ProcessKeeper& keeper(Tid pid, Tid parent) override { return accounts_.add(pid, parent); }
     void on_watching() override { change_state(State::watching); }
+    void before_tick() override;
+    void after_tick() override;
     void change_state(State state);
 
     WatchRequest request_;
@@ -76,6 +82,10 @@ class Watcher final : ProcessTree::Host {
     ProcessTree tree_; ///< the tracer thread's, kept from one start() to the next
 
     mutable std::mutex mutex_; ///< guards what follows
+    std::condition_variable told_;
+    std::uint64_t asked_ = 0;    ///< how often somebody has asked to be brought up to date, ...
+    std::uint64_t looking_ = 0;  ///< ... before this look began, ...
+    std::uint64_t answered_ = 0; ///< ... and before the last one
     State state_ = State::starting;
     std::optional<Error> error_;
     WatchEnd end_ = WatchEnd::requested;

@@ -11,6 +11,7 @@
 #include "memleax/allocators/allocator_search.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
+#include "memleax/engine/watch.hpp"
 #include "memleax/events/event_sink.hpp"
 #include "memleax/proc/modules.hpp"
 #include "memleax/symbols/debug_sources.hpp"
@@ -59,6 +60,7 @@ class ProcessTree {
         DebugSources debug_sources;                     ///< where its names may be, too
         std::string debug_file;                         ///< the program's (-d), or ""
         bool check = false;                             ///< see FollowOptions
+        EngineChoice engine = EngineChoice::automatic;
     };
     class Host {
       public:
@@ -68,6 +70,9 @@ class ProcessTree {
         virtual ProcessKeeper& keeper(Tid pid, Tid parent) = 0;
         /// A process is being watched, for the first time or again.
         virtual void on_watching() = 0;
+        /// Around each look at what was recorded without stops (TickTimer).
+        virtual void before_tick() = 0;
+        virtual void after_tick() = 0;
     };
     ProcessTree(Host& host, const Options& options);
     ~ProcessTree();
@@ -97,6 +102,7 @@ class ProcessTree {
     bool take_child(WatchedProcess& parent, Tid child, bool forked);
     /// Those that have ended are not needed any more, but for what their keepers know.
     void sweep();
+    void tick();
 
     Host& host_;
     Options options_;
@@ -104,6 +110,7 @@ class ProcessTree {
     std::vector<std::unique_ptr<WatchedProcess>> processes_;
     bool running_ = false;   ///< children are followed only then
     bool any_ended_ = false; ///< since the last sweep
+    MonotonicNs last_tick_{};
 };
 
 } // namespace memleax

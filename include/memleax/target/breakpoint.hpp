@@ -37,6 +37,7 @@ class SlotArena {
     /// Takes over what a RecoveryRecord tells of.
     void adopt();
     [[nodiscard]] std::vector<AddrRange> ranges() const;
+    [[nodiscard]] bool contains(CodeAddr pc) const;
 
     /// Unmaps everything by the stopped thread `worker`. No thread's pc may be inside.
     Result<void> unmap(Tid worker);
@@ -68,6 +69,8 @@ class SlotArena {
 /// One patched instruction.
 struct Breakpoint {
     [[nodiscard]] CodeAddr address() const { return patch.address; }
+    /// Where a thread that hits it is, in the target's own code.
+    [[nodiscard]] CodeAddr place() const { return stands_for.value_or(address()); }
 
     CodePatch patch;
     /// Absent where the instruction cannot be moved: then it is stepped in place, with all other
@@ -80,6 +83,14 @@ struct Breakpoint {
     /// What a hit means; for the engine. An address may be several things at once.
     std::optional<std::uint32_t> record; ///< its index in the RecoveryRecord
     int entry = -1;                      ///< index of the allocator entry point, or -1
+    /// Set if its slot has all the instructions under a jump.
+    bool takes_jump = false;
+    std::array<std::uint8_t, arch::kMaxEntryBytes> code{}; ///< what is there, with takes_jump
+    /// The jump that it is, or has been: a forked child may have it still. Recognises the
+    /// breakpoint as well.
+    CodePatch jump;
+    /// In code of ours, by which threads go on at this place in the target's.
+    std::optional<CodeAddr> stands_for;
     bool is_return = false;
     bool is_module_event = false;
     bool is_signal_action = false; ///< sigaction(3)'s entry, ...
@@ -92,13 +103,26 @@ class BreakpointTable final : public OwnCode {
   public:
     explicit BreakpointTable(Target& target)
         : target_(target), handler_(target), slots_(target, handler_) {}
+    BreakpointTable(const BreakpointTable&) = delete;
+    BreakpointTable& operator=(const BreakpointTable&) = delete;
 
     /// Takes over what the target's RecoveryRecord tells of, after the death of who wrote it.
     void adopt();
 
     /// Patches the instruction at `address`, if that is not done yet. Other threads may run.
     /// `worker` is a stopped thread, for mapping slots. The pointer stays good until forget().
-    Result<Breakpoint*> insert(CodeAddr address, Tid worker);
+    Result<Breakpoint*> insert(CodeAddr address, Tid worker) { return insert(address, 0, worker); }
+    /// The same at the entry of a function of so many bytes; with takes_jump, if the function can
+    /// begin with a jump.
+    Result<Breakpoint*> insert_at_entry(CodeAddr address, std::uint64_t function_bytes, Tid worker);
+    struct Jump {
+        Breakpoint* from;
+        CodeAddr to;
+    };
+    /// Makes jumps of such breakpoints; see put_jumps_in(). Hits that come later were before.
+    Result<void> put_jumps(std::span<const Jump> jumps);
+    /// All jumps are breakpoints again.
+    void withdraw_jumps();
     /// From now on our handler lets a thread wait there that gets to its slot without a tracer
     /// (arch::kSlotHolds).
     Result<void> hold_unwatched(const Breakpoint& breakpoint);
@@ -119,6 +143,8 @@ class BreakpointTable final : public OwnCode {
     /// Puts the original bytes back at one place. Expects that our breakpoint is still there, and
     /// leaves alone what somebody else has written meanwhile (then false).
     bool restore(Breakpoint& breakpoint);
+    /// After restore() of one that stays of use.
+    Result<void> put_back(Breakpoint& breakpoint);
     /// restore() of all.
     void restore_all();
     /// Puts the original bytes into another process's copy of the memory, a forked child's.
@@ -130,14 +156,21 @@ class BreakpointTable final : public OwnCode {
 
     TrapHandler& handler() { return handler_; }
     /// What a target has of ours by this table: slots, and the handler, which goes last.
-    [[nodiscard]] OwnCodes own_codes() { return OwnCodes({this, &handler_}); }
+    [[nodiscard]] OwnCodes& own_codes() { return own_codes_; }
 
     // OwnCode: the slots.
     [[nodiscard]] std::vector<AddrRange> ranges() const override { return slots_.ranges(); }
+    [[nodiscard]] bool contains(CodeAddr pc) const override { return slots_.contains(pc); }
     [[nodiscard]] bool move_out(arch::Registers* regs) const override;
     Result<void> unmap(Tid worker) override { return slots_.unmap(worker); }
 
   private:
+    /// `function_bytes` 0: one instruction, wherever it is.
+    Result<Breakpoint*> insert(CodeAddr address, std::uint64_t function_bytes, Tid worker);
+    Result<void> fill_slot(Breakpoint& breakpoint, std::span<const std::uint8_t> code, Tid worker);
+    void release_slot(const Breakpoint& breakpoint);
+    [[nodiscard]] Result<arch::DisplacedInstruction>
+    displace(const Breakpoint& breakpoint, std::span<const std::uint8_t> code, CodeAddr slot) const;
     void step_over(Tid tid, arch::Registers* regs, Breakpoint& breakpoint);
 
     Target& target_;
@@ -145,6 +178,7 @@ class BreakpointTable final : public OwnCode {
     SlotArena slots_;
     absl::flat_hash_map<CodeAddr, std::unique_ptr<Breakpoint>> table_;
     absl::flat_hash_map<CodeAddr, Breakpoint*> by_slot_;
+    OwnCodes own_codes_{{this, &handler_}};
 };
 
 } // namespace memleax

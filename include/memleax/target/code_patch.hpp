@@ -34,6 +34,13 @@ struct CodePatch {
         return std::span(patched).first(size);
     }
 
+    /// A jump that takes the place of more than a breakpoint; `code` is what is there.
+    static CodePatch jump(CodeAddr address, std::span<const std::uint8_t> code,
+                          std::span<const std::uint8_t> jump);
+
+    /// Does it replace more bytes than can be written at once? While such a one is put in or taken
+    /// out, it begins with a breakpoint.
+    [[nodiscard]] bool is_jump() const { return size > arch::kBreakpointBytes.size(); }
     /// Are our bytes there? Not if they have not been put in yet, if somebody else has written
     /// there, or if nothing can be read there.
     [[nodiscard]] bool is_in(const RemoteMemory& memory) const;
@@ -42,5 +49,17 @@ struct CodePatch {
     /// written: false.
     Result<bool> take_out(RemoteMemory& memory) const;
 };
+
+/// All CPUs have executed all that was written to code before, and nothing of what was there, when
+/// this returns (membarrier(2), Linux 4.3): some ten milliseconds.
+Result<void> synchronize_code();
+
+/// Makes jumps of breakpoints, at which threads may run all the time. Nobody's pc, nor that of a
+/// signal frame, may be behind the first byte of what is replaced. If `others_run` is false, no
+/// thread of the process runs.
+Result<void> put_jumps_in(std::span<const CodePatch> jumps, RemoteMemory& memory, bool others_run);
+/// And the reverse: from then on each is a breakpoint, behind which the original bytes stand.
+/// Leaves alone what is none of ours. Others, than jumps, are passed over.
+Result<void> make_breakpoints_of_jumps(std::span<const CodePatch> jumps, RemoteMemory& memory);
 
 } // namespace memleax

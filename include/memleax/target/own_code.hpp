@@ -3,6 +3,7 @@
 /// code there says where it is, how a thread gets out of it, and takes it away.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "arch.hpp"
@@ -16,11 +17,25 @@ class OwnCode {
     virtual ~OwnCode() = default;
     /// None as long as nothing is mapped.
     [[nodiscard]] virtual std::vector<AddrRange> ranges() const = 0;
+    /// Is this in one of them? Asked at each signal, so it allocates nothing.
+    [[nodiscard]] virtual bool contains(CodeAddr pc) const = 0;
     /// Of a stopped thread whose pc is inside: puts its registers to where they belong in the
     /// original code. False if it has to run on until it is out by itself, which is soon.
     [[nodiscard]] virtual bool move_out(arch::Registers* regs) const = 0;
-    /// By the stopped thread `worker`. No thread's pc may be inside.
+    /// Will this thread come back into them, which is in a call that was made there? `sp` is where
+    /// its stack ends now.
+    [[nodiscard]] virtual bool will_be_back(Tid /*tid*/, RemoteAddr /*sp*/) const { return false; }
+    /// Memory that is no code, and goes with it. A forked child finds zeros there.
+    [[nodiscard]] virtual std::vector<AddrRange> data_ranges() const { return {}; }
+    /// By the stopped thread `worker`. No thread's pc may be inside, nor come back.
     virtual Result<void> unmap(Tid worker) = 0;
+};
+
+/// What it took to get a thread out of our pages.
+enum class MoveOut {
+    outside,    ///< nothing: it was in none
+    moved,      ///< other registers, which are to be set
+    must_run_on ///< it cannot be moved, and gets out by itself, soon
 };
 
 /// All that is ours in one target, in the order in which it is to be taken away.
@@ -29,11 +44,16 @@ class OwnCodes {
     /// They must outlive it.
     explicit OwnCodes(std::vector<OwnCode*> parts) : parts_(std::move(parts)) {}
 
+    /// Is taken away before all others: it needs them. Must outlive it.
+    void add_first(OwnCode* part) { parts_.insert(parts_.begin(), part); }
+    void remove(OwnCode* part) { std::erase(parts_, part); }
     [[nodiscard]] bool empty() const { return ranges().empty(); }
     [[nodiscard]] bool contains(CodeAddr pc) const;
     [[nodiscard]] std::vector<AddrRange> ranges() const;
-    /// True also for a pc that is not inside; `changed` tells whether the registers are others now.
-    [[nodiscard]] bool move_out(arch::Registers* regs, bool* changed) const;
+    [[nodiscard]] std::vector<AddrRange> data_ranges() const;
+    [[nodiscard]] bool will_be_back(Tid tid, RemoteAddr sp) const;
+    /// Of a stopped thread, wherever its pc is.
+    [[nodiscard]] MoveOut move_out(arch::Registers* regs) const;
     Result<void> unmap(Tid worker);
 
   private:

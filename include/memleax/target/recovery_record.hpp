@@ -32,14 +32,16 @@ struct RecoveryRecord {
     static constexpr std::size_t kMaxRegions = 4000;
     static constexpr std::size_t kMaxBlocking = std::size_t{1} << 15;
     static constexpr std::size_t kMaxOwed = 256;
+    static constexpr std::size_t kMaxAgentRanges = 8;
 
     struct Breakpoint {
         CodePatch patch;    ///< empty: unused
         std::uint64_t slot; ///< 0: none
         /// The whole instruction, and what follows it.
-        std::array<std::uint8_t, arch::kMaxInstructionBytes> code;
+        std::array<std::uint8_t, arch::kMaxEntryBytes> code;
         std::uint8_t code_bytes; ///< how many are known
         bool holds;              ///< arch::kSlotHolds
+        bool takes_jump;         ///< the slot has all the instructions under a jump
     };
     /// The kernel's struct sigaction (asm-generic/signal.h with SA_RESTORER), alike on all our
     /// CPUs.
@@ -92,6 +94,11 @@ struct RecoveryRecord {
     std::atomic<std::uint32_t> handler_may_be_saved;
     std::atomic<std::uint32_t> target_action_index;
     std::array<SignalAction, 2> target_actions; ///< see target_action()
+    /// The inline engine's: its code, and its data, of which the first is agent::Data.
+    std::atomic<std::uint32_t> agent_code_count;
+    std::array<AddrRange, kMaxAgentRanges> agent_code;
+    std::atomic<std::uint32_t> agent_data_count;
+    std::array<AddrRange, kMaxAgentRanges> agent_data;
     std::atomic<std::uint32_t> region_count;
     std::array<AddrRange, kMaxRegions> regions;
     std::array<BlockingThread, kMaxBlocking> blocking;
@@ -112,8 +119,10 @@ struct RecoveryRecord {
     /// The index of the entry; nothing if there is no room.
     std::optional<std::uint32_t> add_breakpoint(const CodePatch& patch,
                                                 std::span<const std::uint8_t> code,
-                                                std::optional<CodeAddr> slot);
+                                                std::optional<CodeAddr> slot, bool takes_jump);
     [[nodiscard]] bool add_region(AddrRange region);
+    [[nodiscard]] bool add_agent_code(AddrRange range);
+    [[nodiscard]] bool add_agent_data(AddrRange range);
     /// What a child has that was forked at this moment: all that is in the memory.
     [[nodiscard]] std::shared_ptr<RecoveryRecord> copy_for(std::int32_t child,
                                                            std::uint64_t childs_start_time) const;

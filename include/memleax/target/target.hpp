@@ -199,8 +199,6 @@ class Target {
     void set_parking(std::optional<CodeAddr> parking) { parking_ = parking; }
     /// Lets go of it for good, with `signal` delivered.
     void detach(Tid tid, int signal = 0);
-    /// Threads that have stopped by themselves stay so: their events come first from next_event().
-    void defer_what_has_come();
     /// To be called when the process is as it should be left, while threads that sleep are still
     /// seized: each that stops from now on, while others are waited for, is let go of.
     void let_go_of_stops() { lets_go_ = true; }
@@ -284,6 +282,8 @@ class Target {
     /// What it costs, by what was seen before, too.
     StopCost stop_cost(Tid tid, HarmlessMoment* moment) const;
     Result<Tid> try_to_borrow(const std::vector<Candidate>& candidates);
+    /// Threads that have stopped by themselves stay so: their events come first from next_event().
+    void defer_what_has_come();
     static Result<CodeAddr> find_syscall_instruction(Tid pid, RemoteMemory& memory);
     /// A system call of ours in a thread of `process`, whose memory that is; `parking` as in
     /// set_parking().

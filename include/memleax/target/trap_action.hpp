@@ -61,9 +61,6 @@ class TrapAction {
     /// lets it, learns what it sets, and hides from it that ours was there. Afterwards the thread
     /// is stopped, or its next stop has been put aside, or it is gone.
     void follow_change(Tid tid);
-    /// May the target have kept our handler's address, to put it back some day? Then its page must
-    /// stay.
-    [[nodiscard]] bool may_be_saved() const;
 
     /// The target's own, by the stopped thread `worker`. After a failure ours is in force.
     Result<void> restore(Tid worker);

@@ -35,17 +35,18 @@ class TrapHandler final : public OwnCode {
     action(const RecoveryRecord::SignalAction& before) const;
 
     [[nodiscard]] bool mapped() const { return page_.begin != 0; }
-    [[nodiscard]] bool contains(CodeAddr pc) const { return page_.contains(pc.value()); }
+    /// May the target have kept the action(), to put it back some day? Then the page must stay.
+    [[nodiscard]] bool may_be_saved() const;
 
     // OwnCode.
     [[nodiscard]] std::vector<AddrRange> ranges() const override {
         return mapped() ? std::vector{page_} : std::vector<AddrRange>();
     }
+    [[nodiscard]] bool contains(CodeAddr pc) const override { return page_.contains(pc.value()); }
     /// It is short, blocks all signals but for its last instruction, and has registers of the
     /// interrupted code that only it can put back.
     [[nodiscard]] bool move_out(arch::Registers* /*regs*/) const override { return false; }
-    /// The page stays, with a warning, if the target may have kept our action (RecoveryRecord::
-    /// handler_may_be_saved).
+    /// The page stays, with a warning, if the action may_be_saved().
     Result<void> unmap(Tid worker) override;
 
     /// The address space is gone.

@@ -8,6 +8,7 @@
 #include "arch.hpp"
 #include "memleax/proc/memory.hpp"
 #include "memleax/proc/modules.hpp"
+#include "memleax/unwind/rule.hpp"
 #include "memleax/unwind/unwound_stack.hpp"
 
 namespace memleax {
@@ -33,6 +34,12 @@ class Unwinder {
     /// The bits of a return address that are a signature (Target::signature_mask), 0 at first: no
     /// signed address gets out of here.
     void set_signature_mask(std::uint64_t mask);
+
+    /// How the walk gets from this frame to its caller.
+    [[nodiscard]] Rule rule(FrameAddress frame);
+    /// Code of ours, in no module, makes calls that return to here; it keeps a frame pointer.
+    void add_own_return_place(CodeAddr place);
+    void forget_own_return_places();
 
     /// The module list changed, or what else is code: rules of what is gone must not be used.
     void modules_changed();

@@ -26,12 +26,13 @@ class CallReporter {
     void modules_changed() { unwinder_.modules_changed(); }
     /// The address space is gone.
     void reset();
-
-  private:
-    class StoppedCall;
     /// Where `regs` are at a call's entry. If the stack ends at code that nobody has told us of, as
     /// a compiler's at run time, that is looked for, now and then.
     const UnwoundStack& walk(const arch::Registers& regs, unsigned limit);
+    Unwinder& unwinder() { return unwinder_; }
+
+  private:
+    class StoppedCall;
 
     ModuleMap& modules_;
     CallFollower& follower_;

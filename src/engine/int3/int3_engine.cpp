@@ -28,7 +28,7 @@ Breakpoint* Int3Engine::our_breakpoint(Tid tid, arch::Registers* regs) {
         return nullptr;
     }
     // As the thread stood before it executed the breakpoint.
-    arch::set_pc(*regs, breakpoint->address());
+    arch::set_pc(*regs, breakpoint->place());
     return breakpoint;
 }
 
@@ -47,7 +47,7 @@ bool Int3Engine::move_hit_to_slot(Tid tid) {
 void Int3Engine::on_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) {
     if (!rehits_.empty()) {
         const auto it = rehits_.find(tid);
-        if (it != rehits_.end() && it->second.address == breakpoint.address() &&
+        if (it != rehits_.end() && it->second.address == breakpoint.place() &&
             it->second.sp == arch::sp(regs)) {
             rehits_.erase(it);
             return;
@@ -69,6 +69,7 @@ bool Int3Engine::on_trap(Tid tid) {
     target_.drop_stop_signal(tid);
     trap_signal_.after_hit(tid);
     on_hit(tid, regs, *breakpoint);
+    before_going_on(tid);
     if (breakpoint->is_module_event) {
         host_.on_module_event(tid);
     }
@@ -94,10 +95,9 @@ bool Int3Engine::leave_own_code(Tid tid) {
     if (!target_.get_registers(tid, &regs)) {
         return true;
     }
-    bool changed = false;
-    const bool is_out = breakpoints_.own_codes().move_out(&regs, &changed);
-    if (!changed) {
-        return is_out;
+    const MoveOut move = breakpoints_.own_codes().move_out(&regs);
+    if (move != MoveOut::moved) {
+        return move == MoveOut::outside;
     }
     target_.set_registers(tid, regs);
     const CodeAddr pc = arch::pc(regs);
@@ -138,7 +138,7 @@ Result<void> Int3Engine::watch(const WatchedPlaces& places, Tid worker) {
         }
     }
     for (const AllocatorEntry& function : places.functions) {
-        auto inserted = breakpoints_.insert(function.address, worker);
+        auto inserted = insert(function, worker);
         if (!inserted) {
             return std::move(inserted).error().while_doing(
                 fmt::format("cannot watch {}", function.function->name));
@@ -147,6 +147,10 @@ Result<void> Int3Engine::watch(const WatchedPlaces& places, Tid worker) {
         log_debug("breakpoint at {} ({:#x})", function.function->name, function.address.value());
     }
     return {};
+}
+
+Result<Breakpoint*> Int3Engine::insert(const AllocatorEntry& function, Tid worker) {
+    return breakpoints_.insert(function.address, worker);
 }
 
 void Int3Engine::restore_code() {

@@ -11,7 +11,7 @@
 namespace memleax {
 
 /// A breakpoint is lifted only when the target is left.
-class Int3Engine final : public Engine {
+class Int3Engine : public Engine {
   public:
     Int3Engine(const EngineContext& context, EngineHost& host);
 
@@ -28,7 +28,12 @@ class Int3Engine final : public Engine {
     void restore_code() override;
     void on_late_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) override;
 
-  private:
+  protected:
+    /// The call that was hit has been told, and its thread is about to go on.
+    virtual void before_going_on(Tid /*tid*/) {}
+    /// Watches one function, which is numbered so.
+    virtual Result<Breakpoint*> insert(const AllocatorEntry& function, Tid worker);
+
     /// A thread's signal was delivered while it stood before a displaced instruction: it went back
     /// to the breakpoint, and its next hit there is not a new call.
     struct Rehit {

@@ -14,6 +14,9 @@ constexpr std::int64_t kTryAgainNs = kNsPerSecond;
 std::optional<Unseen> ReturnWatch::watch(Tid tid, CodeAddr return_address) {
     if (Breakpoint* known = breakpoints_.find(return_address)) {
         known->is_return = true;
+        if (const auto there = breakpoints_.put_back(*known); !there) {
+            return Unseen::no_breakpoint;
+        }
         return std::nullopt;
     }
     // Generated code is not patched: it may be moved, with our breakpoint in it, or thrown away and

@@ -41,30 +41,7 @@ constexpr std::int64_t kMostMsWithoutProgress = 5000;
 /// until it gets a CPU.
 constexpr std::int64_t kMostLookingNs = 3 * kNsPerSecond;
 
-/// For threads that allocate to come to a breakpoint.
-constexpr std::int64_t kMostGatheringNs = kNsPerSecond / 20;
-
 } // namespace
-
-bool Detacher::any_runs() const {
-    return std::any_of(target_.threads().begin(), target_.threads().end(), [&](const auto& each) {
-        const auto kernel = each.second.state != TracedThread::State::stopped
-                                ? try_read_kernel_state(target_.pid(), each.first)
-                                : std::nullopt;
-        return kernel && kernel->state == 'R';
-    });
-}
-
-void Detacher::gather_hits() {
-    const std::int64_t begun = monotonic_now().value();
-    for (;;) {
-        target_.defer_what_has_come();
-        if (!any_runs() || monotonic_now().value() - begun > kMostGatheringNs) {
-            return;
-        }
-        poll(nullptr, 0, kPauseMs);
-    }
-}
 
 void Detacher::complete() {
     await_thaw(target_.pid());
@@ -82,7 +59,8 @@ Detacher::Verdict Detacher::judge(Tid tid, ComputingThreads* computing) const {
     }
     if (kernel && (kernel->state == 'S' || kernel->state == 'D') && kernel->system_call &&
         !own_.contains(kernel->pc) && !trap_signal_.has_changed_mask(tid)) {
-        return Verdict::leave_alone;
+        // In a call of the allocator's, which is short.
+        return own_.will_be_back(tid, kernel->sp) ? Verdict::look_again : Verdict::leave_alone;
     }
     // Asleep, and in no call: it has fallen asleep since /proc said "running".
     const bool runs =
@@ -245,7 +223,7 @@ bool Detacher::collect_hit(Tid tid) {
     if (breakpoint == nullptr) {
         return false;
     }
-    target_.set_pc(tid, &regs, breakpoint->address());
+    target_.set_pc(tid, &regs, breakpoint->place());
     target_.drop_stop_signal(tid);
     target_.consume_stop(tid);
     trap_signal_.after_hit(tid);
@@ -258,12 +236,14 @@ bool Detacher::move_out(Tid tid) {
     if (!target_.get_registers(tid, &regs)) {
         return true; // its end will be told
     }
-    bool changed = false;
-    const bool is_out = own_.move_out(&regs, &changed);
-    if (changed) {
+    if (own_.will_be_back(tid, arch::sp(regs))) {
+        return false;
+    }
+    const MoveOut move = own_.move_out(&regs);
+    if (move == MoveOut::moved) {
         target_.set_registers(tid, regs);
     }
-    return is_out;
+    return move != MoveOut::must_run_on;
 }
 
 // No pc leads to our pages here, so that one that is about to get a signal can get it now. It would

@@ -34,10 +34,7 @@ class Detacher {
           own_(breakpoints.own_codes()), observer_(observer),
           may_be_referenced_(may_be_referenced) {}
 
-    /// To be called before the code is restored: keeps, for some milliseconds, the threads that
-    /// stop at a breakpoint of their own accord. Whoever does need not be interrupted, and so need
-    /// not be known to be in no transfer.
-    void gather_hits();
+    /// To be called when the code is restored.
     void complete();
     /// Did the process end meanwhile?
     [[nodiscard]] bool target_ended() const { return target_ended_; }
@@ -45,7 +42,6 @@ class Detacher {
     void unmap_too(AddrRange page) { unknown_page_ = page; }
 
   private:
-    [[nodiscard]] bool any_runs() const;
     void collect_threads();
     [[nodiscard]] std::set<Tid> threads_to_stop() const;
     enum class Verdict { leave_alone, look_again, stop };
@@ -72,7 +68,7 @@ class Detacher {
     Target& target_;
     BreakpointTable& breakpoints_;
     TrapSignal& trap_signal_;
-    OwnCodes own_;
+    OwnCodes& own_;
     DetachObserver& observer_;
     /// To be stopped again, when they have had the time to get out.
     std::vector<Tid> in_handler_;

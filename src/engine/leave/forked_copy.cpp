@@ -25,19 +25,28 @@ bool is_same_page(RemoteMemory& target, RemoteMemory& child, AddrRange page) {
            std::any_of(ours.begin(), ours.end(), [](std::byte b) { return b != std::byte{0}; });
 }
 
-void unmap_pages(Target& target, const std::vector<AddrRange>& pages, Tid child) {
+void unmap_pages(Target& target, const OwnCodes& own, Tid child) {
     auto memory = RemoteMemory::open(child);
     if (!memory) {
         return; // killed
     }
-    for (const AddrRange page : pages) {
-        if (!is_same_page(target.memory(), *memory, page)) {
-            continue;
-        }
+    const auto unmap = [&](AddrRange range) {
         const auto result =
-            target.system_call_in_copy(child, *memory, SYS_munmap, {page.begin, page.size()});
+            target.system_call_in_copy(child, *memory, SYS_munmap, {range.begin, range.size()});
         if (!result || *result != 0) {
             log_debug("child {}: a page of ours stays mapped", child.value());
+        }
+    };
+    const std::vector<AddrRange> pages = own.ranges();
+    if (!pages.empty() && is_same_page(target.memory(), *memory, pages.front())) {
+        // It is full of zeros there. What the first page of code leads to is older than that.
+        for (const AddrRange range : own.data_ranges()) {
+            unmap(range);
+        }
+    }
+    for (const AddrRange page : pages) {
+        if (is_same_page(target.memory(), *memory, page)) {
+            unmap(page);
         }
     }
 }
@@ -51,8 +60,8 @@ void clean_copy(Target& target, BreakpointTable& breakpoints, TrapSignal& trap_s
         log_debug("child {}: {}", child.value(), restored.error().message());
     }
     trap_signal.action().restore_in_copy(child);
-    if (const OwnCodes own = breakpoints.own_codes(); !own.empty() && !pages_are_referred_to) {
-        unmap_pages(target, own.ranges(), child);
+    if (const OwnCodes& own = breakpoints.own_codes(); !own.empty() && !pages_are_referred_to) {
+        unmap_pages(target, own, child);
     }
 }
 

@@ -91,6 +91,11 @@ class StackSearch {
 
 } // namespace
 
+bool refers_to(Target& target, Tid tid, std::span<const AddrRange> places) {
+    const auto sp = target.stack_pointer(tid);
+    return sp && StackSearch(target, places).search(*sp).has_value();
+}
+
 std::optional<PageReference> find_reference(Target& target, std::span<const AddrRange> pages) {
     StackSearch stacks(target, pages);
     for (const auto& [tid, thread] : target.threads()) {

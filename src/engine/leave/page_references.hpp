@@ -18,4 +18,7 @@ struct PageReference {
 /// Threads are stopped or asleep. Frames of our own handler do not count: who was in it is out.
 std::optional<PageReference> find_reference(Target& target, std::span<const AddrRange> pages);
 
+/// The same question about one thread.
+bool refers_to(Target& target, Tid tid, std::span<const AddrRange> places);
+
 } // namespace memleax

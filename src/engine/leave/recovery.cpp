@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 
 #include "detacher.hpp"
+#include "inline/agent_pages.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/base/patience.hpp"
 #include "memleax/proc/memory_sharers.hpp"
@@ -254,6 +255,16 @@ class Indifferent final : public DetachObserver {
     void on_thread_gone(const ThreadGone& /*gone*/) override {}
 };
 
+std::vector<CodePatch> jumps_of(const RecoveryRecord& record) {
+    std::vector<CodePatch> jumps;
+    for (std::uint32_t i = 0; i < record.breakpoint_count.load(); ++i) {
+        if (record.breakpoints[i].patch.is_jump()) {
+            jumps.push_back(record.breakpoints[i].patch);
+        }
+    }
+    return jumps;
+}
+
 } // namespace
 
 Result<void> restore_code(const RecoveryRecord& record) {
@@ -265,7 +276,7 @@ Result<void> restore_code(const RecoveryRecord& record) {
     if (!is_the_same(record)) {
         return Error(fmt::format("process {} has ended", pid.value()));
     }
-    Result<void> result;
+    Result<void> result = make_breakpoints_of_jumps(jumps_of(record), *memory);
     // A thread that waits in our handler (kSlotHolds) goes on as soon as the code there is whole,
     // and must not meet a breakpoint then: it may be about to take the handler away.
     for (const bool held : {false, true}) {
@@ -304,7 +315,10 @@ Result<void> restore_in_this_thread(const std::shared_ptr<RecoveryRecord>& recor
         forget_handler(*record);
     }
     BreakpointTable breakpoints(**target);
+    AgentPages agent(**target);
+    breakpoints.own_codes().add_first(&agent);
     breakpoints.adopt();
+    breakpoints.withdraw_jumps();
     breakpoints.restore_all();
     give_owed_signals(**target, borrowed, owed);
     TrapSignal trap_signal(**target, breakpoints.handler());

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// What the agent asks its CPU, in the target: freestanding.
+#pragma once
+
+#include <cstdint>
+
+namespace memleax::arch {
+inline namespace x86_64 {
+
+/// The calling thread's; see thread_pointer() and agent_knows_threads() in arch.hpp.
+__attribute__((always_inline)) inline std::uint64_t agent_thread_pointer() {
+    std::uint64_t pointer = 0;
+    asm volatile("rdfsbase %0" : "=r"(pointer));
+    return pointer;
+}
+
+} // namespace x86_64
+} // namespace memleax::arch

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The way into the agent and out of it (src/engine/inline/agent/): executed in the target, in place
+// of a watched function. Position-independent; no stack but what it pushes, no vector register.
+//
+// A thunk (thunk_code) jumps here with the function's AgentFunction in r11, and all else as at the
+// function's entry. What memleax_agent_enter answers:
+//
+//      0  trap     to AgentFunction::trap, with all registers back
+//      1  pass     to AgentFunction::original, likewise: nobody is to know of this call
+//      2  call     the original function is called from here, with our frame on the stack; then
+//                  memleax_agent_leave is told its result
+//
+// The frame, from rbp downwards, keeps a frame pointer. Foreign unwinders have no table for it.
+// Its layout is struct Frame's (agent.hpp), from rsp upwards:
+//
+//      0   4 words of the agent's own          32  rax rdi rsi rdx rcx r8 r9 r10 r11
+
+#define FUNCTION_ORIGINAL 8
+#define FUNCTION_TRAP 16
+#define SAVED 32
+#define FRAME_BYTES (SAVED + 9 * 8 + 8) /* rsp is a multiple of 16 at a call */
+
+        .section memleax_agent, "ax", @progbits
+        .globl  memleax_agent_stub, memleax_agent_return_place
+        .hidden memleax_agent_stub, memleax_agent_return_place
+        .balign 64
+memleax_agent_stub:
+        push    %rbp
+        mov     %rsp, %rbp
+        sub     $FRAME_BYTES, %rsp
+        mov     %rax, SAVED(%rsp)
+        mov     %rdi, SAVED+8(%rsp)
+        mov     %rsi, SAVED+16(%rsp)
+        mov     %rdx, SAVED+24(%rsp)
+        mov     %rcx, SAVED+32(%rsp)
+        mov     %r8, SAVED+40(%rsp)
+        mov     %r9, SAVED+48(%rsp)
+        mov     %r10, SAVED+56(%rsp)
+        mov     %r11, SAVED+64(%rsp)
+        mov     %r11, %rdi                      // const Function*
+        mov     %rsp, %rsi                      // Frame*
+        lea     8(%rbp), %rdx                   // where the return address is
+        mov     (%rbp), %rcx                    // the caller's frame pointer
+        call    memleax_agent_enter
+        mov     %eax, %r11d
+        mov     SAVED(%rsp), %rax
+        mov     SAVED+8(%rsp), %rdi
+        mov     SAVED+16(%rsp), %rsi
+        mov     SAVED+24(%rsp), %rdx
+        mov     SAVED+32(%rsp), %rcx
+        mov     SAVED+40(%rsp), %r8
+        mov     SAVED+48(%rsp), %r9
+        mov     SAVED+56(%rsp), %r10
+        cmp     $1, %r11d
+        mov     SAVED+64(%rsp), %r11
+        ja      .Lcall
+        leave                                   // no flag changes
+        je      .Lpass
+        jmp     *FUNCTION_TRAP(%r11)
+.Lpass:
+        jmp     *FUNCTION_ORIGINAL(%r11)
+
+.Lcall:
+        call    *FUNCTION_ORIGINAL(%r11)
+memleax_agent_return_place:
+        mov     %rax, SAVED(%rsp)
+        mov     %rdx, SAVED+24(%rsp)            // a second word of the result, if there is one
+        mov     %rsp, %rdi                      // Frame*
+        mov     %rax, %rsi
+        call    memleax_agent_leave
+        mov     SAVED(%rsp), %rax
+        mov     SAVED+24(%rsp), %rdx
+        leave
+        ret
+
+        .section .note.GNU-stack,"",@progbits

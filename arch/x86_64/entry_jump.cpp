@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Functions that begin with a jump of ours: what is under it, the jump, and the way into the agent.
+#include <algorithm>
+#include <cstring>
+
+#include <elf.h>
+#include <sys/auxv.h>
+
+#include "instruction.hpp"
+#include "slot_writer.hpp"
+
+namespace memleax::arch {
+inline namespace x86_64 {
+
+namespace {
+
+constexpr std::uint8_t kNop = 0x90;
+constexpr std::uint8_t kJump = 0xe9; // jmp rel32
+
+/// jmp rel32 from a place within reach.
+void put_jump(std::span<std::uint8_t> at, CodeAddr from, CodeAddr target) {
+    const auto distance = static_cast<std::int32_t>(target - (from + 5));
+    at[0] = kJump;
+    std::memcpy(&at[1], &distance, sizeof distance);
+}
+
+bool leads_into(const Instruction& instruction, AddrRange inside) {
+    return (instruction.flow == Flow::jump || instruction.flow == Flow::branch ||
+            instruction.flow == Flow::call) &&
+           inside.contains(instruction.target.value());
+}
+
+} // namespace
+
+const char* reason_against_entry_jump(CodeAddr entry, std::span<const std::uint8_t> code) {
+    if (code.size() < kEntryJumpBytes) {
+        return "it is too short";
+    }
+    const AddrRange inside{entry.value() + 1, entry.value() + kEntryJumpBytes};
+    for (std::size_t at = 0; at < code.size();) {
+        const CodeAddr from = entry + static_cast<std::int64_t>(at);
+        const auto instruction = decode_movable(from, code.subspan(at));
+        if (!instruction) {
+            // Only what leads somewhere matters, and that could be moved.
+            const std::size_t length = instruction_length(from, code.subspan(at));
+            if (length == 0) {
+                return "its code cannot be read";
+            }
+            at += length;
+            continue;
+        }
+        if (leads_into(*instruction, inside)) {
+            return "there is a jump to the middle of its first bytes";
+        }
+        at += instruction->length;
+    }
+    return nullptr;
+}
+
+Result<DisplacedInstruction> displace_entry(CodeAddr entry, std::span<const std::uint8_t> code,
+                                            CodeAddr slot) {
+    std::size_t length = 0;
+    SlotWriter writer(slot);
+    while (length < kEntryJumpBytes) {
+        const CodeAddr from = entry + static_cast<std::int64_t>(length);
+        auto decoded = decode_movable(from, code.subspan(length));
+        if (!decoded) {
+            return std::move(decoded).error();
+        }
+        const bool is_last = length + decoded->length >= kEntryJumpBytes;
+        if (decoded->flow == Flow::call || decoded->flow == Flow::indirect_call ||
+            (decoded->flow != Flow::next && !is_last)) {
+            return Error("a jump, a call or a return is among its first instructions");
+        }
+        if (is_last && decoded->flow != Flow::next) {
+            auto moved = displace(from, code.subspan(length), writer.here());
+            if (!moved) {
+                return std::move(moved).error();
+            }
+            for (const SlotPoint& point : moved->points) {
+                writer.point_at(point);
+            }
+            writer.bytes(moved->code);
+        } else {
+            auto moved = moved_to(*decoded, writer.here());
+            if (!moved) {
+                return std::move(moved).error();
+            }
+            writer.point(from);
+            writer.bytes(moved->code());
+            if (is_last) {
+                const CodeAddr next = from + decoded->length;
+                writer.point(next);
+                writer.jump(next);
+            }
+        }
+        length += decoded->length;
+    }
+    if (writer.size() > kSlotCodeBytes) {
+        return Error("too much code for a slot");
+    }
+    return std::move(writer).finish(static_cast<std::uint8_t>(length));
+}
+
+std::optional<EntryJump> entry_jump(CodeAddr entry, CodeAddr target) {
+    if (!SlotWriter::fits32(target - (entry + 5))) {
+        return std::nullopt;
+    }
+    EntryJump jump{};
+    put_jump(jump, entry, target);
+    return jump;
+}
+
+//       0  lea  AgentFunction(%rip),%r11     r11 is nobody's at a call (AMD64 supplement, 3.2.3)
+//       7  jmp  stub
+//      12  nop                               the trap: a breakpoint stands here
+//      13  jmp  original
+std::array<std::uint8_t, kThunkFunctionAt> thunk_code(CodeAddr thunk, CodeAddr stub,
+                                                      CodeAddr original) {
+    constexpr std::size_t kLeaBytes = 7;
+    std::array<std::uint8_t, kThunkFunctionAt> code{};
+    code.fill(kBreakpointBytes[0]);
+    const std::array<std::uint8_t, 3> lea{0x4c, 0x8d, 0x1d};
+    std::copy(lea.begin(), lea.end(), code.begin());
+    const auto distance = static_cast<std::int32_t>(kThunkFunctionAt - kLeaBytes);
+    std::memcpy(&code[lea.size()], &distance, sizeof distance);
+    put_jump(std::span(code).subspan(kLeaBytes), thunk + kLeaBytes, stub);
+    code[kThunkTrapAt] = kNop;
+    put_jump(std::span(code).subspan(kThunkTrapAt + 1), thunk + kThunkTrapAt + 1, original);
+    return code;
+}
+
+std::uint64_t thread_pointer(const Registers& regs) {
+    return regs.fs_base;
+}
+
+// The agent executes rdfsbase, which needs the kernel's leave (Linux 5.9; Documentation/arch/x86/
+// x86_64/fsgs.rst). To read %fs:0 in its place would be a fault in a thread without one.
+bool agent_knows_threads() {
+    constexpr unsigned long kFsgsbase = 1UL << 1; // HWCAP2_FSGSBASE
+    return (getauxval(AT_HWCAP2) & kFsgsbase) != 0;
+}
+
+} // namespace x86_64
+} // namespace memleax::arch

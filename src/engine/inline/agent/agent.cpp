@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Executed in the target, in place of each watched call: no library, no thread-local variable, no
+// lock, no system call, no memory but what is ours and, between sp and the stack's end, the stack.
+// It is right for what it accepts only; everything else traps, and is the tracer's.
+//
+// The order of stores is the CPU's (x86_64 keeps it: Intel SDM volume 3, 9.2.2); the fences keep
+// the compiler to it.
+#include "agent.hpp"
+#include "agent_cpu.hpp"
+
+#define AGENT __attribute__((section("memleax_agent")))
+#define AGENT_PART __attribute__((always_inline)) static inline
+
+// NOLINTBEGIN(performance-no-int-to-ptr): addresses are what it is about.
+namespace memleax::agent {
+
+namespace {
+
+template <class T> AGENT_PART T load(const T& from) {
+    return __atomic_load_n(&from, __ATOMIC_ACQUIRE);
+}
+template <class T> AGENT_PART void store(T& to, T value) {
+    __atomic_store_n(&to, value, __ATOMIC_RELEASE);
+}
+
+AGENT_PART uint64_t argument(const Frame& frame, int8_t n) {
+    switch (n) {
+    case 0:
+        return frame.rdi;
+    case 1:
+        return frame.rsi;
+    case 2:
+        return frame.rdx;
+    default:
+        return frame.rcx;
+    }
+}
+
+AGENT_PART Thread* find_thread(Data& data) {
+    const uint64_t pointer = arch::agent_thread_pointer();
+    for (uint32_t i = 0; i < kMostProbes; ++i) {
+        const uint32_t index = load(data.thread_slots[(thread_slot(pointer) + i) % kThreadSlots]);
+        if (index == 0) {
+            return nullptr;
+        }
+        if (index > kMaxThreads) {
+            continue;
+        }
+        Thread& thread = data.threads[index - 1];
+        if (load(thread.pointer) == pointer) {
+            return load(thread.ready) != 0 ? &thread : nullptr;
+        }
+    }
+    return nullptr;
+}
+
+AGENT_PART uint32_t find_child(const Data& data, uint32_t parent, uint64_t return_address) {
+    for (uint32_t i = 0; i < kMostProbes; ++i) {
+        const uint32_t index =
+            load(data.children[(child_slot(parent, return_address) + i) % kChildSlots]);
+        if (index == 0 || index >= kMaxNodes) {
+            return 0;
+        }
+        const Node& node = data.nodes[index];
+        if (node.return_address == return_address && node.parent == parent) {
+            return index;
+        }
+    }
+    return 0;
+}
+
+/// The part of the stack that may be read: from the call on.
+struct Stack {
+    uint64_t begin;
+    uint64_t end;
+
+    /// False: that is not on it.
+    AGENT_PART bool read(const Stack& stack, uint64_t at, uint64_t* word) {
+        if (at < stack.begin || at > stack.end - sizeof(uint64_t) || at % sizeof(uint64_t) != 0) {
+            return false;
+        }
+        *word = *reinterpret_cast<const uint64_t*>(at);
+        return true;
+    }
+};
+
+AGENT_PART uint64_t offset(int32_t value) {
+    return static_cast<uint64_t>(static_cast<int64_t>(value));
+}
+
+/// The call stack's id; kNoStackId: it is not known.
+AGENT_PART uint32_t walk(const Data& data, uint32_t function, const Stack& stack, uint64_t fp) {
+    uint64_t sp = stack.begin + sizeof(uint64_t); // of the caller
+    uint64_t return_address = *reinterpret_cast<const uint64_t*>(stack.begin);
+    uint32_t index = function + 1;
+    for (;;) {
+        index = find_child(data, index, return_address);
+        const Node& node = data.nodes[index];
+        if (index == 0 || node.kind != Node::Kind::walk) {
+            return index != 0 && node.kind == Node::Kind::leaf ? node.stack : kNoStackId;
+        }
+        uint64_t cfa = (node.base == Node::Base::sp ? sp : fp) + offset(node.cfa_offset);
+        if (node.base == Node::Base::at_fp && !Stack::read(stack, cfa, &cfa)) {
+            return kNoStackId;
+        }
+        if (cfa <= sp || !Stack::read(stack, cfa - sizeof(uint64_t), &return_address)) {
+            return kNoStackId;
+        }
+        if (node.fp_place != Node::FpPlace::unchanged) {
+            const uint64_t base = node.fp_place == Node::FpPlace::at_cfa ? cfa : fp;
+            if (!Stack::read(stack, base + offset(node.fp_offset), &fp)) {
+                return kNoStackId;
+            }
+        }
+        sp = cfa;
+    }
+}
+
+AGENT_PART bool has_room(const Thread& thread) {
+    // Of 256 parts, fewer than kRingParts are in use.
+    const auto used_parts =
+        static_cast<uint8_t>(thread.head / kRingPart - load(thread.freed_parts));
+    return used_parts < kRingParts - 1 ||
+           (used_parts == kRingParts - 1 && thread.head % kRingPart + kLeastRoom < kRingPart);
+}
+
+AGENT_PART void record(Data& data, Thread& thread, Entry::Kind kind, uint16_t function,
+                       uint64_t address, uint64_t size_or_caller, uint32_t stack) {
+    Entry& entry = data.rings[&thread - data.threads][thread.head % kRingEntries];
+    entry.address = address;
+    entry.size_or_caller = size_or_caller;
+    entry.stack = stack;
+    entry.function = function;
+    entry.kind = kind;
+    entry.tick = load(data.tick);
+    // A full barrier: what the allocator did before an allocation's entry, it did before its
+    // number; what it does after a free's, it does after that one's.
+    entry.ticket = __atomic_fetch_add(&data.next_ticket, 1, __ATOMIC_SEQ_CST);
+    store(thread.head, thread.head + 1);
+}
+
+AGENT_PART uint64_t requested_size(const Function& function, const Frame& frame) {
+    const uint64_t size = argument(frame, function.size_argument);
+    uint64_t product = 0;
+    if (function.count_argument < 0) {
+        return size;
+    }
+    return __builtin_mul_overflow(size, argument(frame, function.count_argument), &product)
+               ? ~uint64_t{0}
+               : product;
+}
+
+} // namespace
+
+extern "C" {
+
+AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, const uint64_t* entry_sp,
+                                 uint64_t fp) {
+    Data& data = *reinterpret_cast<Data*>(function->data);
+    if (load(data.enabled) == 0) {
+        return Answer::pass;
+    }
+    Thread* thread = find_thread(data);
+    const auto sp = reinterpret_cast<uint64_t>(entry_sp);
+    if (thread == nullptr || load(thread->trap) != 0 || sp < thread->stack_begin ||
+        sp >= thread->stack_end || !has_room(*thread)) {
+        return Answer::trap;
+    }
+    const bool has_pointer = function->kind != Function::Kind::allocate;
+    const uint64_t pointer = has_pointer ? argument(*frame, function->pointer_argument) : 0;
+    if (thread->inside > sp) {
+        if (load(thread->interrupted) != 0 ||
+            (function->kind == Function::Kind::reallocate && pointer != 0)) {
+            return Answer::trap;
+        }
+        if (pointer != 0) {
+            record(data, *thread, Entry::Kind::inner_free, function->number, pointer, 0,
+                   kNoStackId);
+        }
+        return Answer::pass;
+    }
+    frame->thread = thread;
+    frame->function = function;
+    frame->size = 0;
+    frame->stack = kNoStackId;
+    if (function->kind == Function::Kind::free) {
+        if (pointer == 0) {
+            return Answer::pass;
+        }
+        record(data, *thread, Entry::Kind::freed, function->number, pointer, *entry_sp, kNoStackId);
+    } else {
+        frame->size = requested_size(*function, *frame);
+        if (function->kind == Function::Kind::reallocate && frame->size == 0) {
+            return Answer::trap; // may free, or not
+        }
+        frame->stack = thread->forced_stack;
+        if (frame->stack == kNoStackId) {
+            frame->stack = walk(data, function->number, Stack{sp, thread->stack_end}, fp);
+        }
+        if (frame->stack == kNoStackId) {
+            return Answer::trap;
+        }
+        thread->forced_stack = kNoStackId;
+        if (pointer != 0) {
+            record(data, *thread, Entry::Kind::realloc_began, function->number, pointer,
+                   frame->size, frame->stack);
+        }
+    }
+    ++thread->calls;
+    thread->interrupted = 0; // of a call that was left by siglongjmp, if at all
+    store(thread->inside, sp);
+    return Answer::call;
+}
+
+AGENT void memleax_agent_leave(const Frame* frame, uint64_t result) {
+    const Function& function = *frame->function;
+    Data& data = *reinterpret_cast<Data*>(function.data);
+    Thread& thread = *frame->thread;
+    // In a forked child all is zero here, and in a target that is being left nobody will read it.
+    if (load(data.enabled) != 0 && function.kind != Function::Kind::free) {
+        record(data, thread, Entry::Kind::allocated, function.number, result, frame->size,
+               frame->stack);
+    }
+    store(thread.inside, uint64_t{0});
+    store(thread.interrupted, uint8_t{0});
+}
+
+} // extern "C"
+
+} // namespace memleax::agent
+// NOLINTEND(performance-no-int-to-ptr)

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// What the agent, our code in the target, and the tracer have in common: the layout of their
+/// memory, and the two functions that the stub (arch/*/agent_stub.S) calls.
+///
+/// The tracer writes a running target's memory a byte at a time, as far as anybody can tell. So
+/// what it writes there while the agent may read it is one byte, or is told by a byte that is
+/// written afterwards, or is checked against what it leads to (Node).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace memleax::agent {
+
+using std::int32_t;
+using std::int8_t;
+using std::uint16_t;
+using std::uint32_t;
+using std::uint64_t;
+using std::uint8_t;
+
+inline constexpr uint32_t kNoStackId = 0xffffffff;
+
+/// A frame of a call stack, known by all the frames between it and the allocator's function: a node
+/// of a calling-context tree. How to get from it to its caller is a Rule's equations (rule.hpp);
+/// the return address is the word before the CFA.
+struct Node {
+    enum class Kind : uint8_t {
+        trap, ///< the tracer walks such stacks
+        walk, ///< by the equations
+        leaf, ///< the stack ends here
+    };
+    enum class Base : uint8_t { sp, fp, at_fp };
+    enum class FpPlace : uint8_t { unchanged, at_cfa, at_fp };
+
+    uint64_t return_address = 0;
+    uint32_t parent = 0; ///< its index
+    uint32_t stack = kNoStackId;
+    int32_t cfa_offset = 0;
+    int32_t fp_offset = 0;
+    Kind kind = Kind::trap;
+    Base base = Base::sp;
+    FpPlace fp_place = FpPlace::unchanged;
+    uint8_t unused[5] = {};
+};
+static_assert(sizeof(Node) == 32);
+
+/// Node 0 is none; 1 to kMaxFunctions are the functions themselves, by their numbers.
+inline constexpr uint32_t kMaxFunctions = 255;
+inline constexpr uint32_t kMaxNodes = 1U << 16;
+/// From (parent, return address) to the node: a hash table with open addressing.
+inline constexpr uint32_t kChildSlots = 1U << 18;
+inline constexpr uint32_t kMostProbes = 8;
+
+constexpr uint32_t child_slot(uint32_t parent, uint64_t return_address) {
+    const uint64_t mixed = (return_address ^ (uint64_t{parent} << 40)) * 0x9e3779b97f4a7c15ULL;
+    return static_cast<uint32_t>(mixed >> 40) % kChildSlots;
+}
+
+/// What a thread has done, in the order in which it did it.
+struct Entry {
+    enum class Kind : uint8_t {
+        freed,        ///< told before the allocator gets the block: address, and who calls
+        inner_free,   ///< the same, in a call of an allocator's own
+        allocated,    ///< told after it has given it: address (0: it failed), size, stack
+        realloc_began ///< address is the old block; size, stack. `allocated` of the same thread
+                      ///< ends it.
+    };
+    uint64_t ticket = 0; ///< numbers the entries of all threads, without gaps, in an order in which
+                         ///< those of one address have happened
+    uint64_t address = 0;
+    uint64_t size_or_caller = 0;
+    uint32_t stack = kNoStackId;
+    uint16_t function = 0;
+    Kind kind = Kind::freed;
+    uint8_t tick = 0; ///< Data::tick at that time
+};
+static_assert(sizeof(Entry) == 32);
+
+inline constexpr uint8_t kKinds = 4; ///< of Entry
+
+inline constexpr uint32_t kRingEntries = 4096;
+/// The consumer frees a ring's entries by so many at once: their number modulo 256 is one byte.
+inline constexpr uint32_t kRingPart = 64;
+inline constexpr uint32_t kRingParts = kRingEntries / kRingPart;
+/// Each call that is let through needs at most two; those within it leave it one.
+inline constexpr uint32_t kLeastRoom = 4;
+
+/// A thread of the target's.
+struct alignas(64) Thread {
+    // Written by the tracer, mostly while the thread is stopped.
+    uint64_t pointer = 0; ///< the thread pointer; 0: unused
+    uint64_t stack_begin = 0;
+    uint64_t stack_end = 0;             ///< of the memory that its stack lies in
+    uint32_t forced_stack = kNoStackId; ///< of the next call, which need not be walked
+    uint8_t ready = 0;
+    uint8_t trap = 0;        ///< every call is the tracer's
+    uint8_t interrupted = 0; ///< a signal was delivered in the call that it is inside of
+    uint8_t freed_parts = 0; ///< of the ring, modulo 256
+    int32_t tid = 0;         ///< 0: no thread has ever been here, nor in those behind
+    uint8_t unused[28] = {};
+    // Written by the thread.
+    alignas(64) uint64_t head = 0; ///< entries that it has ever written
+    /// Where the return address of the call is, to the allocator, that it is inside of; 0: none.
+    uint64_t inside = 0;
+    uint64_t calls = 0; ///< that needed no trap
+};
+static_assert(sizeof(Thread) == 128);
+
+inline constexpr uint32_t kMaxThreads = 256;
+inline constexpr uint32_t kThreadSlots = 1024;
+
+constexpr uint32_t thread_slot(uint64_t pointer) {
+    return static_cast<uint32_t>((pointer * 0x9e3779b97f4a7c15ULL) >> 48) % kThreadSlots;
+}
+
+inline constexpr uint16_t kNoThread = 0xffff;
+
+/// All of it is private to the target, anonymous, and MADV_WIPEONFORK: a forked child, which nobody
+/// watches yet, finds zeros, and so a disabled agent.
+struct Data {
+    uint8_t enabled = 0;
+    uint8_t tick = 0; ///< goes on every few milliseconds
+    alignas(64) uint64_t next_ticket = 0;
+    alignas(64) Thread threads[kMaxThreads];
+    uint16_t thread_slots[kThreadSlots]; ///< by thread_slot(): its index + 1; 0: none,
+                                         ///< kNoThread: none any more
+    Node nodes[kMaxNodes];
+    uint32_t children[kChildSlots]; ///< by child_slot(): the node's index; 0: none
+    /// Each thread's, by its index. Only what is used takes memory.
+    Entry rings[kMaxThreads][kRingEntries];
+};
+
+/// A function that begins with a jump to the agent.
+struct Function {
+    enum class Kind : uint8_t { free, allocate, reallocate };
+    uint64_t data = 0;     ///< Data's address in the target
+    uint64_t original = 0; ///< where its first instructions are; behind them, it goes on
+    uint64_t trap = 0;
+    uint16_t number = 0;
+    Kind kind = Kind::free;
+    // Arguments, from 0; -1: none.
+    int8_t pointer_argument = -1;
+    int8_t size_argument = -1;
+    int8_t count_argument = -1;
+    uint8_t unused[2] = {};
+};
+static_assert(sizeof(Function) == 32);
+static_assert(offsetof(Function, original) == 8 && offsetof(Function, trap) == 16); // the stub's
+
+/// The stub's frame: the registers as at the function's entry, and what its return needs.
+struct Frame {
+    Thread* thread;
+    const Function* function;
+    uint64_t size;
+    uint32_t stack;
+    uint32_t is_inside; ///< else the call is not ours to tell of
+    uint64_t rax, rdi, rsi, rdx, rcx, r8, r9, r10, r11;
+};
+static_assert(offsetof(Frame, rax) == 32);
+
+enum class Answer : uint32_t { trap, pass, call };
+
+extern "C" {
+/// A call of the function begins. `entry_sp` points to its return address, `fp` is its caller's
+/// frame pointer.
+Answer memleax_agent_enter(const Function* function, Frame* frame, const uint64_t* entry_sp,
+                           uint64_t fp);
+/// And has returned `result`.
+void memleax_agent_leave(const Frame* frame, uint64_t result);
+}
+
+} // namespace memleax::agent

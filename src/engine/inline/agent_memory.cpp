@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "agent_memory.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "memleax/base/log.hpp"
+#include "memleax/target/near_mapping.hpp"
+
+// The section that the agent's pieces are in (GNU ld: "if a section's name is a C identifier").
+// NOLINTBEGIN(bugprone-reserved-identifier): the linker's.
+extern "C" {
+extern const std::uint8_t __start_memleax_agent[] __attribute__((weak, visibility("hidden")));
+extern const std::uint8_t __stop_memleax_agent[] __attribute__((weak, visibility("hidden")));
+}
+// NOLINTEND(bugprone-reserved-identifier)
+
+namespace memleax {
+
+namespace {
+
+using agent::Data;
+using agent::Thread;
+
+std::span<const std::uint8_t> agent_code() {
+    return {__start_memleax_agent, __stop_memleax_agent};
+}
+
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kDataBytes = (sizeof(Data) + kPage - 1) / kPage * kPage;
+
+Error refused(const char* call, Tid pid, long result) {
+    return Error(fmt::format("{} in process {}", call, pid.value()), static_cast<int>(-result));
+}
+
+} // namespace
+
+const char* AgentMemory::reason_against() {
+    if (arch::agent_stub().entry == nullptr) {
+        return "there is no inline engine for this CPU yet";
+    }
+    // The two are linked into one section, and go together.
+    const auto* enter = reinterpret_cast<const std::uint8_t*>(&agent::memleax_agent_enter);
+    MEMLEAX_ASSERT(enter >= __start_memleax_agent && enter < __stop_memleax_agent);
+    return arch::agent_knows_threads() ? nullptr : "this kernel keeps rdfsbase from programs";
+}
+
+Result<void> AgentMemory::map(Tid worker) {
+    auto mapped = target_.system_call(worker, SYS_mmap,
+                                      {0, kDataBytes, PROT_READ | PROT_WRITE,
+                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, ~0ULL, 0});
+    if (!mapped) {
+        return std::move(mapped).error();
+    }
+    if (is_errno(*mapped)) {
+        return refused("mmap", target_.pid(), *mapped);
+    }
+    const auto begin = static_cast<std::uint64_t>(*mapped);
+    const bool noted = target_.record().add_agent_data({begin, begin + kDataBytes});
+    target_.record().borrowed.mapped.store(0);
+    MEMLEAX_ASSERT(noted); // it is the first
+    auto wiped = target_.system_call(worker, SYS_madvise, {begin, kDataBytes, MADV_WIPEONFORK});
+    if (!wiped) {
+        return std::move(wiped).error();
+    }
+    return is_errno(*wiped) ? Result<void>(refused("madvise", target_.pid(), *wiped))
+                            : Result<void>();
+}
+
+Result<AgentMemory::Piece*> AgentMemory::piece_near(CodeAddr entry, Tid worker) {
+    for (Piece& piece : pieces_) {
+        if (within_reach(piece.range, entry) &&
+            piece.used + arch::kThunkBytes <= piece.range.size()) {
+            return &piece;
+        }
+    }
+    auto range = map_code_near(target_, entry, worker);
+    if (!range) {
+        return std::move(range).error();
+    }
+    const bool noted = target_.record().add_agent_code(*range);
+    target_.record().borrowed.mapped.store(0);
+    if (!noted) {
+        (void)target_.system_call(worker, SYS_munmap, {range->begin, range->size()});
+        return Error("the code that is watched lies too far apart");
+    }
+    const auto code = agent_code();
+    if (auto written = target_.memory().write(RemoteAddr(range->begin), code); !written) {
+        return std::move(written).error();
+    }
+    const std::uint64_t used = (code.size() + arch::kThunkBytes - 1) / arch::kThunkBytes;
+    pieces_.push_back({*range, used * arch::kThunkBytes});
+    return_places_.emplace_back(
+        range->begin + static_cast<std::uint64_t>(arch::agent_stub().return_place - code.data()));
+    return &pieces_.back();
+}
+
+Result<AgentMemory::Thunk> AgentMemory::add_function(CodeAddr entry, CodeAddr original,
+                                                     agent::Function function, Tid worker) {
+    auto piece = piece_near(entry, worker);
+    if (!piece) {
+        return std::move(piece).error();
+    }
+    const CodeAddr thunk((*piece)->range.begin + (*piece)->used);
+    const CodeAddr stub((*piece)->range.begin +
+                        static_cast<std::uint64_t>(arch::agent_stub().entry - agent_code().data()));
+    function.data = pages_.agent_data()->value();
+    function.original = original.value();
+    function.trap = thunk.value() + arch::kThunkTrapAt;
+    std::array<std::uint8_t, arch::kThunkBytes> bytes{};
+    const auto code = arch::thunk_code(thunk, stub, original);
+    std::copy(code.begin(), code.end(), bytes.begin());
+    std::memcpy(&bytes[arch::kThunkFunctionAt], &function, sizeof function);
+    if (auto written = target_.memory().write(thunk.as_data(), bytes); !written) {
+        return std::move(written).error();
+    }
+    (*piece)->used += arch::kThunkBytes;
+    return Thunk{thunk, CodeAddr(function.trap)};
+}
+
+RemoteAddr AgentMemory::at(std::size_t offset) const {
+    return pages_.agent_data().value_or(RemoteAddr()) + static_cast<std::int64_t>(offset);
+}
+
+RemoteAddr AgentMemory::thread_at(std::uint32_t index, std::size_t offset) const {
+    return at(offsetof(Data, threads) + index * sizeof(Thread) + offset);
+}
+
+// It may have ended meanwhile, which is told elsewhere.
+void AgentMemory::write(RemoteAddr at, std::span<const std::uint8_t> bytes) {
+    if (!mapped()) {
+        return;
+    }
+    if (const auto written = target_.memory().write(at, bytes); !written) {
+        log_debug("{}", written.error().message());
+    }
+}
+
+void AgentMemory::enable() {
+    write_object(at(offsetof(Data, enabled)), std::uint8_t{1});
+}
+void AgentMemory::set_tick(std::uint8_t tick) {
+    write_object(at(offsetof(Data, tick)), tick);
+}
+void AgentMemory::write_thread(std::uint32_t index, const Thread& thread) {
+    write_object(thread_at(index, 0), thread);
+}
+void AgentMemory::set_ready(std::uint32_t index, bool ready) {
+    write_object(thread_at(index, offsetof(Thread, ready)), std::uint8_t{ready});
+}
+void AgentMemory::set_trap(std::uint32_t index, bool trap) {
+    write_object(thread_at(index, offsetof(Thread, trap)), std::uint8_t{trap});
+}
+void AgentMemory::set_interrupted(std::uint32_t index, bool interrupted) {
+    write_object(thread_at(index, offsetof(Thread, interrupted)), std::uint8_t{interrupted});
+}
+void AgentMemory::set_freed_parts(std::uint32_t index, std::uint8_t parts) {
+    write_object(thread_at(index, offsetof(Thread, freed_parts)), parts);
+}
+void AgentMemory::set_forced_stack(std::uint32_t index, std::uint32_t stack) {
+    write_object(thread_at(index, offsetof(Thread, forced_stack)), stack);
+}
+void AgentMemory::set_stack(std::uint32_t index, AddrRange stack) {
+    static_assert(offsetof(Thread, stack_end) == offsetof(Thread, stack_begin) + 8);
+    write_object(thread_at(index, offsetof(Thread, stack_begin)), stack);
+}
+void AgentMemory::set_inside(std::uint32_t index, std::uint64_t inside) {
+    write_object(thread_at(index, offsetof(Thread, inside)), inside);
+}
+void AgentMemory::write_thread_slot(std::uint32_t slot, std::uint16_t value) {
+    write_object(at(offsetof(Data, thread_slots) + slot * sizeof value), value);
+}
+
+void AgentMemory::write_node(std::uint32_t index, const agent::Node& node) {
+    write_object(at(offsetof(Data, nodes) + index * sizeof node), node);
+}
+void AgentMemory::write_child(std::uint32_t slot, std::uint32_t node) {
+    write_object(at(offsetof(Data, children) + slot * sizeof node), node);
+}
+void AgentMemory::clear_children() {
+    const std::vector<std::uint8_t> zeros(sizeof(Data::children));
+    write(at(offsetof(Data, children)), zeros);
+}
+
+bool AgentMemory::read_next_ticket(std::uint64_t* ticket) const {
+    return mapped() && read(at(offsetof(Data, next_ticket)), std::span(ticket, 1));
+}
+bool AgentMemory::read_threads(std::span<Thread> threads) const {
+    return mapped() && read(thread_at(0, 0), threads);
+}
+bool AgentMemory::read_entries(std::uint32_t thread, std::uint64_t first,
+                               std::span<agent::Entry> entries) const {
+    constexpr std::size_t kRingBytes = sizeof(Data::rings[0]);
+    const auto from = static_cast<std::uint32_t>(first % agent::kRingEntries);
+    const std::size_t before_end =
+        std::min<std::size_t>(entries.size(), agent::kRingEntries - from);
+    const auto ring = offsetof(Data, rings) + thread * kRingBytes;
+    return read(at(ring + from * sizeof(agent::Entry)), entries.first(before_end)) &&
+           (before_end == entries.size() || read(at(ring), entries.subspan(before_end)));
+}
+
+void AgentMemory::forget() {
+    pieces_.clear();
+    return_places_.clear();
+}
+
+} // namespace memleax

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// What a target has of ours by the inline engine: the agent's code, and its memory. By the
+/// RecoveryRecord, so that the guardian can take it away as well.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "memleax/target/own_code.hpp"
+#include "memleax/target/target.hpp"
+
+namespace memleax {
+
+class AgentPages final : public OwnCode {
+  public:
+    /// It must outlive this.
+    explicit AgentPages(Target& target) : target_(target) {}
+
+    [[nodiscard]] std::vector<AddrRange> ranges() const override;
+    [[nodiscard]] bool contains(CodeAddr pc) const override;
+    /// Never: how far it is in the agent only the agent knows, and it is out soon.
+    [[nodiscard]] bool move_out(arch::Registers* /*regs*/) const override { return false; }
+    [[nodiscard]] bool will_be_back(Tid tid, RemoteAddr sp) const override;
+    [[nodiscard]] std::vector<AddrRange> data_ranges() const override;
+    Result<void> unmap(Tid worker) override;
+
+    /// Where agent::Data is.
+    [[nodiscard]] std::optional<RemoteAddr> agent_data() const;
+    /// What is to be done with the memory as long as it is there.
+    void before_unmapping(std::function<void()> read) { before_unmapping_ = std::move(read); }
+    /// No call is told of any more, and none needs the tracer.
+    void disable();
+
+  private:
+    Target& target_;
+    std::function<void()> before_unmapping_;
+};
+
+} // namespace memleax

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "agent_threads.hpp"
+
+#include <algorithm>
+
+#include "memleax/base/clock.hpp"
+#include "memleax/base/log.hpp"
+
+namespace memleax {
+
+using agent::Entry;
+using agent::kKinds;
+using agent::Thread;
+
+std::optional<std::uint32_t> AgentThreads::find(Tid tid) const {
+    const auto known = by_tid_.find(tid);
+    return known != by_tid_.end() ? std::optional(known->second) : std::nullopt;
+}
+
+bool AgentThreads::put_in_table(std::uint32_t index, std::uint64_t pointer) {
+    for (std::uint32_t i = 0; i < agent::kMostProbes; ++i) {
+        const std::uint32_t slot = (agent::thread_slot(pointer) + i) % agent::kThreadSlots;
+        if (table_[slot] == 0 || table_[slot] == agent::kNoThread) {
+            table_[slot] = static_cast<std::uint16_t>(index + 1);
+            memory_.write_thread_slot(slot, table_[slot]);
+            return true;
+        }
+    }
+    return false;
+}
+
+std::optional<std::uint32_t> AgentThreads::get(Tid tid, std::uint64_t pointer, AddrRange stack) {
+    if (const auto known = find(tid)) {
+        const Known& thread = known_[*known];
+        return thread.pointer == pointer && !thread.is_shared && !thread.is_broken ? known
+                                                                                   : std::nullopt;
+    }
+    const bool is_known = std::any_of(known_.begin(), known_.end(), [&](const Known& other) {
+        return other.tid.value() != 0 && other.pointer == pointer;
+    });
+    if (pointer == 0 || is_known) { // a child by vfork's: it has its parent's
+        return std::nullopt;
+    }
+    auto free = std::find_if(known_.begin(), known_.end(),
+                             [](const Known& each) { return each.tid.value() == 0; });
+    if (free == known_.end()) {
+        if (known_.size() == agent::kMaxThreads) {
+            return std::nullopt;
+        }
+        free = known_.emplace(known_.end());
+        seen_.emplace_back();
+    }
+    const auto index = static_cast<std::uint32_t>(free - known_.begin());
+    // The ring goes on where the last one's thread ended.
+    Thread written;
+    written.pointer = pointer;
+    written.stack_begin = stack.begin;
+    written.stack_end = stack.end;
+    written.freed_parts = free->freed_parts;
+    written.tid = tid.value();
+    written.head = free->read;
+    memory_.write_thread(index, written);
+    if (!put_in_table(index, pointer)) {
+        return std::nullopt;
+    }
+    memory_.set_ready(index, true);
+    seen_[index] = written;
+    Known known;
+    known.tid = tid;
+    known.pointer = pointer;
+    known.read = free->read;
+    known.freed_parts = free->freed_parts;
+    *free = known;
+    by_tid_[tid] = index;
+    return index;
+}
+
+// Nobody runs that has this pointer.
+void AgentThreads::release(std::uint32_t index) {
+    Known& known = known_[index];
+    memory_.set_ready(index, false);
+    for (std::uint32_t slot = 0; slot < agent::kThreadSlots; ++slot) {
+        if (table_[slot] == index + 1) {
+            table_[slot] = agent::kNoThread;
+            memory_.write_thread_slot(slot, agent::kNoThread);
+        }
+    }
+    by_tid_.erase(known.tid);
+    known.tid = Tid();
+    known.pointer = 0;
+}
+
+void AgentThreads::on_birth(Tid tid, std::uint64_t pointer) {
+    if (pointer == 0 || find(tid)) {
+        return;
+    }
+    for (std::uint32_t index = 0; index < known_.size(); ++index) {
+        Known& known = known_[index];
+        if (known.tid.value() != 0 && known.pointer == pointer && !known.is_shared) {
+            known.is_shared = true;
+            memory_.set_ready(index, false);
+        }
+    }
+}
+
+void AgentThreads::on_thread_gone(Tid tid) {
+    if (const auto index = find(tid)) {
+        release(*index);
+    }
+}
+
+void AgentThreads::tick(MonotonicNs now) {
+    ticks_[++tick_] = now;
+    memory_.set_tick(tick_);
+}
+
+MonotonicNs AgentThreads::time_of(std::uint8_t tick) const {
+    return ticks_[tick];
+}
+
+void AgentThreads::give_up(std::uint32_t index) {
+    Known& known = known_[index];
+    if (!known.is_broken) {
+        known.is_broken = true;
+        memory_.set_trap(index, true);
+        log_warning(
+            "thread {} has written into memory of ours: what is said of its blocks is wrong, "
+            "and from now on it stops at each call",
+            known.tid.value());
+    }
+}
+
+void AgentThreads::read_ring(std::uint32_t index, std::uint64_t head) {
+    Known& known = known_[index];
+    if (known.is_broken || head == known.read) {
+        return;
+    }
+    const std::uint64_t count = head - known.read;
+    if (count > agent::kRingEntries) {
+        give_up(index);
+        return;
+    }
+    buffer_.resize(count);
+    if (!memory_.read_entries(index, known.read, buffer_)) {
+        return; // the process ends
+    }
+    for (const Entry& entry : buffer_) {
+        waiting_.push_back({index, entry});
+    }
+    known.read = head;
+    const auto freed = static_cast<std::uint8_t>(head / agent::kRingPart);
+    if (freed != known.freed_parts) {
+        known.freed_parts = freed;
+        memory_.set_freed_parts(index, freed);
+    }
+}
+
+const std::vector<RecordedCall>& AgentThreads::read() {
+    told_.clear();
+    std::uint64_t tickets = 0;
+    const MonotonicNs now = monotonic_now();
+    // In this order: what came before an entry with one of these tickets is in its ring by now.
+    if (!memory_.read_next_ticket(&tickets) || known_.empty() || !memory_.read_threads(seen_)) {
+        return told_;
+    }
+    for (std::uint32_t index = 0; index < known_.size(); ++index) {
+        read_ring(index, seen_[index].head);
+    }
+    const bool too_many = waiting_.size() > kMostWaiting;
+    const auto later = std::partition(waiting_.begin(), waiting_.end(), [&](const Recorded& each) {
+        return each.entry.ticket < tickets || too_many;
+    });
+    std::sort(waiting_.begin(), later,
+              [](const Recorded& a, const Recorded& b) { return a.entry.ticket < b.entry.ticket; });
+    std::for_each(waiting_.begin(), later, [this](const Recorded& each) { deliver(each); });
+    waiting_.erase(waiting_.begin(), later);
+
+    marks_.emplace_back(tickets, now);
+    if (now.value() - marks_.front().second.value() > kMostWaitNs) {
+        told_in_order_ = std::max(told_in_order_, marks_.front().first);
+    }
+    const auto unreached = std::find_if(marks_.begin(), marks_.end(), [this](const auto& mark) {
+        return mark.first > told_in_order_;
+    });
+    if (unreached != marks_.begin()) {
+        told_until_ = std::prev(unreached)->second;
+        marks_.erase(marks_.begin(), unreached);
+    }
+    return told_;
+}
+
+void AgentThreads::deliver(const Recorded& recorded) {
+    const Entry& entry = recorded.entry;
+    if (entry.ticket == told_in_order_) {
+        ++told_in_order_;
+        for (auto next = told_out_of_order_.begin();
+             next != told_out_of_order_.end() && *next == told_in_order_;
+             next = told_out_of_order_.erase(next)) {
+            ++told_in_order_;
+        }
+    } else if (entry.ticket > told_in_order_ && told_out_of_order_.size() < kMostWaiting) {
+        told_out_of_order_.insert(entry.ticket);
+    }
+    Known& known = known_[recorded.thread];
+    const bool has_stack =
+        entry.kind == Entry::Kind::allocated || entry.kind == Entry::Kind::realloc_began;
+    if (entry.function >= functions_ || static_cast<std::uint8_t>(entry.kind) >= kKinds ||
+        (has_stack && entry.stack > last_stack_.value())) {
+        give_up(recorded.thread);
+        return;
+    }
+    last_time_ = std::max(last_time_, time_of(entry.tick));
+    RecordedCall call;
+    call.tid = known.tid;
+    call.function = entry.function;
+    call.block = arch::data_address(entry.address);
+    call.time = last_time_;
+    switch (entry.kind) {
+    case Entry::Kind::freed:
+        call.kind = RecordedCall::Kind::freed;
+        call.caller = CodeAddr(entry.size_or_caller);
+        break;
+    case Entry::Kind::inner_free:
+        call.kind = RecordedCall::Kind::inner_free;
+        break;
+    case Entry::Kind::allocated:
+        call.kind = RecordedCall::Kind::allocated;
+        call.size = entry.size_or_caller;
+        call.stack = StackId(entry.stack);
+        if (known.realloc) {
+            call.old_block = *known.realloc;
+            known.realloc.reset();
+        }
+        break;
+    case Entry::Kind::realloc_began:
+        call.kind = RecordedCall::Kind::realloc_began;
+        call.size = entry.size_or_caller;
+        call.stack = StackId(entry.stack);
+        if (known.realloc) { // it was left by siglongjmp
+            RecordedCall left = call;
+            left.kind = RecordedCall::Kind::realloc_left;
+            left.old_block = *known.realloc;
+            told_.push_back(left);
+        }
+        known.realloc = call.block;
+        known.realloc_function = call.function;
+        break;
+    }
+    told_.push_back(call);
+}
+
+std::optional<RecordedCall> AgentThreads::leave_call(std::uint32_t index, MonotonicNs now) {
+    Known& known = known_[index];
+    memory_.set_inside(index, 0);
+    memory_.set_interrupted(index, false);
+    if (!known.realloc) {
+        return std::nullopt;
+    }
+    RecordedCall left;
+    left.kind = RecordedCall::Kind::realloc_left;
+    left.tid = known.tid;
+    left.function = known.realloc_function;
+    left.old_block = *known.realloc;
+    left.time = now;
+    known.realloc.reset();
+    return left;
+}
+
+std::uint64_t AgentThreads::calls() const {
+    std::uint64_t sum = 0;
+    for (const Thread& thread : seen_) {
+        sum += thread.calls;
+    }
+    return sum;
+}
+
+void AgentThreads::forget() {
+    known_.clear();
+    by_tid_.clear();
+    table_ = {};
+    seen_.clear();
+    waiting_.clear();
+    told_in_order_ = 0;
+    told_out_of_order_.clear();
+    marks_.clear();
+}
+
+} // namespace memleax

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The target's threads as the agent knows them, and what they have recorded.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+
+#include "agent_memory.hpp"
+#include "memleax/calls/call.hpp"
+
+namespace memleax {
+
+/// Its threads' memory is the target's: nothing that is read there is believed further than it can
+/// do no harm to us.
+class AgentThreads {
+  public:
+    /// It must outlive this. Thread-pointers are those of stopped threads (arch::thread_pointer).
+    explicit AgentThreads(AgentMemory& memory) : memory_(memory) {}
+
+    /// The index of a stopped thread, which is made known to the agent if it is not; nothing if it
+    /// cannot be.
+    std::optional<std::uint32_t> get(Tid tid, std::uint64_t pointer, AddrRange stack);
+    [[nodiscard]] std::optional<std::uint32_t> find(Tid tid) const;
+    /// A newborn may have the pointer of a thread that has ended, of which we have not heard yet;
+    /// or of one that lives: then neither is the agent's. It has not executed anything yet.
+    void on_birth(Tid tid, std::uint64_t pointer);
+    void on_thread_gone(Tid tid);
+
+    /// As it was when read() was called last.
+    [[nodiscard]] const agent::Thread& seen(std::uint32_t index) const { return seen_[index]; }
+    /// Reads what has been recorded by now. Whatever happened to a block before something that is
+    /// returned, has been returned, too; so has all that a thread did that is stopped. What was
+    /// recorded while this looks may be left for the next time. In an order for the account; the
+    /// result is good until the next call.
+    const std::vector<RecordedCall>& read();
+    /// All that was recorded up to then has been read.
+    [[nodiscard]] MonotonicNs told_until() const { return told_until_; }
+    /// What calls record from now on happens at this time, for read().
+    void tick(MonotonicNs now);
+    /// Something else has been told, of this time: what is read from now on came later.
+    void was_told(MonotonicNs time) { last_time_ = std::max(last_time_, time); }
+    /// A realloc that this thread is inside of will not return: what it is told as.
+    std::optional<RecordedCall> leave_call(std::uint32_t index, MonotonicNs now);
+
+    /// The agent has been told of this stack.
+    void add_stack(StackId stack) { last_stack_ = std::max(last_stack_, stack); }
+    /// Functions below this are known.
+    void set_functions(int count) { functions_ = count; }
+    /// Calls that needed no trap, by all threads that are there.
+    [[nodiscard]] std::uint64_t calls() const;
+    /// The address space is gone.
+    void forget();
+
+  private:
+    struct Known {
+        Tid tid; ///< 0: free
+        std::uint64_t pointer = 0;
+        std::uint64_t read = 0; ///< entries of its ring
+        std::uint8_t freed_parts = 0;
+        bool is_shared = false;            ///< its pointer is another's, too
+        std::optional<RemoteAddr> realloc; ///< the old block of the one that it is in
+        int realloc_function = -1;
+        bool is_broken = false; ///< it has written where only the agent does
+    };
+    struct Recorded {
+        std::uint32_t thread;
+        agent::Entry entry;
+    };
+    void release(std::uint32_t index);
+    [[nodiscard]] bool put_in_table(std::uint32_t index, std::uint64_t pointer);
+    /// It has written where only the agent does.
+    void give_up(std::uint32_t index);
+    void read_ring(std::uint32_t index, std::uint64_t head);
+    void deliver(const Recorded& recorded);
+    [[nodiscard]] MonotonicNs time_of(std::uint8_t tick) const;
+
+    /// Beyond so many entries that wait for others, they are told as they are.
+    static constexpr std::size_t kMostWaiting = 1U << 20;
+    /// Nobody needs so long between an entry's number and its place, but a thread that was killed
+    /// there (a child by vfork).
+    static constexpr std::int64_t kMostWaitNs = 2'000'000'000;
+
+    AgentMemory& memory_;
+    std::vector<Known> known_; ///< by index
+    absl::flat_hash_map<Tid, std::uint32_t> by_tid_;
+    std::array<std::uint16_t, agent::kThreadSlots> table_{};
+    std::vector<agent::Thread> seen_;
+    std::vector<Recorded> waiting_; ///< have been read, and are to be told
+    std::vector<agent::Entry> buffer_;
+    std::vector<RecordedCall> told_;
+    StackId last_stack_{0};
+    int functions_ = 0;
+    std::array<MonotonicNs, 256> ticks_{}; ///< when each began
+    std::uint8_t tick_ = 0;
+    MonotonicNs last_time_{};
+    // For told_until(): how many entries have been told without one missing, and times at which the
+    // tickets were so many.
+    std::uint64_t told_in_order_ = 0;
+    std::set<std::uint64_t> told_out_of_order_;
+    std::vector<std::pair<std::uint64_t, MonotonicNs>> marks_;
+    MonotonicNs told_until_{};
+};
+
+} // namespace memleax

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "call_tree.hpp"
+
+#include <optional>
+
+#include "arch.hpp"
+
+namespace memleax {
+
+namespace {
+
+using agent::Node;
+
+/// The word before the CFA, as the agent has it.
+constexpr std::int32_t kReturnOffset = -8;
+
+/// The frame's equations, as the agent follows them; nothing if it does not.
+std::optional<Node> walking(const Rule& rule) {
+    if (rule.kind != Rule::Kind::regular || rule.ra_place != Rule::RaPlace::at_cfa ||
+        rule.ra_offset != kReturnOffset) {
+        return std::nullopt;
+    }
+    Node node;
+    node.kind = Node::Kind::walk;
+    node.cfa_offset = rule.cfa_offset;
+    node.fp_offset = rule.fp_offset;
+    switch (rule.cfa_base) {
+    case Rule::CfaBase::sp:
+        node.base = Node::Base::sp;
+        break;
+    case Rule::CfaBase::fp:
+        node.base = Node::Base::fp;
+        break;
+    case Rule::CfaBase::at_fp:
+        node.base = Node::Base::at_fp;
+        break;
+    }
+    switch (rule.fp_place) {
+    case Rule::FpPlace::unchanged:
+        node.fp_place = Node::FpPlace::unchanged;
+        break;
+    case Rule::FpPlace::at_cfa:
+        node.fp_place = Node::FpPlace::at_cfa;
+        break;
+    case Rule::FpPlace::at_fp:
+        node.fp_place = Node::FpPlace::at_fp;
+        break;
+    }
+    return node;
+}
+
+Node leaf(StackId id) {
+    Node node;
+    node.kind = Node::Kind::leaf;
+    node.stack = id.value();
+    return node;
+}
+
+} // namespace
+
+bool CallTree::add(std::uint32_t function, const UnwoundStack& stack, std::span<const Rule> rules,
+                   StackId id) {
+    const auto& frames = stack.frames;
+    // Only these two ends are the same whatever the memory holds.
+    const bool is_whole = stack.end == StackEnd::outermost || stack.end == StackEnd::limit;
+    if (frames.size() < 2 || !is_whole || function >= agent::kMaxFunctions) {
+        return false;
+    }
+    std::uint32_t parent = function + 1;
+    for (std::size_t i = 1; i < frames.size(); ++i) {
+        if (!frames[i].is_return_address()) {
+            return false;
+        }
+        const Key key{parent, frames[i].pc().value()};
+        const bool is_last = i + 1 == frames.size();
+        const bool ends =
+            is_last && (stack.end == StackEnd::limit || rules[i].kind == Rule::Kind::outermost);
+        const auto node = ends ? std::optional(leaf(id)) : walking(rules[i]);
+        parent = node ? child(key, *node) : 0;
+        if (parent == 0) {
+            return false;
+        }
+        if (is_last && !ends) { // its return address is 0 (Walker)
+            return child({parent, 0}, leaf(id)) != 0;
+        }
+    }
+    return true;
+}
+
+std::uint32_t CallTree::free_slot(const Key& key) const {
+    for (std::uint32_t i = 0; i < agent::kMostProbes; ++i) {
+        const std::uint32_t slot =
+            (agent::child_slot(key.parent, key.return_address) + i) % agent::kChildSlots;
+        if (!taken_[slot]) {
+            return slot;
+        }
+    }
+    return agent::kChildSlots;
+}
+
+std::uint32_t CallTree::child(const Key& key, Node node) {
+    if (const auto known = nodes_.find(key); known != nodes_.end()) {
+        return known->second;
+    }
+    const std::uint32_t slot = free_slot(key);
+    if (slot == agent::kChildSlots || next_node_ == agent::kMaxNodes) {
+        return 0;
+    }
+    node.parent = key.parent;
+    node.return_address = key.return_address;
+    const std::uint32_t index = next_node_++;
+    // The node is whole before anything leads to it. A slot that is half written leads to a node
+    // that says so, as it is another's.
+    writer_.write_node(index, node);
+    writer_.write_child(slot, index);
+    taken_[slot] = true;
+    nodes_.emplace(key, index);
+    return index;
+}
+
+// The nodes stay as they are: the agent may be at one.
+void CallTree::clear() {
+    if (!nodes_.empty()) {
+        writer_.clear_children();
+        nodes_.clear();
+        taken_.assign(agent::kChildSlots, false);
+    }
+}
+
+} // namespace memleax

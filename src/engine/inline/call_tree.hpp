@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The call stacks that the agent knows: a calling-context tree (agent::Node), which grows by each
+/// stack that the tracer has walked.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+
+#include "agent/agent.hpp"
+#include "memleax/events/allocation_event.hpp"
+#include "memleax/unwind/rule.hpp"
+#include "memleax/unwind/unwound_stack.hpp"
+
+namespace memleax {
+
+/// Where the tree's changes go.
+class CallTreeWriter {
+  public:
+    virtual ~CallTreeWriter() = default;
+    virtual void write_node(std::uint32_t index, const agent::Node& node) = 0;
+    virtual void write_child(std::uint32_t slot, std::uint32_t node) = 0;
+    virtual void clear_children() = 0;
+};
+
+class CallTree {
+  public:
+    /// It must outlive this.
+    explicit CallTree(CallTreeWriter& writer) : writer_(writer) {}
+
+    /// `rules[i]` is frame i's. False if the agent cannot walk such a stack, or there is no room
+    /// for more: then calls with it go on to trap.
+    bool add(std::uint32_t function, const UnwoundStack& stack, std::span<const Rule> rules,
+             StackId id);
+    /// Other code may be where some was: no stack is known.
+    void clear();
+    [[nodiscard]] std::size_t size() const { return nodes_.size(); }
+
+  private:
+    struct Key {
+        std::uint32_t parent = 0;
+        std::uint64_t return_address = 0;
+        friend bool operator==(const Key&, const Key&) = default;
+        template <class H> friend H AbslHashValue(H h, const Key& key) {
+            return H::combine(std::move(h), key.parent, key.return_address);
+        }
+    };
+    /// 0: no room.
+    std::uint32_t child(const Key& key, agent::Node node);
+    [[nodiscard]] std::uint32_t free_slot(const Key& key) const;
+
+    CallTreeWriter& writer_;
+    absl::flat_hash_map<Key, std::uint32_t> nodes_;
+    std::vector<bool> taken_ = std::vector<bool>(agent::kChildSlots);
+    std::uint32_t next_node_ = agent::kMaxFunctions + 1;
+};
+
+} // namespace memleax

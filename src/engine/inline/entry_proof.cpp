@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "entry_proof.hpp"
+
+#include <algorithm>
+
+#include "leave/page_references.hpp"
+#include "memleax/proc/process_info.hpp"
+
+namespace memleax {
+
+void EntryProof::begin(const std::vector<AddrRange>& behind_entries) {
+    places_.insert(places_.end(), behind_entries.begin(), behind_entries.end());
+    interrupted_.clear();
+    for (const auto& [tid, thread] : target_.threads()) {
+        unproven_.insert(tid);
+    }
+}
+
+bool EntryProof::is_elsewhere(Tid tid, CodeAddr pc) const {
+    const bool stands_there =
+        std::any_of(places_.begin(), places_.end(),
+                    [pc](const AddrRange& place) { return place.contains(pc.value()); });
+    return !stands_there && !refers_to(target_, tid, places_);
+}
+
+void EntryProof::look() {
+    std::erase_if(unproven_, [this](Tid tid) {
+        if (!target_.threads().contains(tid)) {
+            return true;
+        }
+        if (target_.is_stopped(tid)) {
+            return false; // when its stop is dealt with
+        }
+        const auto before = try_read_kernel_state(target_.pid(), tid);
+        if (!before || before->has_ended() || is_kernels_worker(tid)) {
+            return true;
+        }
+        if (before->state == 'R') {
+            if (!interrupted_.contains(tid) && computing_.computes(target_.pid(), tid)) {
+                interrupted_.insert(tid);
+                target_.interrupt(tid);
+            }
+            return false;
+        }
+        if (!before->system_call || !is_elsewhere(tid, before->pc)) {
+            return false;
+        }
+        // It has slept all the time that its stack was looked at.
+        const auto after = try_read_kernel_state(target_.pid(), tid);
+        return after && after->state == before->state && after->pc == before->pc &&
+               after->system_call == before->system_call;
+    });
+}
+
+void EntryProof::look_at(Tid tid) {
+    if (!unproven_.contains(tid)) {
+        return;
+    }
+    interrupted_.erase(tid);
+    arch::Registers regs;
+    if (target_.get_registers(tid, &regs) && is_elsewhere(tid, arch::pc(regs))) {
+        unproven_.erase(tid);
+    }
+}
+
+void EntryProof::forget() {
+    places_.clear();
+    unproven_.clear();
+    interrupted_.clear();
+}
+
+} // namespace memleax

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// Before a jump can take the place of a function's first instructions: does any thread stand
+/// behind the first of them, or will a signal's handler return to there? From the moment when a
+/// breakpoint stands on the first one nobody gets there any more, so each thread has to be looked
+/// at once.
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "memleax/proc/computing_threads.hpp"
+#include "memleax/target/breakpoint.hpp"
+#include "memleax/target/target.hpp"
+
+namespace memleax {
+
+class EntryProof {
+  public:
+    /// It must outlive this.
+    explicit EntryProof(Target& target) : target_(target) {}
+
+    /// Breakpoints have been put at these; all threads are to be looked at (again).
+    void begin(const std::vector<AddrRange>& behind_entries);
+    /// Looks at those that can be looked at now: that sleep in a system call. One that computes is
+    /// interrupted, and is to be looked at when it has stopped.
+    void look();
+    /// At a stopped thread.
+    void look_at(Tid tid);
+    void on_thread_gone(Tid tid) { unproven_.erase(tid); }
+    /// Has each been found elsewhere?
+    [[nodiscard]] bool is_done() const { return unproven_.empty(); }
+    /// The address space is gone.
+    void forget();
+
+  private:
+    [[nodiscard]] bool is_elsewhere(Tid tid, CodeAddr pc) const;
+
+    Target& target_;
+    std::vector<AddrRange> places_;
+    std::set<Tid> unproven_;
+    std::set<Tid> interrupted_;
+    ComputingThreads computing_;
+};
+
+} // namespace memleax

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The engine that works without stops, where it can: a watched function begins with a jump to code
+/// of ours in the target, the agent (agent/agent.hpp), which records a call whose stack is known,
+/// and lets everything else run into a breakpoint. It is a cache in front of the int3 engine, which
+/// this one is besides: what the tracer finds out at a stop, the agent knows from then on.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+
+#include "agent_memory.hpp"
+#include "agent_threads.hpp"
+#include "call_tree.hpp"
+#include "entry_proof.hpp"
+#include "int3/int3_engine.hpp"
+
+namespace memleax {
+
+class InlineEngine final : public Int3Engine {
+  public:
+    InlineEngine(const EngineContext& context, EngineHost& host);
+    ~InlineEngine() override;
+    InlineEngine(const InlineEngine&) = delete;
+    InlineEngine& operator=(const InlineEngine&) = delete;
+
+    /// Null, or why it is of no use on this machine.
+    static const char* reason_against() { return AgentMemory::reason_against(); }
+
+    [[nodiscard]] const char* name() const override { return "inline"; }
+    Result<void> watch(const WatchedPlaces& places, Tid worker) override;
+    void forget(AddrRange range) override;
+    void modules_changed() override;
+    void reset() override;
+    bool on_trap(Tid tid) override;
+    [[nodiscard]] bool leave_own_code(Tid tid) override;
+    void on_thread_gone(Tid tid) override;
+    void on_quiet_stop(Tid tid) override;
+    void on_tick() override;
+    void restore_code() override;
+    void on_late_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) override;
+    void on_left() override;
+
+  private:
+    /// A function that begins with a jump to the agent, or is to.
+    struct Patched {
+        Breakpoint* entry;
+        Breakpoint* trap;
+        CodeAddr thunk;
+        bool frees = false;
+        bool has_jump = false;
+    };
+    /// What is kept of a thread that traps.
+    struct Trapping {
+        /// It was let make its call anew, from there, after so many calls that needed no trap.
+        bool is_retried = false;
+        RemoteAddr sp;
+        std::uint64_t calls = 0;
+        bool trap = false; ///< as the agent has it
+        /// It has just been told of a free that the agent does not know: what that calls may be a
+        /// part of it.
+        bool in_told_free = false;
+        bool has_forced_stack = false;
+    };
+    enum class Way {
+        again, ///< the agent can do it now
+        past,  ///< nobody is to know of this call
+        stop   ///< as the int3 engine does it
+    };
+
+    Result<Breakpoint*> insert(const AllocatorEntry& function, Tid worker) override;
+    void before_going_on(Tid tid) override;
+    [[nodiscard]] static bool can_be_inline(const AllocatorFunction& function);
+    Result<void> patch(const AllocatorEntry& function, int number, Breakpoint* entry, Tid worker);
+    void put_jumps();
+    Way decide(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint,
+               const Patched& function);
+    /// Of a call within another that the agent is inside of, or so it seems.
+    std::optional<Way> decide_within(Tid tid, std::uint32_t index, const arch::Registers& regs,
+                                     const Breakpoint& breakpoint);
+    void go_on_at(Tid tid, arch::Registers* regs, CodeAddr place);
+    void withdraw_forced_stack(Tid tid);
+    void lift_if_useless(CodeAddr address);
+    void set_trap(Tid tid, bool trap);
+    /// Reads what has been recorded, and tells it. What is read is told before anything else is.
+    void drain();
+    void collect();
+    void tell();
+    [[nodiscard]] std::optional<AddrRange> stack_at(RemoteAddr sp) const;
+
+    AccountAccess account_;
+    AgentMemory memory_;
+    AgentThreads threads_;
+    CallTree tree_;
+    EntryProof proof_;
+    std::vector<Patched> patched_; ///< by the number of the function; entry null: it is not
+    absl::flat_hash_map<Tid, Trapping> trapping_;
+    std::vector<Rule> rules_;
+    const std::vector<RecordedCall>* untold_ = nullptr;
+    bool waits_for_proof_ = false;
+    bool left_ = false;
+    bool gave_up_ = false; ///< there can be no agent here
+    std::uint64_t traps_ = 0;
+};
+
+} // namespace memleax

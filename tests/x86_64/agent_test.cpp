@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The agent, as ordinary functions of this program: what it records, what it lets trap, and that it
+// finds the call stacks that the tree tells of, and no others.
+#include "../../src/engine/inline/agent/agent.hpp"
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include "../../src/engine/inline/call_tree.hpp"
+#include "arch.hpp"
+
+namespace memleax {
+namespace {
+
+using agent::Answer;
+using agent::Data;
+using agent::Entry;
+using agent::Frame;
+using agent::Function;
+using agent::Thread;
+
+/// As in the target: zeros, of which only what is used takes memory.
+class AgentTest : public ::testing::Test, protected CallTreeWriter {
+  protected:
+    AgentTest()
+        : data_(static_cast<Data*>(mmap(nullptr, sizeof(Data), PROT_READ | PROT_WRITE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))),
+          tree_(*this), stack_(1024) {
+        data_->enabled = 1;
+        data_->tick = 7;
+        std::uint64_t pointer = 0;
+        asm volatile("rdfsbase %0" : "=r"(pointer));
+        Thread& thread = data_->threads[0];
+        thread.pointer = pointer;
+        thread.stack_begin = address(0);
+        thread.stack_end = address(stack_.size());
+        thread.forced_stack = agent::kNoStackId;
+        thread.ready = 1;
+        data_->thread_slots[agent::thread_slot(pointer)] = 1;
+        malloc_ = function(0, Function::Kind::allocate, -1, 0, -1);
+        calloc_ = function(1, Function::Kind::allocate, -1, 1, 0);
+        free_ = function(2, Function::Kind::free, 0, -1, -1);
+        realloc_ = function(3, Function::Kind::reallocate, 0, 1, -1);
+    }
+    ~AgentTest() override { munmap(data_, sizeof(Data)); }
+
+    void write_node(std::uint32_t index, const agent::Node& node) override {
+        data_->nodes[index] = node;
+    }
+    void write_child(std::uint32_t slot, std::uint32_t node) override {
+        data_->children[slot] = node;
+    }
+    void clear_children() override { std::memset(data_->children, 0, sizeof data_->children); }
+
+    [[nodiscard]] Function function(std::uint16_t number, Function::Kind kind, int pointer,
+                                    int size, int count) const {
+        Function result;
+        result.data = reinterpret_cast<std::uint64_t>(data_);
+        result.number = number;
+        result.kind = kind;
+        result.pointer_argument = static_cast<std::int8_t>(pointer);
+        result.size_argument = static_cast<std::int8_t>(size);
+        result.count_argument = static_cast<std::int8_t>(count);
+        return result;
+    }
+    [[nodiscard]] std::uint64_t address(std::size_t word) const {
+        return reinterpret_cast<std::uint64_t>(stack_.data() + word);
+    }
+    [[nodiscard]] Thread& thread() { return data_->threads[0]; }
+    [[nodiscard]] std::uint64_t recorded() const { return data_->threads[0].head; }
+    [[nodiscard]] const Entry& entry(std::uint64_t n) const { return data_->rings[0][n]; }
+
+    /// A call whose return address is at this word of the stack.
+    Answer enter(const Function& function, std::size_t word, std::uint64_t rdi,
+                 std::uint64_t rsi = 0, std::uint64_t fp = 0) {
+        frame_ = {};
+        frame_.rdi = rdi;
+        frame_.rsi = rsi;
+        return agent::memleax_agent_enter(&function, &frame_, &stack_[word], fp);
+    }
+    /// Called from one place, by the program's first function.
+    void know_one_caller(const Function& function, std::uint64_t caller, StackId id) {
+        UnwoundStack stack;
+        stack.frames = {FrameAddress::exact(CodeAddr(0x1000)),
+                        FrameAddress::return_address(CodeAddr(caller))};
+        stack.end = StackEnd::outermost;
+        const std::vector<Rule> rules{Rule::of(Rule::Kind::regular),
+                                      Rule::of(Rule::Kind::outermost)};
+        ASSERT_TRUE(tree_.add(function.number, stack, rules, id));
+    }
+
+    Data* data_;
+    CallTree tree_;
+    std::vector<std::uint64_t> stack_;
+    Frame frame_{};
+    Function malloc_;
+    Function calloc_;
+    Function free_;
+    Function realloc_;
+};
+
+constexpr std::uint64_t kCaller = 0x4010;
+constexpr std::uint64_t kBlock = 0x5550;
+
+TEST_F(AgentTest, RecordsAnAllocationWhenItHasReturned) {
+    know_one_caller(malloc_, kCaller, StackId(9));
+    stack_[100] = kCaller;
+    ASSERT_EQ(enter(malloc_, 100, 64), Answer::call);
+    EXPECT_EQ(recorded(), 0U);
+    EXPECT_EQ(thread().inside, address(100));
+    agent::memleax_agent_leave(&frame_, kBlock);
+    ASSERT_EQ(recorded(), 1U);
+    EXPECT_EQ(entry(0).kind, Entry::Kind::allocated);
+    EXPECT_EQ(entry(0).address, kBlock);
+    EXPECT_EQ(entry(0).size_or_caller, 64U);
+    EXPECT_EQ(entry(0).stack, 9U);
+    EXPECT_EQ(entry(0).tick, 7);
+    EXPECT_EQ(thread().inside, 0U);
+    EXPECT_EQ(data_->next_ticket, 1U);
+}
+
+TEST_F(AgentTest, RecordsAFreeBeforeTheAllocatorGetsTheBlock) {
+    stack_[100] = kCaller;
+    ASSERT_EQ(enter(free_, 100, kBlock), Answer::call);
+    ASSERT_EQ(recorded(), 1U);
+    EXPECT_EQ(entry(0).kind, Entry::Kind::freed);
+    EXPECT_EQ(entry(0).address, kBlock);
+    EXPECT_EQ(entry(0).size_or_caller, kCaller);
+    agent::memleax_agent_leave(&frame_, 0);
+    EXPECT_EQ(recorded(), 1U);
+    EXPECT_EQ(enter(free_, 100, 0), Answer::pass); // of nothing
+    EXPECT_EQ(recorded(), 1U);
+}
+
+TEST_F(AgentTest, MultipliesLikeCalloc) {
+    know_one_caller(calloc_, kCaller, StackId(1));
+    stack_[100] = kCaller;
+    ASSERT_EQ(enter(calloc_, 100, 3, 50), Answer::call);
+    agent::memleax_agent_leave(&frame_, kBlock);
+    EXPECT_EQ(entry(0).size_or_caller, 150U);
+    ASSERT_EQ(enter(calloc_, 100, 1ULL << 40, 1ULL << 40), Answer::call);
+    agent::memleax_agent_leave(&frame_, 0);
+    EXPECT_EQ(entry(1).size_or_caller, ~0ULL);
+    EXPECT_EQ(entry(1).address, 0U);
+}
+
+TEST_F(AgentTest, ReallocIsTwoMoments) {
+    know_one_caller(realloc_, kCaller, StackId(2));
+    stack_[100] = kCaller;
+    ASSERT_EQ(enter(realloc_, 100, kBlock, 10), Answer::call);
+    ASSERT_EQ(recorded(), 1U);
+    EXPECT_EQ(entry(0).kind, Entry::Kind::realloc_began);
+    agent::memleax_agent_leave(&frame_, kBlock + 64);
+    ASSERT_EQ(recorded(), 2U);
+    EXPECT_EQ(entry(1).kind, Entry::Kind::allocated);
+    // Whether realloc(p, 0) frees depends on the allocator.
+    EXPECT_EQ(enter(realloc_, 100, kBlock, 0), Answer::trap);
+    // And that of nothing is malloc.
+    ASSERT_EQ(enter(realloc_, 100, 0, 10), Answer::call);
+    EXPECT_EQ(recorded(), 2U);
+}
+
+TEST_F(AgentTest, CallsWithinACallAreAPartOfIt) {
+    know_one_caller(malloc_, kCaller, StackId(3));
+    stack_[100] = stack_[50] = kCaller;
+    ASSERT_EQ(enter(malloc_, 100, 64), Answer::call);
+    const Frame outer = frame_;
+    EXPECT_EQ(enter(malloc_, 50, 32), Answer::pass);
+    EXPECT_EQ(enter(free_, 50, kBlock), Answer::pass);
+    ASSERT_EQ(recorded(), 1U);
+    EXPECT_EQ(entry(0).kind, Entry::Kind::inner_free);
+    EXPECT_EQ(enter(realloc_, 50, kBlock, 8), Answer::trap); // what ends may be a program's block
+    thread().interrupted = 1;
+    EXPECT_EQ(enter(malloc_, 50, 32), Answer::trap); // may be a handler's
+    agent::memleax_agent_leave(&outer, kBlock);
+    EXPECT_EQ(thread().interrupted, 0);
+    EXPECT_EQ(enter(malloc_, 50, 32), Answer::call);
+}
+
+TEST_F(AgentTest, ACallThatWasLeftIsNotOneAnyMore) {
+    know_one_caller(malloc_, kCaller, StackId(3));
+    stack_[100] = stack_[200] = kCaller;
+    ASSERT_EQ(enter(malloc_, 100, 64), Answer::call);
+    EXPECT_EQ(enter(malloc_, 200, 64), Answer::call); // the stack is shorter
+}
+
+TEST_F(AgentTest, WhatItDoesNotKnowTraps) {
+    know_one_caller(malloc_, kCaller, StackId(3));
+    stack_[100] = kCaller;
+    stack_[101] = kCaller + 1;
+    EXPECT_EQ(enter(malloc_, 101, 64), Answer::trap);    // another caller
+    EXPECT_EQ(enter(calloc_, 100, 64, 1), Answer::trap); // another function
+    thread().forced_stack = 77;
+    ASSERT_EQ(enter(malloc_, 101, 64), Answer::call); // the tracer has walked it
+    agent::memleax_agent_leave(&frame_, kBlock);
+    EXPECT_EQ(entry(0).stack, 77U);
+    EXPECT_EQ(thread().forced_stack, agent::kNoStackId); // once
+    thread().stack_begin = address(150);
+    EXPECT_EQ(enter(malloc_, 100, 64), Answer::trap); // on another stack
+    thread().stack_begin = address(0);
+    thread().trap = 1;
+    EXPECT_EQ(enter(free_, 100, kBlock), Answer::trap);
+    thread().trap = 0;
+    thread().pointer += 8;
+    EXPECT_EQ(enter(free_, 100, kBlock), Answer::trap); // an unknown thread
+    EXPECT_EQ(recorded(), 1U);
+}
+
+TEST_F(AgentTest, DoesNothingWhereItIsDisabled) {
+    know_one_caller(malloc_, kCaller, StackId(3));
+    stack_[100] = kCaller;
+    ASSERT_EQ(enter(malloc_, 100, 64), Answer::call);
+    std::memset(static_cast<void*>(data_), 0, 4096); // as a fork does
+    agent::memleax_agent_leave(&frame_, kBlock);
+    EXPECT_EQ(enter(malloc_, 100, 64), Answer::pass);
+    EXPECT_EQ(enter(free_, 100, kBlock), Answer::pass);
+    EXPECT_EQ(data_->rings[0][0].address, 0U);
+}
+
+TEST_F(AgentTest, AFullRingTraps) {
+    stack_[100] = kCaller;
+    std::uint64_t calls = 0;
+    while (enter(free_, 100, kBlock) == Answer::call) {
+        agent::memleax_agent_leave(&frame_, 0);
+        ++calls;
+        ASSERT_LE(calls, agent::kRingEntries);
+    }
+    EXPECT_GT(calls, agent::kRingEntries - agent::kRingPart);
+    EXPECT_EQ(recorded(), calls);
+    // The consumer has read the first part; the counter goes round.
+    for (unsigned round = 0; round < 600; ++round) {
+        ++thread().freed_parts;
+        std::uint64_t more = 0;
+        while (enter(free_, 100, kBlock) == Answer::call) {
+            agent::memleax_agent_leave(&frame_, 0);
+            ++more;
+        }
+        ASSERT_EQ(more, agent::kRingPart) << round;
+    }
+}
+
+/// A made-up program: each place that is called from has one rule; stacks of it are laid out in
+/// memory, and the agent has to find each by its own id.
+TEST_F(AgentTest, FindsEveryStackThatTheTreeKnows) {
+    std::mt19937 random(1);
+    const auto below = [&random](std::uint64_t n) { return random() % n; };
+    struct Place {
+        std::uint64_t pc;
+        Rule rule;
+    };
+    std::vector<Place> places;
+    for (std::uint64_t i = 0; i < 60; ++i) {
+        Rule rule = Rule::of(i < 3 ? Rule::Kind::outermost : Rule::Kind::regular);
+        rule.ra_offset = -8;
+        rule.cfa_offset = static_cast<std::int32_t>(16 + 8 * below(6));
+        if (i % 3 == 0) { // keeps a frame pointer
+            rule.cfa_base = Rule::CfaBase::fp;
+            rule.cfa_offset = 16;
+            rule.fp_place = Rule::FpPlace::at_cfa;
+            rule.fp_offset = -16;
+        } else if (i % 3 == 1) { // saves the register
+            rule.fp_place = Rule::FpPlace::at_cfa;
+            rule.fp_offset = -16;
+        }
+        places.push_back({0x400000 + i * 64, rule});
+    }
+    struct Made {
+        std::vector<std::size_t> path; ///< places, the caller first
+        std::size_t entry = 0;
+        std::uint64_t fp = 0;
+    };
+    // From the outermost frame inwards: what a prologue does.
+    const auto lay_out = [&](const Made& made) {
+        std::size_t sp = stack_.size() - 1 - below(8);
+        std::uint64_t fp = random(); // nobody's
+        for (std::size_t i = made.path.size(); i-- > 0;) {
+            const Place& place = places[made.path[i]];
+            if (place.rule.kind == Rule::Kind::regular) {
+                const std::size_t cfa = sp + 1; // behind the return address
+                if (place.rule.cfa_base == Rule::CfaBase::fp) {
+                    stack_[cfa - 2] = fp;
+                    fp = address(cfa - 2);
+                    sp = cfa - 2 - below(5);
+                } else {
+                    if (place.rule.fp_place == Rule::FpPlace::at_cfa) {
+                        stack_[cfa - 2] = fp;
+                        fp = random();
+                    }
+                    sp = cfa - static_cast<std::size_t>(place.rule.cfa_offset) / 8;
+                }
+            }
+            stack_[--sp] = place.pc; // it calls
+        }
+        Made result = made;
+        result.entry = sp;
+        result.fp = fp;
+        return result;
+    };
+    std::map<std::vector<std::size_t>, StackId> ids;
+    std::vector<std::vector<std::size_t>> paths;
+    for (unsigned i = 0; i < 400; ++i) {
+        std::vector<std::size_t> path;
+        for (std::uint64_t depth = below(20); depth > 0; --depth) {
+            path.push_back(3 + below(places.size() - 3));
+        }
+        path.push_back(below(3));
+        if (ids.emplace(path, StackId(static_cast<std::uint32_t>(ids.size()))).second) {
+            paths.push_back(path);
+        }
+    }
+    for (const auto& path : paths) {
+        Made made = lay_out({path});
+        ASSERT_EQ(enter(malloc_, made.entry, 8, 0, made.fp), Answer::trap);
+        UnwoundStack stack;
+        stack.frames.push_back(FrameAddress::exact(CodeAddr(0x1000)));
+        std::vector<Rule> rules{Rule::of(Rule::Kind::regular)};
+        for (const std::size_t place : path) {
+            stack.frames.push_back(FrameAddress::return_address(CodeAddr(places[place].pc)));
+            rules.push_back(places[place].rule);
+        }
+        ASSERT_TRUE(tree_.add(malloc_.number, stack, rules, ids.at(path)));
+    }
+    for (unsigned i = 0; i < 4000; ++i) {
+        const auto& path = paths[below(paths.size())];
+        const Made made = lay_out({path});
+        ASSERT_EQ(enter(malloc_, made.entry, 8, 0, made.fp), Answer::call);
+        EXPECT_EQ(frame_.stack, ids.at(path).value());
+        agent::memleax_agent_leave(&frame_, kBlock);
+        thread().freed_parts = static_cast<std::uint8_t>(thread().head / agent::kRingPart);
+    }
+    tree_.clear();
+    const Made made = lay_out({paths[0]});
+    EXPECT_EQ(enter(malloc_, made.entry, 8, 0, made.fp), Answer::trap);
+}
+
+TEST_F(AgentTest, NeverReadsBesideTheStack) {
+    // Rules that lead anywhere: behind the stack's end there is nothing.
+    const auto page = static_cast<std::size_t>(4096);
+    auto* memory = static_cast<std::uint8_t*>(
+        mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(memory + page, page, PROT_NONE);
+    auto* words = reinterpret_cast<std::uint64_t*>(memory);
+    const std::size_t count = page / 8;
+    std::fill_n(words, count, kCaller);
+    thread().stack_begin = reinterpret_cast<std::uint64_t>(memory);
+    thread().stack_end = thread().stack_begin + page;
+    for (const auto base : {Rule::CfaBase::sp, Rule::CfaBase::fp, Rule::CfaBase::at_fp}) {
+        for (const std::int32_t offset : {-4096, -8, 0, 1, 8, 16, 4096, 1 << 30}) {
+            tree_.clear();
+            Rule rule = Rule::of(Rule::Kind::regular);
+            rule.cfa_base = base;
+            rule.cfa_offset = offset;
+            rule.ra_offset = -8;
+            rule.fp_place = Rule::FpPlace::at_fp;
+            rule.fp_offset = offset;
+            UnwoundStack stack;
+            stack.frames = {FrameAddress::exact(CodeAddr(0x1000))};
+            std::vector<Rule> rules{rule};
+            for (unsigned i = 0; i < 40; ++i) {
+                stack.frames.push_back(FrameAddress::return_address(CodeAddr(kCaller)));
+                rules.push_back(rule);
+            }
+            stack.end = StackEnd::limit;
+            ASSERT_TRUE(tree_.add(malloc_.number, stack, rules, StackId(1)));
+            for (std::size_t at = 0; at < count; at += 7) {
+                for (const std::uint64_t fp :
+                     {std::uint64_t{0}, thread().stack_end - 8, thread().stack_end,
+                      thread().stack_begin, ~std::uint64_t{7}}) {
+                    frame_ = {};
+                    frame_.rdi = 8;
+                    thread().inside = 0;
+                    (void)agent::memleax_agent_enter(&malloc_, &frame_, words + at, fp);
+                }
+            }
+        }
+    }
+    munmap(memory, 2 * page);
+}
+
+} // namespace
+} // namespace memleax

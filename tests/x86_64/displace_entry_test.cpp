@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The first instructions of functions, out from under a jump: bytes in, bytes out.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "arch.hpp"
+
+namespace memleax::arch::test {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+constexpr CodeAddr kEntry(0x1000);
+constexpr CodeAddr kSlot(0x11000);
+
+Bytes followed(Bytes code) { // by the rest of a function
+    code.resize(40, 0x90);
+    return code;
+}
+
+std::string problem_of(const Bytes& code) {
+    const auto moved = displace_entry(kEntry, followed(code), kSlot);
+    return moved ? "" : moved.error().message();
+}
+
+TEST(DisplaceEntry, TakesWholeInstructions) {
+    // glibc's malloc: push %r12; push %rbp; push %rbx; mov %rdi,%rbx
+    const auto moved =
+        displace_entry(kEntry, followed({0x41, 0x54, 0x55, 0x53, 0x48, 0x89, 0xfb}), kSlot);
+    ASSERT_TRUE(moved);
+    EXPECT_EQ(moved->original_length, 7);
+    EXPECT_EQ(moved->code, (Bytes{0x41, 0x54, 0x55, 0x53, 0x48, 0x89, 0xfb, // the same
+                                  0xe9, 0xfb, 0xff, 0xfe, 0xff}));          // jmp 1007
+    std::vector<std::pair<int, std::uint64_t>> points;
+    for (const SlotPoint& point : moved->points) {
+        points.emplace_back(point.offset, point.original.value());
+    }
+    EXPECT_THAT(points, ::testing::ElementsAre(std::pair(0, 0x1000), std::pair(2, 0x1002),
+                                               std::pair(3, 0x1003), std::pair(4, 0x1004),
+                                               std::pair(7, 0x1007)));
+}
+
+TEST(DisplaceEntry, ABranchMayBeTheLast) {
+    // glibc's free: test %rdi,%rdi; je 10c8
+    const auto moved =
+        displace_entry(kEntry, followed({0x48, 0x85, 0xff, 0x0f, 0x84, 0xbf, 0, 0, 0}), kSlot);
+    ASSERT_TRUE(moved);
+    EXPECT_EQ(moved->original_length, 9);
+    EXPECT_EQ(moved->code, (Bytes{0x48, 0x85, 0xff, 0x74, 0x05,    // je 1100a
+                                  0xe9, 0xff, 0xff, 0xfe, 0xff,    // jmp 1009
+                                  0xe9, 0xb9, 0x00, 0xff, 0xff})); // jmp 10c8
+}
+
+TEST(DisplaceEntry, RelativeOperandsMeanTheSame) {
+    // cmpb $0,0x141b46(%rip)
+    const auto moved =
+        displace_entry(kEntry, followed({0x80, 0x3d, 0x46, 0x1b, 0x14, 0, 0}), kSlot);
+    ASSERT_TRUE(moved);
+    EXPECT_EQ(moved->code, (Bytes{0x80, 0x3d, 0x46, 0x1b, 0x13, 0, 0, // 64 KiB nearer
+                                  0xe9, 0xfb, 0xff, 0xfe, 0xff}));
+}
+
+TEST(DisplaceEntry, OneJumpIsEnough) {
+    const auto moved = displace_entry(kEntry, followed({0xe9, 0, 1, 0, 0}), kSlot);
+    ASSERT_TRUE(moved);
+    EXPECT_EQ(moved->original_length, 5);
+    EXPECT_EQ(moved->code, (Bytes{0xe9, 0, 1, 0xff, 0xff})); // jmp 1105
+}
+
+TEST(DisplaceEntry, RefusesWhatDoesNotFallThrough) {
+    EXPECT_NE(problem_of({0x74, 0x10, 0x90, 0x90, 0x90}), ""); // je in the midst
+    EXPECT_NE(problem_of({0x31, 0xc0, 0xc3}), "");             // xor %eax,%eax; ret
+    EXPECT_NE(problem_of({0xe8, 0, 1, 0, 0}), "");             // call
+    EXPECT_NE(problem_of({0x0f, 0x05, 0x90, 0x90, 0x90}), ""); // syscall
+    EXPECT_EQ(problem_of({0xf3, 0x0f, 0x1e, 0xfa, 0x55}), ""); // endbr64; push %rbp
+}
+
+TEST(EntryJump, IsRefusedWhereCodeLeadsBehindItsFirstByte) {
+    // push %rbp; nop...; jmp 1001
+    Bytes loop{0x55, 0x90, 0x90, 0x90, 0x90, 0x90, 0xeb, 0xf9};
+    EXPECT_NE(reason_against_entry_jump(kEntry, loop), nullptr);
+    loop[7] = 0xf8; // to the entry itself
+    EXPECT_EQ(reason_against_entry_jump(kEntry, loop), nullptr);
+    loop[7] = 0xfd; // and behind the jump
+    EXPECT_EQ(reason_against_entry_jump(kEntry, loop), nullptr);
+    EXPECT_NE(reason_against_entry_jump(kEntry, Bytes{0x90, 0x90, 0xc3}), nullptr); // short
+}
+
+TEST(EntryJump, ReachesTwoGibibytes) {
+    const auto jump = entry_jump(kEntry, CodeAddr(0x2000));
+    ASSERT_TRUE(jump);
+    EXPECT_THAT(*jump, ::testing::ElementsAre(0xe9, 0xfb, 0x0f, 0, 0));
+    EXPECT_FALSE(entry_jump(kEntry, kEntry + (1LL << 31) + 5));
+    EXPECT_TRUE(entry_jump(kEntry, kEntry + (1LL << 31) + 4));
+}
+
+} // namespace
+} // namespace memleax::arch::test
