@@ -97,12 +97,17 @@ class Spinning : public ::testing::TestWithParam<SpinCase> {
         const bool by_user = kind == at_once || kind == in_the_midst_of_arming;
         const auto result = by_user ? memleax.interrupt_and_finish() : memleax.finish();
         EXPECT_EQ(result.status, 0) << result.errors;
+        last_errors_ = result.errors;
         const auto session = result.json().at("session");
         EXPECT_EQ(session.at("end_reason"), by_user ? "user" : "time");
         return session.at("events").at("alloc").get<std::uint64_t>();
     }
 
+    /// What the last visit printed to stderr.
+    [[nodiscard]] const std::string& last_errors() const { return last_errors_; }
+
   private:
+    std::string last_errors_;
     std::minstd_rand random_;
 };
 
@@ -140,7 +145,8 @@ TEST_P(Spinning, ComesAndGoesWhileTheTargetWorks) {
     for (int i = 0; (i < visits || (seen == 0 && i < kVisits)) && !HasFailure(); ++i) {
         seen += visit(fixture.pid(), i);
         EXPECT_THAT(differences(before_work, snapshot_at_work(fixture.pid()), Meanwhile::worked),
-                    IsEmpty());
+                    IsEmpty())
+            << last_errors();
     }
     EXPECT_THAT(fixture.ask("stop").failures, IsEmpty());
     EXPECT_GT(seen, 0U);

@@ -12,6 +12,7 @@
 #include "memleax/target/breakpoint.hpp"
 #include "memleax/target/target.hpp"
 #include "memleax/target/trap_signal.hpp"
+#include "memleax/unwind/unwinder.hpp"
 #include "watched_places.hpp"
 
 namespace memleax {
@@ -60,6 +61,8 @@ class Engine {
     /// A signal is about to be delivered to a stopped thread: puts its pc into the original code.
     /// False if it cannot be; then the frame of this signal will refer to a page of ours.
     [[nodiscard]] virtual bool leave_own_code(Tid tid) = 0;
+    /// Knows the frames that the engine itself puts on stacks.
+    [[nodiscard]] virtual Unwinder& unwinder() = 0;
     virtual void on_thread_gone(Tid tid) = 0;
     /// A thread stands in a stop that means nothing by itself: its first one, or an interrupt's.
     virtual void on_quiet_stop(Tid /*tid*/) {}

@@ -192,7 +192,8 @@ void LifeCycle::leave() {
         return;
     }
     engine_->restore_code();
-    Detacher detacher(target_, breakpoints_, trap_signal_, *this, may_be_referenced_);
+    Detacher detacher(target_, breakpoints_, trap_signal_, *this, may_be_referenced_,
+                      &engine_->unwinder());
     detacher.complete();
     engine_->on_left();
     if (detacher.target_ended()) {

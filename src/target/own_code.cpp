@@ -28,6 +28,14 @@ bool OwnCodes::will_be_back(Tid tid, RemoteAddr sp) const {
                        [tid, sp](const OwnCode* part) { return part->will_be_back(tid, sp); });
 }
 
+std::set<Tid> OwnCodes::inside() const {
+    std::set<Tid> result;
+    for (const OwnCode* part : parts_) {
+        result.merge(part->inside());
+    }
+    return result;
+}
+
 bool OwnCodes::contains(CodeAddr pc) const {
     return std::any_of(parts_.begin(), parts_.end(),
                        [pc](const OwnCode* part) { return part->contains(pc); });

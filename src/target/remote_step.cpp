@@ -91,7 +91,6 @@ class DeferredStops {
     void stop() { stopped_ = true; }
     void give_back(Target& target) const {
         for (const siginfo_t& info : signals_) {
-            record_.settle(tid_, info.si_signo);
             target.send_again(tid_, info);
         }
         if (stopped_) {

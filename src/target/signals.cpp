@@ -52,7 +52,38 @@ void Target::consume_stop(Tid tid) {
     Tracer::consume_stop(tid);
 }
 
+void Target::hold_signal(Tid tid) {
+    siginfo_t info{};
+    if (ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0) {
+        held_[tid].push_back(info);
+    }
+    resume(tid);
+}
+
+bool Target::send_held(Tid tid) {
+    const auto held = held_.find(tid);
+    if (held == held_.end()) {
+        return false;
+    }
+    send_again(tid, held->second.front());
+    held->second.erase(held->second.begin());
+    if (held->second.empty()) {
+        held_.erase(held);
+    }
+    return true;
+}
+
+void Target::send_all_held() {
+    for (const auto& [tid, signals] : held_) {
+        for (const siginfo_t& info : signals) {
+            send_again(tid, info);
+        }
+    }
+    held_.clear();
+}
+
 void Target::send_again(Tid tid, const siginfo_t& info) {
+    record_->settle(tid, info.si_signo);
     const pid_t group = group_of(tid).value();
     if (syscall(SYS_rt_tgsigqueueinfo, group, tid.value(), info.si_signo, &info) == 0) {
         return;

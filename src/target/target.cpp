@@ -50,6 +50,7 @@ void Target::remove_thread(Tid tid) {
     threads_.erase(tid);
     record_->settle(tid);
     sent_again_.erase(tid);
+    held_.erase(tid);
     tracer_.disown(tid);
     tracer_.forget_deferred(tid);
 }
@@ -169,6 +170,11 @@ void Target::resume(Tid tid, int signal) {
         }
     }
     record_->settle(tid);
+    if (const auto held = held_.find(tid); held != held_.end()) {
+        for (const siginfo_t& info : held->second) {
+            record_->owe(tid, info);
+        }
+    }
     ptrace(PTRACE_CONT, tid.value(), nullptr, signal);
 }
 

@@ -3,6 +3,7 @@
 /// code there says where it is, how a thread gets out of it, and takes it away.
 #pragma once
 
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,9 @@ class OwnCode {
     /// Will this thread come back into them, which is in a call that was made there? `sp` is where
     /// its stack ends now.
     [[nodiscard]] virtual bool will_be_back(Tid /*tid*/, RemoteAddr /*sp*/) const { return false; }
+    /// Whose calls made there have not ended, as far as can be seen while they run: who has left
+    /// one by siglongjmp is among them.
+    [[nodiscard]] virtual std::set<Tid> inside() const { return {}; }
     /// Memory that is no code, and goes with it. A forked child finds zeros there.
     [[nodiscard]] virtual std::vector<AddrRange> data_ranges() const { return {}; }
     /// By the stopped thread `worker`. No thread's pc may be inside, nor come back.
@@ -52,6 +56,7 @@ class OwnCodes {
     [[nodiscard]] std::vector<AddrRange> ranges() const;
     [[nodiscard]] std::vector<AddrRange> data_ranges() const;
     [[nodiscard]] bool will_be_back(Tid tid, RemoteAddr sp) const;
+    [[nodiscard]] std::set<Tid> inside() const;
     /// Of a stopped thread, wherever its pc is.
     [[nodiscard]] MoveOut move_out(arch::Registers* regs) const;
     Result<void> unmap(Tid worker);

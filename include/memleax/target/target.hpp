@@ -151,6 +151,13 @@ class Target {
     void set_signal_mask(Tid tid, std::uint64_t mask);
     /// A signal that was taken out of its stop, with its payload.
     void send_again(Tid tid, const siginfo_t& info);
+    /// Lets a thread that stands in a signal's stop go on without it. It stays owed to it.
+    void hold_signal(Tid tid);
+    /// Sends one of the signals that were held back from a thread; it stops with it. False if there
+    /// is none.
+    bool send_held(Tid tid);
+    /// All of them, to whomever they belong.
+    void send_all_held();
     /// If it stands in a QuietStop and has a signal pending that it does not block, lets it run
     /// into that signal's stop, which next_event() tells of in place of the other.
     void advance_to_signal(Tid tid);
@@ -339,6 +346,7 @@ class Target {
     std::optional<CodeAddr> padding_; ///< where the last call without parking was made
     /// Payloads of signals that carry ours instead, until their stops.
     absl::flat_hash_map<Tid, siginfo_t> sent_again_;
+    absl::flat_hash_map<Tid, std::vector<siginfo_t>> held_;
     /// The last of kCoreSignals that a thread was resumed with, until that thread's next stop.
     std::optional<std::pair<Tid, int>> core_signal_;
 };

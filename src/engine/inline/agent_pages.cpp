@@ -7,8 +7,6 @@
 #include <fmt/format.h>
 #include <sys/syscall.h>
 
-#include "agent/agent.hpp"
-
 namespace memleax {
 
 namespace {
@@ -43,31 +41,51 @@ std::optional<RemoteAddr> AgentPages::agent_data() const {
                : std::nullopt;
 }
 
-// A call that was left by siglongjmp has no frame any more, once the stack is shorter.
-bool AgentPages::will_be_back(Tid tid, RemoteAddr sp) const {
+std::vector<agent::Thread> AgentPages::blocks_inside() const {
+    std::vector<agent::Thread> result;
     const auto data = agent_data();
     if (!data) {
-        return false;
+        return result;
     }
     constexpr std::uint32_t kAtOnce = 32;
-    std::vector<agent::Thread> threads(kAtOnce);
+    std::array<agent::Thread, kAtOnce> threads;
     for (std::uint32_t first = 0; first < agent::kMaxThreads; first += kAtOnce) {
         const auto at = *data + static_cast<std::int64_t>(offsetof(agent::Data, threads) +
                                                           first * sizeof(agent::Thread));
         if (target_.memory().try_read_unmasked(at, std::as_writable_bytes(std::span(threads))) !=
-            kAtOnce * sizeof(agent::Thread)) {
-            return false;
+            sizeof threads) {
+            break;
         }
         for (const agent::Thread& thread : threads) {
             if (thread.tid == 0) {
-                return false; // they have no holes
+                return result; // they have no holes
             }
-            if (thread.tid == tid.value() && thread.inside >= sp.value()) {
-                return true;
+            if (thread.inside != 0) {
+                result.push_back(thread);
             }
         }
     }
-    return false;
+    return result;
+}
+
+// A call that was left by siglongjmp has no frame any more, once its stack is shorter. On another
+// stack (a handler's, a coroutine's) that cannot be told.
+bool AgentPages::will_be_back(Tid tid, RemoteAddr sp) const {
+    const auto blocks = blocks_inside();
+    return std::any_of(blocks.begin(), blocks.end(), [&](const agent::Thread& thread) {
+        const AddrRange stack{thread.stack_begin, thread.stack_end};
+        const bool is_over = stack.contains(thread.inside) && stack.contains(sp.value()) &&
+                             sp.value() > thread.inside;
+        return thread.tid == tid.value() && !is_over;
+    });
+}
+
+std::set<Tid> AgentPages::inside() const {
+    std::set<Tid> result;
+    for (const agent::Thread& thread : blocks_inside()) {
+        result.insert(Tid(thread.tid));
+    }
+    return result;
 }
 
 void AgentPages::disable() {

@@ -5,7 +5,10 @@
 
 #include <functional>
 #include <optional>
+#include <set>
+#include <vector>
 
+#include "agent/agent.hpp"
 #include "memleax/target/own_code.hpp"
 #include "memleax/target/target.hpp"
 
@@ -21,6 +24,7 @@ class AgentPages final : public OwnCode {
     /// Never: how far it is in the agent only the agent knows, and it is out soon.
     [[nodiscard]] bool move_out(arch::Registers* /*regs*/) const override { return false; }
     [[nodiscard]] bool will_be_back(Tid tid, RemoteAddr sp) const override;
+    [[nodiscard]] std::set<Tid> inside() const override;
     [[nodiscard]] std::vector<AddrRange> data_ranges() const override;
     Result<void> unmap(Tid worker) override;
 
@@ -32,6 +36,9 @@ class AgentPages final : public OwnCode {
     void disable();
 
   private:
+    /// The blocks of the threads that are in a call.
+    [[nodiscard]] std::vector<agent::Thread> blocks_inside() const;
+
     Target& target_;
     std::function<void()> before_unmapping_;
 };

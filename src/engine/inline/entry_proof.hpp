@@ -11,13 +11,14 @@
 #include "memleax/proc/computing_threads.hpp"
 #include "memleax/target/breakpoint.hpp"
 #include "memleax/target/target.hpp"
+#include "memleax/unwind/unwinder.hpp"
 
 namespace memleax {
 
 class EntryProof {
   public:
-    /// It must outlive this.
-    explicit EntryProof(Target& target) : target_(target) {}
+    /// They must outlive this.
+    EntryProof(Target& target, Unwinder& unwinder) : target_(target), unwinder_(unwinder) {}
 
     /// Breakpoints have been put at these; all threads are to be looked at (again).
     void begin(const std::vector<AddrRange>& behind_entries);
@@ -36,6 +37,7 @@ class EntryProof {
     [[nodiscard]] bool is_elsewhere(Tid tid, CodeAddr pc) const;
 
     Target& target_;
+    Unwinder& unwinder_;
     std::vector<AddrRange> places_;
     std::set<Tid> unproven_;
     std::set<Tid> interrupted_;

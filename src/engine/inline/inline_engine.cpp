@@ -16,7 +16,7 @@ constexpr unsigned kMostFrames = 256;
 
 InlineEngine::InlineEngine(const EngineContext& context, EngineHost& host)
     : Int3Engine(context, host), account_(context.account), memory_(context.target),
-      threads_(memory_), tree_(memory_), proof_(context.target) {
+      threads_(memory_), tree_(memory_), proof_(context.target, reporter_.unwinder()) {
     breakpoints_.own_codes().add_first(&memory_.pages());
     memory_.pages().before_unmapping([this] { drain(); });
     threads_.tick(monotonic_now());

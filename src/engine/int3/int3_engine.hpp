@@ -24,6 +24,7 @@ class Int3Engine : public Engine {
     bool on_trap(Tid tid) override;
     bool move_hit_to_slot(Tid tid) override;
     [[nodiscard]] bool leave_own_code(Tid tid) override;
+    [[nodiscard]] Unwinder& unwinder() override { return reporter_.unwinder(); }
     void on_thread_gone(Tid tid) override { rehits_.erase(tid); }
     void restore_code() override;
     void on_late_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) override;

@@ -37,19 +37,88 @@ constexpr int kPausesBetweenLooks = 20;
 /// or waiting for a page from a dead disk).
 constexpr std::int64_t kMostMsWithoutProgress = 5000;
 
+/// Between two looks at a thread that has to get out by itself: twice as long each time, as the
+/// handler that it is in gets nowhere while it is interrupted (fork begins anew then).
+constexpr int kLongestPauseMs = 64;
+
 /// For a thread that runs to be found asleep, or to compute. On a loaded machine it takes a while
 /// until it gets a CPU.
 constexpr std::int64_t kMostLookingNs = 3 * kNsPerSecond;
+
+/// Raised where the thread is: it cannot go on before it has been delivered.
+bool is_of_an_instruction(int signal) {
+    return signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE ||
+           signal == SIGTRAP || signal == SIGSYS;
+}
 
 } // namespace
 
 void Detacher::complete() {
     await_thaw(target_.pid());
+    let_calls_end();
     collect_threads();
     if (!target_gone_) {
         give_pages_back();
     }
     let_go();
+}
+
+// Whoever is in the allocator by way of our code may wait there for somebody else, so that all run
+// until the last has got out. Nobody gets in any more. One that has left by siglongjmp does not
+// seem to get out: it is looked at more closely now and then.
+void Detacher::let_calls_end() {
+    std::set<Tid> inside = own_.inside();
+    std::set<Tid> are_out;
+    Patience patience(kMostMsWithoutProgress);
+    std::size_t fewest = inside.size();
+    int pauses = 0;
+    for (int next_look = kPausesBetweenLooks; !inside.empty() && !patience.is_over();) {
+        if (++pauses == next_look) {
+            next_look *= 2;
+            for (const Tid tid : inside) {
+                if (!target_.is_stopped(tid)) {
+                    target_.interrupt(tid);
+                }
+            }
+        }
+        poll(nullptr, 0, kPauseMs);
+        while (const auto event = target_.next_event(Target::Wait::poll)) {
+            std::set<Tid> any;
+            collect(*event, &any);
+            if (target_gone_) {
+                return;
+            }
+            const Tid tid = tid_of(*event);
+            if (const auto sp = target_.stack_pointer(tid);
+                target_.is_stopped(tid) && sp && !own_.will_be_back(tid, *sp)) {
+                are_out.insert(tid);
+            }
+        }
+        run_on(inside);
+        inside = own_.inside();
+        std::erase_if(inside, [&](Tid tid) {
+            return are_out.contains(tid) || !target_.threads().contains(tid);
+        });
+        if (inside.size() < fewest) {
+            fewest = inside.size();
+            patience.begin_anew();
+        }
+    }
+    to_get_out_.clear();
+}
+
+// One in a group-stop stays there, but for who has to get out, too.
+void Detacher::run_on(const std::set<Tid>& inside) {
+    std::vector<Tid> stopped;
+    for (const auto& [tid, thread] : target_.threads()) {
+        if (thread.state == TracedThread::State::stopped &&
+            (!in_group_stop_.contains(tid) || inside.contains(tid))) {
+            stopped.push_back(tid);
+        }
+    }
+    for (const Tid tid : stopped) {
+        target_.resume(tid, target_.stop_signal(tid));
+    }
 }
 
 Detacher::Verdict Detacher::judge(Tid tid, ComputingThreads* computing) const {
@@ -60,7 +129,7 @@ Detacher::Verdict Detacher::judge(Tid tid, ComputingThreads* computing) const {
     if (kernel && (kernel->state == 'S' || kernel->state == 'D') && kernel->system_call &&
         !own_.contains(kernel->pc) && !trap_signal_.has_changed_mask(tid)) {
         // In a call of the allocator's, which is short.
-        return own_.will_be_back(tid, kernel->sp) ? Verdict::look_again : Verdict::leave_alone;
+        return will_be_back(tid, kernel->sp) ? Verdict::look_again : Verdict::leave_alone;
     }
     // Asleep, and in no call: it has fallen asleep since /proc said "running".
     const bool runs =
@@ -136,9 +205,7 @@ void Detacher::await(std::set<Tid>* awaited) {
             // Not a blocking wait: a thread that has gone to sleep uninterruptibly (vfork, a dead
             // file server) would keep us for ever, and need not be waited for.
             poll(nullptr, 0, kPauseMs);
-            for (const Tid tid : std::exchange(in_handler_, {})) {
-                target_.interrupt(tid);
-            }
+            look_whether_out();
             if (++idle % kPausesBetweenLooks == 0) {
                 stop_awaiting_sleepers(awaited);
             }
@@ -147,6 +214,16 @@ void Detacher::await(std::set<Tid>* awaited) {
             any_missed_ = any_missed_ || !awaited->empty();
             return;
         }
+    }
+}
+
+void Detacher::look_whether_out() {
+    if (!to_get_out_.empty() && ++pauses_since_look_ >= pauses_until_look_) {
+        pauses_since_look_ = 0;
+        pauses_until_look_ = std::min(2 * pauses_until_look_, kLongestPauseMs / kPauseMs);
+        for (const Tid tid : std::exchange(to_get_out_, {})) {
+            target_.interrupt(tid);
+                }
     }
 }
 
@@ -195,20 +272,39 @@ void Detacher::collect(const StopEvent& event, std::set<Tid>* awaited) {
     if (std::holds_alternative<GroupStop>(event)) {
         in_group_stop_.insert(tid);
     }
-    const int stop_signal = target_.stop_signal(tid);
     const bool quiet =
         std::holds_alternative<QuietStop>(event) || std::holds_alternative<GroupStop>(event);
     if (quiet && target_.has_pending_exception(tid)) {
         awaited->insert(tid);
         target_.resume(tid);
-    } else if (!move_out(tid)) {
-        // In our handler, which is short, and gets out by itself. It blocks all signals but for its
-        // last instructions.
-        may_be_referenced_ = may_be_referenced_ || !quiet;
+    } else if (!is_settled(tid)) {
         awaited->insert(tid);
-        in_handler_.push_back(tid);
-        target_.resume(tid, stop_signal);
+        to_get_out_.insert(tid);
     }
+}
+
+bool Detacher::is_settled(Tid tid) {
+    const int signal = target_.stop_signal(tid);
+    switch (move_out(tid)) {
+    case Whereabouts::in_our_code:
+        if (signal != 0 && !is_of_an_instruction(signal)) {
+            target_.hold_signal(tid);
+        } else {
+            may_be_referenced_ = may_be_referenced_ || signal != 0;
+            target_.resume(tid, signal);
+        }
+        return false;
+    case Whereabouts::to_come_back:
+        target_.resume(tid, signal);
+        return false;
+    case Whereabouts::outside:
+        break;
+    }
+    if (!target_.send_held(tid)) {
+        return true;
+    }
+    target_.resume(tid, signal);
+    return false;
 }
 
 bool Detacher::collect_hit(Tid tid) {
@@ -231,19 +327,27 @@ bool Detacher::collect_hit(Tid tid) {
     return true;
 }
 
-bool Detacher::move_out(Tid tid) {
+bool Detacher::will_be_back(Tid tid, RemoteAddr sp) const {
+    return own_.will_be_back(tid, sp) ||
+           (may_be_referenced_ && refers_to(target_, tid, own_.ranges(), unwinder_));
+}
+
+Detacher::Whereabouts Detacher::move_out(Tid tid) {
     arch::Registers regs;
     if (!target_.get_registers(tid, &regs)) {
-        return true; // its end will be told
-    }
-    if (own_.will_be_back(tid, arch::sp(regs))) {
-        return false;
+        return Whereabouts::outside; // its end will be told
     }
     const MoveOut move = own_.move_out(&regs);
+    if (move == MoveOut::must_run_on) {
+        return Whereabouts::in_our_code;
+    }
+    if (will_be_back(tid, arch::sp(regs))) {
+        return Whereabouts::to_come_back;
+    }
     if (move == MoveOut::moved) {
         target_.set_registers(tid, regs);
     }
-    return move != MoveOut::must_run_on;
+    return Whereabouts::outside;
 }
 
 // No pc leads to our pages here, so that one that is about to get a signal can get it now. It would
@@ -329,7 +433,7 @@ void Detacher::give_pages_back() {
         return;
     }
     if (may_be_referenced_) {
-        if (const auto thread = find_reference(target_, own_.ranges())) {
+        if (const auto thread = find_reference(target_, own_.ranges(), unwinder_)) {
             log_warning("thread {} is in a signal handler that returns to a page of ours ({:#x}): "
                         "such pages stay mapped, and do no harm",
                         thread->tid.value(), thread->page.begin);
@@ -350,6 +454,7 @@ Result<void> Detacher::unmap_pages(Tid worker) {
 }
 
 void Detacher::let_go() {
+    target_.send_all_held(); // to whoever did not get out
     std::vector<std::pair<Tid, int>> stopped;
     for (const auto& [tid, thread] : target_.threads()) {
         if (thread.state == TracedThread::State::stopped) {

@@ -11,6 +11,7 @@
 #include "memleax/target/stop_event.hpp"
 #include "memleax/target/target.hpp"
 #include "memleax/target/trap_signal.hpp"
+#include "memleax/unwind/unwinder.hpp"
 
 namespace memleax {
 
@@ -28,11 +29,12 @@ class Detacher {
   public:
     /// `may_be_referenced`: a signal may have been delivered to a thread whose pc was in a page of
     /// ours. Then pages that a signal frame leads back to are left, and named.
+    /// `unwinder`: tells whether they do; may be null.
     Detacher(Target& target, BreakpointTable& breakpoints, TrapSignal& trap_signal,
-             DetachObserver& observer, bool may_be_referenced)
+             DetachObserver& observer, bool may_be_referenced, Unwinder* unwinder)
         : target_(target), breakpoints_(breakpoints), trap_signal_(trap_signal),
           own_(breakpoints.own_codes()), observer_(observer),
-          may_be_referenced_(may_be_referenced) {}
+          may_be_referenced_(may_be_referenced), unwinder_(unwinder) {}
 
     /// To be called when the code is restored.
     void complete();
@@ -42,6 +44,8 @@ class Detacher {
     void unmap_too(AddrRange page) { unknown_page_ = page; }
 
   private:
+    void let_calls_end();
+    void run_on(const std::set<Tid>& inside);
     void collect_threads();
     [[nodiscard]] std::set<Tid> threads_to_stop() const;
     enum class Verdict { leave_alone, look_again, stop };
@@ -50,12 +54,23 @@ class Detacher {
     /// Until these have stopped, or need not be waited for; or none has for so long that the pages
     /// have to stay.
     void await(std::set<Tid>* awaited);
+    void look_whether_out();
     void stop_awaiting_sleepers(std::set<Tid>* awaited);
     void collect(const StopEvent& event, std::set<Tid>* awaited);
     /// Of a TrapStop: was it a breakpoint of ours? Then it is dealt with.
     bool collect_hit(Tid tid);
-    /// False if it stands where it cannot be moved from.
-    bool move_out(Tid tid);
+    /// By a return address or a signal frame on its stack.
+    [[nodiscard]] bool will_be_back(Tid tid, RemoteAddr sp) const;
+    enum class Whereabouts {
+        outside,     ///< or it has been moved there
+        in_our_code, ///< our handler, or the agent: both are short
+        to_come_back ///< a handler of the target's, or the allocator, returns to our code
+    };
+    Whereabouts move_out(Tid tid);
+    /// A thread that has stopped: may it stay so until it is let go of? Else it runs on. A signal
+    /// that comes to it in our code is held back until it is out: with one after another it would
+    /// never be.
+    bool is_settled(Tid tid);
     Result<Tid> borrow_thread();
     [[nodiscard]] bool can_be_borrowed(Tid tid);
     /// Who waits for a child by vfork comes when that has gone on; who is about to get a signal can
@@ -70,11 +85,14 @@ class Detacher {
     TrapSignal& trap_signal_;
     OwnCodes& own_;
     DetachObserver& observer_;
-    /// To be stopped again, when they have had the time to get out.
-    std::vector<Tid> in_handler_;
+    /// To be stopped again, when they have had the time to do so.
+    std::set<Tid> to_get_out_;
+    int pauses_since_look_ = 0;
+    int pauses_until_look_ = 1;
     std::set<Tid> in_group_stop_;
     AddrRange unknown_page_{};
     bool may_be_referenced_;
+    Unwinder* unwinder_;
     bool any_missed_ = false;  ///< somebody who may stand in a page of ours could not be stopped
     bool target_gone_ = false; ///< it ended, or executes another program
     bool target_ended_ = false;

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "memleax/proc/modules.hpp"
+#include "memleax/proc/process_info.hpp"
+#include "memleax/unwind/unwound_stack.hpp"
 
 namespace memleax {
 
@@ -89,18 +91,62 @@ class StackSearch {
     std::vector<std::byte> stack_;
 };
 
-} // namespace
-
-bool refers_to(Target& target, Tid tid, std::span<const AddrRange> places) {
-    const auto sp = target.stack_pointer(tid);
-    return sp && StackSearch(target, places).search(*sp).has_value();
+/// Of a thread that is stopped or asleep. In the second case only pc and sp are known; nothing can
+/// be read where the other registers lead to.
+std::optional<arch::Registers> known_registers(const Target& target, Tid tid) {
+    arch::Registers regs;
+    if (target.is_stopped(tid)) {
+        return target.get_registers(tid, &regs) ? std::optional(regs) : std::nullopt;
+    }
+    const auto kernel = try_read_kernel_state(target.pid(), tid);
+    if (!kernel || !kernel->system_call) {
+        return std::nullopt;
+    }
+    std::memset(&regs, 1, sizeof regs);
+    arch::set_pc(regs, kernel->pc);
+    arch::set_sp(regs, kernel->sp);
+    return regs;
 }
 
-std::optional<PageReference> find_reference(Target& target, std::span<const AddrRange> pages) {
+/// Do all frames of its stack lead past these pages, as far as can be told?
+bool leads_past(const Target& target, Tid tid, std::span<const AddrRange> pages,
+                Unwinder& unwinder) {
+    constexpr unsigned kMostFrames = 4096;
+    const auto regs = known_registers(target, tid);
+    if (!regs) {
+        return false;
+    }
+    UnwoundStack stack;
+    unwinder.unwind(*regs, kMostFrames, &stack);
+    return stack.end == StackEnd::outermost &&
+           std::none_of(stack.frames.begin(), stack.frames.end(), [&](FrameAddress frame) {
+               return std::any_of(pages.begin(), pages.end(), [frame](const AddrRange& page) {
+                   return page.contains(frame.pc().value());
+               });
+           });
+}
+
+std::optional<AddrRange> find_reference(Target& target, StackSearch& stacks, Tid tid,
+                                        std::span<const AddrRange> pages, Unwinder* unwinder) {
+    const auto sp = target.stack_pointer(tid);
+    const auto page = sp ? stacks.search(*sp) : std::nullopt;
+    return page && !(unwinder != nullptr && leads_past(target, tid, pages, *unwinder))
+               ? page
+               : std::nullopt;
+}
+
+} // namespace
+
+bool refers_to(Target& target, Tid tid, std::span<const AddrRange> pages, Unwinder* unwinder) {
+    StackSearch stacks(target, pages);
+    return find_reference(target, stacks, tid, pages, unwinder).has_value();
+}
+
+std::optional<PageReference> find_reference(Target& target, std::span<const AddrRange> pages,
+                                            Unwinder* unwinder) {
     StackSearch stacks(target, pages);
     for (const auto& [tid, thread] : target.threads()) {
-        const auto sp = target.stack_pointer(tid);
-        if (const auto page = sp ? stacks.search(*sp) : std::nullopt) {
+        if (const auto page = find_reference(target, stacks, tid, pages, unwinder)) {
             return PageReference{tid, *page};
         }
     }

@@ -6,6 +6,7 @@
 
 #include "memleax/base/types.hpp"
 #include "memleax/target/target.hpp"
+#include "memleax/unwind/unwinder.hpp"
 
 namespace memleax {
 
@@ -16,9 +17,12 @@ struct PageReference {
 
 /// A signal frame on some thread's stack, whose handler will return to a pc in one of these pages.
 /// Threads are stopped or asleep. Frames of our own handler do not count: who was in it is out.
-std::optional<PageReference> find_reference(Target& target, std::span<const AddrRange> pages);
+/// `unwinder` tells frames that are in use from what older ones have left on the stack; null, or a
+/// stack that cannot be followed to its end: each counts.
+std::optional<PageReference> find_reference(Target& target, std::span<const AddrRange> pages,
+                                            Unwinder* unwinder);
 
 /// The same question about one thread.
-bool refers_to(Target& target, Tid tid, std::span<const AddrRange> places);
+bool refers_to(Target& target, Tid tid, std::span<const AddrRange> pages, Unwinder* unwinder);
 
 } // namespace memleax

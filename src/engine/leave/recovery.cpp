@@ -324,7 +324,7 @@ Result<void> restore_in_this_thread(const std::shared_ptr<RecoveryRecord>& recor
     TrapSignal trap_signal(**target, breakpoints.handler());
     trap_signal.adopt(); // looks at the masks
     Indifferent nobody;
-    Detacher detacher(**target, breakpoints, trap_signal, nobody, true);
+    Detacher detacher(**target, breakpoints, trap_signal, nobody, true, nullptr);
     detacher.unmap_too(unknown_page(*record));
     detacher.complete();
     return {};
