@@ -213,7 +213,7 @@ using EntryJump = std::array<std::uint8_t, kMaxEntryJumpBytes>;
 
 /// A function's way into the agent, kThunkBytes of code and data: AgentFunction follows the code.
 inline constexpr std::size_t kThunkBytes = 64;
-inline constexpr std::size_t kThunkFunctionAt = 32;
+inline constexpr std::size_t kThunkFunctionAt = 24;
 /// A no-op in it, to which the agent goes with all registers as at the function's entry (but one
 /// that no caller expects anything of). Behind it is a jump to AgentFunction::original.
 inline constexpr std::size_t kThunkTrapAt = 12;

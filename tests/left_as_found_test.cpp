@@ -76,13 +76,14 @@ TargetSnapshot snapshot_at_work(pid_t pid) {
 class Spinning : public ::testing::TestWithParam<SpinCase> {
   protected:
     /// One visit; the number of allocations that it saw.
-    std::uint64_t visit(pid_t pid, int number) {
+    std::uint64_t visit(pid_t pid, int number, bool until_it_has_seen_some) {
         enum { at_once, in_the_midst_of_arming, after_a_moment, after_a_while, kinds };
-        const int kind = number % kinds;
+        const int kind = until_it_has_seen_some ? after_a_while : number % kinds;
         std::vector<std::string> arguments{"-F", "json", "--log", "debug"};
         const double moment = std::uniform_real_distribution(0.001, 0.03)(random_);
         if (kind == after_a_moment || kind == after_a_while) {
-            const double a_while = 100.0 / share_of(1000); // 0.1 s, or longer on a slow machine
+            // 0.1 s, or longer on a slow machine
+            const double a_while = (until_it_has_seen_some ? 1000.0 : 100.0) / share_of(1000);
             arguments.insert(
                 arguments.end(),
                 {"-t", fmt::format("{:.4f}", kind == after_a_while ? a_while : moment)});
@@ -143,7 +144,7 @@ TEST_P(Spinning, ComesAndGoesWhileTheTargetWorks) {
     std::uint64_t seen = 0;
     // Further ones if no allocation happened to come in so few.
     for (int i = 0; (i < visits || (seen == 0 && i < kVisits)) && !HasFailure(); ++i) {
-        seen += visit(fixture.pid(), i);
+        seen += visit(fixture.pid(), i, i >= visits);
         EXPECT_THAT(differences(before_work, snapshot_at_work(fixture.pid()), Meanwhile::worked),
                     IsEmpty())
             << last_errors();

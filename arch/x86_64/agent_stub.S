@@ -7,8 +7,9 @@
 //
 //      0  trap     to AgentFunction::trap, with all registers back
 //      1  pass     to AgentFunction::original, likewise: nobody is to know of this call
-//      2  call     the original function is called from here, with our frame on the stack; then
-//                  memleax_agent_leave is told its result
+//      2  call     AgentFunction::called, which is the original function or its nothrow twin, is
+//                  called from here, with our frame on the stack; then memleax_agent_leave is told
+//                  its result. If that answers false, it goes on as after "trap".
 //
 // The frame, from rbp downwards, keeps a frame pointer. Foreign unwinders have no table for it.
 // Its layout is struct Frame's (agent.hpp), from rsp upwards:
@@ -17,6 +18,7 @@
 
 #define FUNCTION_ORIGINAL 8
 #define FUNCTION_TRAP 16
+#define FUNCTION_CALLED 32
 #define SAVED 32
 #define FRAME_BYTES (SAVED + 9 * 8 + 8) /* rsp is a multiple of 16 at a call */
 
@@ -61,16 +63,25 @@ memleax_agent_stub:
         jmp     *FUNCTION_ORIGINAL(%r11)
 
 .Lcall:
-        call    *FUNCTION_ORIGINAL(%r11)
+        call    *FUNCTION_CALLED(%r11)
 memleax_agent_return_place:
         mov     %rax, SAVED(%rsp)
         mov     %rdx, SAVED+24(%rsp)            // a second word of the result, if there is one
         mov     %rsp, %rdi                      // Frame*
         mov     %rax, %rsi
         call    memleax_agent_leave
+        test    %al, %al
         mov     SAVED(%rsp), %rax
+        jz      .Lfailed
         mov     SAVED+24(%rsp), %rdx
         leave
         ret
+
+.Lfailed:
+        mov     SAVED+8(%rsp), %rdi
+        mov     SAVED+16(%rsp), %rsi            // the last argument that such a function has
+        mov     SAVED+64(%rsp), %r11
+        leave
+        jmp     *FUNCTION_TRAP(%r11)
 
         .section .note.GNU-stack,"",@progbits

@@ -40,6 +40,9 @@ void AllocatorApi::add_known(const AllocatorFunction& function, const std::strin
                              std::size_t group) {
     AllocatorFunction& added = functions_.emplace_back(function);
     added.name = prefix + function.name;
+    if (!function.nothrow_twin.empty()) {
+        added.nothrow_twin = prefix + function.nothrow_twin;
+    }
     added.group = group;
     by_name_.try_emplace(added.name, &added);
     filter_.add(added.name);

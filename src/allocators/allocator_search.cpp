@@ -171,6 +171,14 @@ ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
         const bool is_exported = table == SymbolTable::dynamic || is_static;
         return (is_plain && is_exported) || (begins[function.group] && ends[function.group]);
     };
+    const auto twin_of = [&](const AllocatorFunction& function) {
+        const auto twin = std::find_if(
+            found.functions.begin(), found.functions.end(), [&](const FoundSymbols::Symbol& each) {
+                return !function.nothrow_twin.empty() && !each.symbol.indirect &&
+                       each.function->name == function.nothrow_twin;
+            });
+        return twin != found.functions.end() ? module.to_runtime(twin->symbol.address) : CodeAddr();
+    };
     for (const auto& [function, symbol, table] : found.functions) {
         if (!belongs(*function, table)) {
             continue;
@@ -187,8 +195,8 @@ ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
         const AllocatedBy by =
             is_operator && !has_clear_operators ? AllocatedBy::unclear : function->by;
         if (known == places.entries.end()) {
-            places.entries.push_back(
-                {function, address, symbol.size, found.is_c_library && !is_main, by});
+            places.entries.push_back({function, address, symbol.size,
+                                      found.is_c_library && !is_main, by, twin_of(*function)});
             continue;
         }
         known->by = known->by == by ? by : AllocatedBy::unclear;

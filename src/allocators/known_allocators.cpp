@@ -20,6 +20,13 @@ AllocatorFunction allocate_or_throw(const char* name, int size, int count = -1) 
     return function;
 }
 
+/// One whose twin has `suffix` to its name, and nothrow_t as that argument (-1: it has none).
+AllocatorFunction with_twin(AllocatorFunction function, const char* suffix, int nothrow_argument) {
+    function.nothrow_twin = function.name + suffix;
+    function.nothrow_argument = nothrow_argument;
+    return function;
+}
+
 AllocatorFunction reallocate(const char* name, int pointer, int size, int count = -1) {
     return {.name = name,
             .call = AllocatorCall::realloc,
@@ -95,8 +102,12 @@ std::vector<AllocatorFunction> mapping_functions() {
 std::vector<AllocatorFunction> cxx_operators() {
     // w: new, a: new[]; l: delete, a: delete[]; m: the size.
     std::vector<AllocatorFunction> operators;
-    for (const char* name : {"_Znwm", "_Znam", "_ZnwmSt11align_val_t", "_ZnamSt11align_val_t"}) {
-        operators.push_back(allocate_or_throw(name, 0));
+    constexpr const char* kNothrow = "RKSt9nothrow_t";
+    for (const char* name : {"_Znwm", "_Znam"}) {
+        operators.push_back(with_twin(allocate_or_throw(name, 0), kNothrow, 1));
+    }
+    for (const char* name : {"_ZnwmSt11align_val_t", "_ZnamSt11align_val_t"}) {
+        operators.push_back(with_twin(allocate_or_throw(name, 0), kNothrow, 2));
     }
     for (const char* name :
          {"_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t", "_ZnwmSt11align_val_tRKSt9nothrow_t",
@@ -134,8 +145,8 @@ std::vector<PrefixedAllocator> prefixed_allocators() {
           allocate("malloc_aligned", 0),
           allocate("zalloc_aligned", 0),
           allocate("calloc_aligned", 1, 0),
-          allocate_or_throw("new", 0),
-          allocate_or_throw("new_aligned", 0),
+          with_twin(allocate_or_throw("new", 0), "_nothrow", -1),
+          with_twin(allocate_or_throw("new_aligned", 0), "_nothrow", -1),
           allocate("new_nothrow", 0),
           allocate("new_aligned_nothrow", 0),
           allocate_or_throw("new_n", 1, 0),
@@ -153,12 +164,12 @@ std::vector<PrefixedAllocator> prefixed_allocators() {
         // gperftools' tcmalloc.h
         {"tc_",
          {allocate("malloc_skip_new_handler", 0),
-          allocate_or_throw("new", 0),
-          allocate_or_throw("newarray", 0),
+          with_twin(allocate_or_throw("new", 0), "_nothrow", 1),
+          with_twin(allocate_or_throw("newarray", 0), "_nothrow", 1),
           allocate("new_nothrow", 0),
           allocate("newarray_nothrow", 0),
-          allocate_or_throw("new_aligned", 0),
-          allocate_or_throw("newarray_aligned", 0),
+          with_twin(allocate_or_throw("new_aligned", 0), "_nothrow", 2),
+          with_twin(allocate_or_throw("newarray_aligned", 0), "_nothrow", 2),
           allocate("new_aligned_nothrow", 0),
           allocate("newarray_aligned_nothrow", 0),
           release("delete"),

@@ -193,7 +193,7 @@ void LifeCycle::leave() {
     }
     engine_->restore_code();
     Detacher detacher(target_, breakpoints_, trap_signal_, *this, may_be_referenced_,
-                      &engine_->unwinder());
+                      [this]() -> Unwinder& { return engine_->unwinder(); });
     detacher.complete();
     engine_->on_left();
     if (detacher.target_ended()) {

@@ -125,6 +125,42 @@ TEST_F(AgentTest, RecordsAnAllocationWhenItHasReturned) {
     EXPECT_EQ(data_->next_ticket, 1U);
 }
 
+TEST_F(AgentTest, TakesABlockFromWhereItWasStored) {
+    Function posix_memalign = function(4, Function::Kind::allocate, -1, 2, -1);
+    posix_memalign.out_argument = 0;
+    know_one_caller(posix_memalign, kCaller, StackId(9));
+    stack_[100] = kCaller;
+    std::uint64_t block = kBlock;
+    ASSERT_EQ(enter(posix_memalign, 100, reinterpret_cast<std::uint64_t>(&block)), Answer::call);
+    EXPECT_TRUE(agent::memleax_agent_leave(&frame_, 0));
+    EXPECT_EQ(entry(0).address, kBlock);
+    // ENOMEM: nothing was stored, and nothing need be there.
+    ASSERT_EQ(enter(posix_memalign, 100, 1), Answer::call);
+    EXPECT_TRUE(agent::memleax_agent_leave(&frame_, 12));
+    EXPECT_EQ(entry(1).address, 0U);
+    EXPECT_EQ(recorded(), 2U);
+}
+
+TEST_F(AgentTest, CallsTheNothrowTwinOfAFunctionThatThrows) {
+    Function operator_new = function(4, Function::Kind::allocate, -1, 0, -1);
+    operator_new.nothrow_argument = 1;
+    operator_new.original = 0x1000;
+    operator_new.called = 0x2000;
+    know_one_caller(operator_new, kCaller, StackId(9));
+    stack_[100] = kCaller;
+    ASSERT_EQ(enter(operator_new, 100, 64, 77), Answer::call);
+    EXPECT_EQ(frame_.rdi, 64U);
+    EXPECT_NE(frame_.rsi, 77U); // some std::nothrow_t
+    EXPECT_TRUE(agent::memleax_agent_leave(&frame_, kBlock));
+    EXPECT_EQ(entry(0).address, kBlock);
+    // It fails, and then the other one is to throw.
+    ASSERT_EQ(enter(operator_new, 100, 64), Answer::call);
+    EXPECT_FALSE(agent::memleax_agent_leave(&frame_, 0));
+    EXPECT_EQ(recorded(), 1U);
+    EXPECT_EQ(thread().has_failed, 1);
+    EXPECT_EQ(thread().inside, 0U);
+}
+
 TEST_F(AgentTest, RecordsAFreeBeforeTheAllocatorGetsTheBlock) {
     stack_[100] = kCaller;
     ASSERT_EQ(enter(free_, 100, kBlock), Answer::call);

@@ -42,6 +42,8 @@ struct AllocatorFunction {
     AllocatedBy by = AllocatedBy::unclear;   ///< what it begins, or is to end
     MappingCall mapping = MappingCall::none; ///< else nothing of the above says anything
     bool throws = false;                     ///< operator new: it does not return null
+    std::string nothrow_twin = {};           ///< which does the same, but returns null; empty: none
+    int nothrow_argument = -1;               ///< the twin's std::nothrow_t, which this has not
     bool may_round_up = false;  ///< what it calls in turn may be asked for more bytes than it was
     bool is_descriptor = false; ///< an int of which 0 is valid, and the negative are failures
     std::string origin = {};    ///< "--alloc ..."; empty for what we know by ourselves

@@ -111,10 +111,12 @@ Result<AgentMemory::Thunk> AgentMemory::add_function(CodeAddr entry, CodeAddr or
                         static_cast<std::uint64_t>(arch::agent_stub().entry - agent_code().data()));
     function.data = pages_.agent_data()->value();
     function.original = original.value();
+    function.called = function.called != 0 ? function.called : function.original;
     function.trap = thunk.value() + arch::kThunkTrapAt;
     std::array<std::uint8_t, arch::kThunkBytes> bytes{};
     const auto code = arch::thunk_code(thunk, stub, original);
     std::copy(code.begin(), code.end(), bytes.begin());
+    static_assert(arch::kThunkFunctionAt + sizeof function <= arch::kThunkBytes);
     std::memcpy(&bytes[arch::kThunkFunctionAt], &function, sizeof function);
     if (auto written = target_.memory().write(thunk.as_data(), bytes); !written) {
         return std::move(written).error();
@@ -158,6 +160,9 @@ void AgentMemory::set_trap(std::uint32_t index, bool trap) {
 }
 void AgentMemory::set_interrupted(std::uint32_t index, bool interrupted) {
     write_object(thread_at(index, offsetof(Thread, interrupted)), std::uint8_t{interrupted});
+}
+void AgentMemory::forget_failure(std::uint32_t index) {
+    write_object(thread_at(index, offsetof(Thread, has_failed)), std::uint8_t{0});
 }
 void AgentMemory::set_freed_parts(std::uint32_t index, std::uint8_t parts) {
     write_object(thread_at(index, offsetof(Thread, freed_parts)), parts);

@@ -33,7 +33,7 @@ class AgentMemory final : public CallTreeWriter {
         CodeAddr trap;  ///< a no-op, for a breakpoint; see arch::thunk_code
     };
     /// The way into the agent for a function at `entry`, whose first instructions are at
-    /// `original`; `function` says the rest.
+    /// `original`; `function` says the rest (`called` 0: the original).
     Result<Thunk> add_function(CodeAddr entry, CodeAddr original, agent::Function function,
                                Tid worker);
     /// Where calls by the agent return to: one place for each piece of its code.
@@ -46,6 +46,7 @@ class AgentMemory final : public CallTreeWriter {
     void set_ready(std::uint32_t index, bool ready);
     void set_trap(std::uint32_t index, bool trap);
     void set_interrupted(std::uint32_t index, bool interrupted);
+    void forget_failure(std::uint32_t index);
     void set_freed_parts(std::uint32_t index, std::uint8_t parts);
     void set_forced_stack(std::uint32_t index, std::uint32_t stack);
     void set_stack(std::uint32_t index, AddrRange stack);

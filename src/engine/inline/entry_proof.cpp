@@ -20,7 +20,8 @@ bool EntryProof::is_elsewhere(Tid tid, CodeAddr pc) const {
     const bool stands_there =
         std::any_of(places_.begin(), places_.end(),
                     [pc](const AddrRange& place) { return place.contains(pc.value()); });
-    return !stands_there && !refers_to(target_, tid, places_, &unwinder_);
+    return !stands_there &&
+           !refers_to(target_, tid, places_, [this]() -> Unwinder& { return unwinder_; });
 }
 
 void EntryProof::look() {

@@ -28,19 +28,22 @@ InlineEngine::~InlineEngine() {
 
 // ---- What is patched ----------------------------------------------------------------------------
 
-bool InlineEngine::can_be_inline(const AllocatorFunction& function) {
-    // An exception must not pass the agent's frame, and a result has to be one.
+bool InlineEngine::can_be_inline(const AllocatorEntry& entry) {
+    const AllocatorFunction& function = *entry.function;
     const bool is_plain = function.family == kMemory && function.origin.empty() &&
-                          function.mapping == MappingCall::none && !function.throws &&
-                          function.out_argument < 0 && function.next_argument < 0 &&
-                          !function.is_descriptor;
+                          function.mapping == MappingCall::none &&
+                          function.out_argument < agent::kOutArguments &&
+                          function.next_argument < 0 && !function.is_descriptor;
+    // An exception must not pass the agent's frame.
+    const bool may_throw = function.throws && entry.nothrow_twin.value() == 0;
     constexpr int kArguments = 4; // that the agent can read
     const bool are_near = function.pointer_argument < kArguments &&
                           function.size_argument < kArguments &&
                           function.count_argument < kArguments;
     const bool needs_pointer = function.call != AllocatorCall::allocate;
     const bool needs_size = function.call != AllocatorCall::free;
-    return is_plain && are_near && (!needs_pointer || function.pointer_argument >= 0) &&
+    return is_plain && !may_throw && are_near &&
+           (!needs_pointer || function.pointer_argument >= 0) &&
            (!needs_size || function.size_argument >= 0);
 }
 
@@ -48,8 +51,7 @@ Result<void> InlineEngine::watch(const WatchedPlaces& places, Tid worker) {
     const auto first = static_cast<int>(follower_.functions().size());
     if (!memory_.mapped() && !gave_up_) {
         const bool any =
-            std::any_of(places.functions.begin(), places.functions.end(),
-                        [](const AllocatorEntry& each) { return can_be_inline(*each.function); });
+            std::any_of(places.functions.begin(), places.functions.end(), can_be_inline);
         if (auto mapped = any ? memory_.map(worker) : Result<void>(); !mapped) {
             log_debug("every call stops its thread: {}", mapped.error().message());
             gave_up_ = true;
@@ -73,7 +75,7 @@ Result<void> InlineEngine::watch(const WatchedPlaces& places, Tid worker) {
         Breakpoint* entry = breakpoints_.find(function.address);
         if (number >= static_cast<int>(agent::kMaxFunctions) || entry == nullptr ||
             !entry->takes_jump || !entry->slot || entry->entry != number ||
-            !can_be_inline(*function.function)) {
+            !can_be_inline(function)) {
             continue;
         }
         if (auto done = patch(function, number, entry, worker); !done) {
@@ -97,7 +99,7 @@ Result<void> InlineEngine::watch(const WatchedPlaces& places, Tid worker) {
 }
 
 Result<Breakpoint*> InlineEngine::insert(const AllocatorEntry& function, Tid worker) {
-    return can_be_inline(*function.function) && memory_.mapped()
+    return can_be_inline(function) && memory_.mapped()
                ? breakpoints_.insert_at_entry(function.address, function.size, worker)
                : Int3Engine::insert(function, worker);
 }
@@ -120,6 +122,9 @@ Result<void> InlineEngine::patch(const AllocatorEntry& function, int number, Bre
     described.pointer_argument = static_cast<std::int8_t>(function.function->pointer_argument);
     described.size_argument = static_cast<std::int8_t>(function.function->size_argument);
     described.count_argument = static_cast<std::int8_t>(function.function->count_argument);
+    described.out_argument = static_cast<std::int8_t>(function.function->out_argument);
+    described.nothrow_argument = static_cast<std::int8_t>(function.function->nothrow_argument);
+    described.called = function.nothrow_twin.value();
     const std::size_t places_before = memory_.return_places().size();
     auto thunk = memory_.add_function(function.address, *entry->slot, described, worker);
     if (!thunk) {
@@ -260,6 +265,10 @@ InlineEngine::Way InlineEngine::decide(Tid tid, const arch::Registers& regs,
     if (trapping.is_retried && trapping.calls == calls && trapping.sp == sp) {
         trapping.is_retried = false; // whatever the reason is
         return Way::stop;
+    }
+    if (index && threads_.seen(*index).has_failed != 0) {
+        memory_.forget_failure(*index);
+        return Way::stop; // it throws
     }
     if (follower_.has_pending(tid)) {
         return Way::stop;

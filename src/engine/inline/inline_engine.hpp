@@ -71,7 +71,7 @@ class InlineEngine final : public Int3Engine {
 
     Result<Breakpoint*> insert(const AllocatorEntry& function, Tid worker) override;
     void before_going_on(Tid tid) override;
-    [[nodiscard]] static bool can_be_inline(const AllocatorFunction& function);
+    [[nodiscard]] static bool can_be_inline(const AllocatorEntry& entry);
     Result<void> patch(const AllocatorEntry& function, int number, Breakpoint* entry, Tid worker);
     void put_jumps();
     Way decide(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint,

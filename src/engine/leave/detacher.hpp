@@ -11,7 +11,7 @@
 #include "memleax/target/stop_event.hpp"
 #include "memleax/target/target.hpp"
 #include "memleax/target/trap_signal.hpp"
-#include "memleax/unwind/unwinder.hpp"
+#include "page_references.hpp"
 
 namespace memleax {
 
@@ -29,12 +29,12 @@ class Detacher {
   public:
     /// `may_be_referenced`: a signal may have been delivered to a thread whose pc was in a page of
     /// ours. Then pages that a signal frame leads back to are left, and named.
-    /// `unwinder`: tells whether they do; may be null.
+    /// `unwinder` tells whether they do.
     Detacher(Target& target, BreakpointTable& breakpoints, TrapSignal& trap_signal,
-             DetachObserver& observer, bool may_be_referenced, Unwinder* unwinder)
+             DetachObserver& observer, bool may_be_referenced, UnwinderSource unwinder)
         : target_(target), breakpoints_(breakpoints), trap_signal_(trap_signal),
-          own_(breakpoints.own_codes()), observer_(observer),
-          may_be_referenced_(may_be_referenced), unwinder_(unwinder) {}
+          own_(breakpoints.own_codes()), observer_(observer), may_be_referenced_(may_be_referenced),
+          unwinder_(std::move(unwinder)) {}
 
     /// To be called when the code is restored.
     void complete();
@@ -47,8 +47,8 @@ class Detacher {
     void let_calls_end();
     void run_on(const std::set<Tid>& inside);
     void collect_threads();
-    [[nodiscard]] std::set<Tid> threads_to_stop() const;
-    enum class Verdict { leave_alone, look_again, stop };
+    [[nodiscard]] std::set<Tid> threads_to_stop();
+    enum class Verdict { leave_alone, look_again, sleeps_inside, stop };
     /// By one look at it.
     [[nodiscard]] Verdict judge(Tid tid, ComputingThreads* computing) const;
     /// Until these have stopped, or need not be waited for; or none has for so long that the pages
@@ -59,7 +59,7 @@ class Detacher {
     void collect(const StopEvent& event, std::set<Tid>* awaited);
     /// Of a TrapStop: was it a breakpoint of ours? Then it is dealt with.
     bool collect_hit(Tid tid);
-    /// By a return address or a signal frame on its stack.
+    /// By a return address, or a signal frame that is in use for certain.
     [[nodiscard]] bool will_be_back(Tid tid, RemoteAddr sp) const;
     enum class Whereabouts {
         outside,     ///< or it has been moved there
@@ -92,7 +92,7 @@ class Detacher {
     std::set<Tid> in_group_stop_;
     AddrRange unknown_page_{};
     bool may_be_referenced_;
-    Unwinder* unwinder_;
+    UnwinderSource unwinder_;
     bool any_missed_ = false;  ///< somebody who may stand in a page of ours could not be stopped
     bool target_gone_ = false; ///< it ended, or executes another program
     bool target_ended_ = false;

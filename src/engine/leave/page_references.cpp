@@ -127,23 +127,23 @@ bool leads_past(const Target& target, Tid tid, std::span<const AddrRange> pages,
 }
 
 std::optional<AddrRange> find_reference(Target& target, StackSearch& stacks, Tid tid,
-                                        std::span<const AddrRange> pages, Unwinder* unwinder) {
+                                        std::span<const AddrRange> pages,
+                                        const UnwinderSource& unwinder) {
     const auto sp = target.stack_pointer(tid);
     const auto page = sp ? stacks.search(*sp) : std::nullopt;
-    return page && !(unwinder != nullptr && leads_past(target, tid, pages, *unwinder))
-               ? page
-               : std::nullopt;
+    return page && !leads_past(target, tid, pages, unwinder()) ? page : std::nullopt;
 }
 
 } // namespace
 
-bool refers_to(Target& target, Tid tid, std::span<const AddrRange> pages, Unwinder* unwinder) {
+bool refers_to(Target& target, Tid tid, std::span<const AddrRange> pages,
+               const UnwinderSource& unwinder) {
     StackSearch stacks(target, pages);
     return find_reference(target, stacks, tid, pages, unwinder).has_value();
 }
 
 std::optional<PageReference> find_reference(Target& target, std::span<const AddrRange> pages,
-                                            Unwinder* unwinder) {
+                                            const UnwinderSource& unwinder) {
     StackSearch stacks(target, pages);
     for (const auto& [tid, thread] : target.threads()) {
         if (const auto page = find_reference(target, stacks, tid, pages, unwinder)) {

@@ -20,6 +20,7 @@
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/breakpoint.hpp"
 #include "memleax/target/trap_signal.hpp"
+#include "own_unwinder.hpp"
 #include "thaw.hpp"
 
 namespace memleax {
@@ -324,7 +325,9 @@ Result<void> restore_in_this_thread(const std::shared_ptr<RecoveryRecord>& recor
     TrapSignal trap_signal(**target, breakpoints.handler());
     trap_signal.adopt(); // looks at the masks
     Indifferent nobody;
-    Detacher detacher(**target, breakpoints, trap_signal, nobody, true, nullptr);
+    OwnUnwinder unwinder(**target);
+    Detacher detacher(**target, breakpoints, trap_signal, nobody, true,
+                      [&]() -> Unwinder& { return unwinder.get(); });
     detacher.unmap_too(unknown_page(*record));
     detacher.complete();
     return {};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Executed in the target, in place of each watched call: no library, no thread-local variable, no
-// lock, no system call, no memory but what is ours and, between sp and the stack's end, the stack.
+// lock, no system call, no memory but what is ours, between sp and the stack's end the stack, and
+// where posix_memalign has just stored its result.
 // It is right for what it accepts only; everything else traps, and is the tracer's.
 //
 // The order of stores is the CPU's (x86_64 keeps it: Intel SDM volume 3, 9.2.2); the fences keep
@@ -33,6 +34,15 @@ AGENT_PART uint64_t argument(const Frame& frame, int8_t n) {
         return frame.rdx;
     default:
         return frame.rcx;
+    }
+}
+
+/// An object of an empty class is told by its address only, which is any.
+AGENT_PART void set_argument(Frame& frame, int8_t n, uint64_t value) {
+    if (n == 1) {
+        frame.rsi = value;
+    } else {
+        frame.rdx = value;
     }
 }
 
@@ -187,7 +197,6 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, const u
         if (pointer == 0) {
             return Answer::pass;
         }
-        record(data, *thread, Entry::Kind::freed, function->number, pointer, *entry_sp, kNoStackId);
     } else {
         frame->size = requested_size(*function, *frame);
         if (function->kind == Function::Kind::reallocate && frame->size == 0) {
@@ -201,28 +210,44 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, const u
             return Answer::trap;
         }
         thread->forced_stack = kNoStackId;
-        if (pointer != 0) {
-            record(data, *thread, Entry::Kind::realloc_began, function->number, pointer,
-                   frame->size, frame->stack);
+        if (function->nothrow_argument >= 0) {
+            set_argument(*frame, function->nothrow_argument, reinterpret_cast<uint64_t>(function));
         }
     }
+    // Until now a signal's handler may have made calls as any other; what is recorded from here on
+    // must not be interrupted by them, and they trap.
     ++thread->calls;
     thread->interrupted = 0; // of a call that was left by siglongjmp, if at all
     store(thread->inside, sp);
+    if (function->kind == Function::Kind::free) {
+        record(data, *thread, Entry::Kind::freed, function->number, pointer, *entry_sp, kNoStackId);
+    } else if (pointer != 0) {
+        record(data, *thread, Entry::Kind::realloc_began, function->number, pointer, frame->size,
+               frame->stack);
+    }
     return Answer::call;
 }
 
-AGENT void memleax_agent_leave(const Frame* frame, uint64_t result) {
+AGENT bool memleax_agent_leave(const Frame* frame, uint64_t result) {
     const Function& function = *frame->function;
+    uint64_t block = result;
+    if (function.out_argument >= 0) {
+        block = static_cast<uint32_t>(result) == 0
+                    ? *reinterpret_cast<const uint64_t*>(argument(*frame, function.out_argument))
+                    : 0;
+    }
     Data& data = *reinterpret_cast<Data*>(function.data);
     Thread& thread = *frame->thread;
+    const bool has_failed = block == 0 && function.called != function.original;
     // In a forked child all is zero here, and in a target that is being left nobody will read it.
-    if (load(data.enabled) != 0 && function.kind != Function::Kind::free) {
-        record(data, thread, Entry::Kind::allocated, function.number, result, frame->size,
+    if (load(data.enabled) != 0 && function.kind != Function::Kind::free && !has_failed) {
+        record(data, thread, Entry::Kind::allocated, function.number, block, frame->size,
                frame->stack);
     }
+    store(thread.has_failed, uint8_t{has_failed});
     store(thread.inside, uint64_t{0});
     store(thread.interrupted, uint8_t{0});
+    return !has_failed;
 }
 
 } // extern "C"

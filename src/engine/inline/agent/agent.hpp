@@ -83,8 +83,9 @@ inline constexpr uint32_t kRingEntries = 4096;
 /// The consumer frees a ring's entries by so many at once: their number modulo 256 is one byte.
 inline constexpr uint32_t kRingPart = 64;
 inline constexpr uint32_t kRingParts = kRingEntries / kRingPart;
-/// Each call that is let through needs at most two; those within it leave it one.
-inline constexpr uint32_t kLeastRoom = 4;
+/// Each call that is let through needs at most two; those within it, and those of handlers that
+/// interrupt it before it is noted as begun, leave it that.
+inline constexpr uint32_t kLeastRoom = 16;
 
 /// A thread of the target's.
 struct alignas(64) Thread {
@@ -103,7 +104,8 @@ struct alignas(64) Thread {
     alignas(64) uint64_t head = 0; ///< entries that it has ever written
     /// Where the return address of the call is, to the allocator, that it is inside of; 0: none.
     uint64_t inside = 0;
-    uint64_t calls = 0; ///< that needed no trap
+    uint64_t calls = 0;     ///< that needed no trap
+    uint8_t has_failed = 0; ///< a nothrow twin has; the tracer takes it back
 };
 static_assert(sizeof(Thread) == 128);
 
@@ -143,10 +145,16 @@ struct Function {
     int8_t pointer_argument = -1;
     int8_t size_argument = -1;
     int8_t count_argument = -1;
-    uint8_t unused[2] = {};
+    int8_t out_argument = -1; ///< where the block's address is stored, if the result is an int of 0
+    /// An operator new that throws has no frame of the agent's on its stack, as foreign unwinders
+    /// could not get past it. Its nothrow twin is called in its place, and where that gives null,
+    /// the call is the tracer's.
+    int8_t nothrow_argument = -1; ///< the twin's std::nothrow_t
+    uint64_t called = 0;          ///< `original`, or the twin
 };
-static_assert(sizeof(Function) == 32);
-static_assert(offsetof(Function, original) == 8 && offsetof(Function, trap) == 16); // the stub's
+static_assert(sizeof(Function) == 40);
+static_assert(offsetof(Function, original) == 8 && offsetof(Function, trap) == 16 &&
+              offsetof(Function, called) == 32); // the stub's
 
 /// The stub's frame: the registers as at the function's entry, and what its return needs.
 struct Frame {
@@ -157,6 +165,7 @@ struct Frame {
     uint32_t is_inside; ///< else the call is not ours to tell of
     uint64_t rax, rdi, rsi, rdx, rcx, r8, r9, r10, r11;
 };
+inline constexpr int kOutArguments = 2; ///< those whose registers hold no result
 static_assert(offsetof(Frame, rax) == 32);
 
 enum class Answer : uint32_t { trap, pass, call };
@@ -166,8 +175,8 @@ extern "C" {
 /// frame pointer.
 Answer memleax_agent_enter(const Function* function, Frame* frame, const uint64_t* entry_sp,
                            uint64_t fp);
-/// And has returned `result`.
-void memleax_agent_leave(const Frame* frame, uint64_t result);
+/// And has returned `result`. False: it was a twin that has failed, and the call is to trap.
+bool memleax_agent_leave(const Frame* frame, uint64_t result);
 }
 
 } // namespace memleax::agent

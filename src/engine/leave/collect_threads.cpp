@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Detacher: who has to stop, and how each of them gets out of what is ours.
+#include <algorithm>
+#include <csignal>
+#include <iterator>
+#include <utility>
+
+#include <poll.h>
+
+#include "detacher.hpp"
+#include "forked_copy.hpp"
+#include "memleax/base/clock.hpp"
+#include "memleax/base/log.hpp"
+#include "memleax/base/patience.hpp"
+#include "memleax/proc/process_info.hpp"
+#include "page_references.hpp"
+
+namespace memleax {
+
+namespace {
+
+constexpr int kPauseMs = 1;
+/// After so many pauses in which no thread stopped, those we wait for are looked at again.
+constexpr int kPausesBetweenLooks = 20;
+/// And after so long without one less to wait for, the others are left where they are (frozen, say,
+/// or waiting for a page from a dead disk).
+constexpr std::int64_t kMostMsWithoutProgress = 5000;
+
+/// Between two looks at a thread that has to get out by itself: twice as long each time, as the
+/// handler that it is in gets nowhere while it is interrupted (fork begins anew then).
+constexpr int kLongestPauseMs = 64;
+
+/// For a thread that runs to be found asleep, or to compute. On a loaded machine it takes a while
+/// until it gets a CPU.
+constexpr std::int64_t kMostLookingNs = 3 * kNsPerSecond;
+
+/// Raised where the thread is: it cannot go on before it has been delivered.
+bool is_of_an_instruction(int signal) {
+    return signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE ||
+           signal == SIGTRAP || signal == SIGSYS;
+}
+
+} // namespace
+
+// Whoever is in the allocator by way of our code may wait there for somebody else, so that all run
+// until the last has got out. Nobody gets in any more. One that has left by siglongjmp does not
+// seem to get out: it is looked at more closely now and then.
+void Detacher::let_calls_end() {
+    std::set<Tid> inside = own_.inside();
+    std::set<Tid> are_out;
+    Patience patience(kMostMsWithoutProgress);
+    std::size_t fewest = inside.size();
+    int pauses = 0;
+    for (int next_look = kPausesBetweenLooks; !inside.empty() && !patience.is_over();) {
+        if (++pauses == next_look) {
+            next_look *= 2;
+            for (const Tid tid : inside) {
+                if (!target_.is_stopped(tid)) {
+                    target_.interrupt(tid);
+                }
+            }
+        }
+        poll(nullptr, 0, kPauseMs);
+        while (const auto event = target_.next_event(Target::Wait::poll)) {
+            std::set<Tid> any;
+            collect(*event, &any);
+            if (target_gone_) {
+                return;
+            }
+            const Tid tid = tid_of(*event);
+            if (const auto sp = target_.stack_pointer(tid);
+                target_.is_stopped(tid) && sp && !own_.will_be_back(tid, *sp)) {
+                are_out.insert(tid);
+            }
+        }
+        run_on(inside);
+        inside = own_.inside();
+        std::erase_if(inside, [&](Tid tid) {
+            return are_out.contains(tid) || !target_.threads().contains(tid);
+        });
+        if (inside.size() < fewest) {
+            fewest = inside.size();
+            patience.begin_anew();
+        }
+    }
+    to_get_out_.clear();
+}
+
+// One in a group-stop stays there, but for who has to get out, too.
+void Detacher::run_on(const std::set<Tid>& inside) {
+    std::vector<Tid> stopped;
+    for (const auto& [tid, thread] : target_.threads()) {
+        if (thread.state == TracedThread::State::stopped &&
+            (!in_group_stop_.contains(tid) || inside.contains(tid))) {
+            stopped.push_back(tid);
+        }
+    }
+    for (const Tid tid : stopped) {
+        target_.resume(tid, target_.stop_signal(tid));
+    }
+}
+
+Detacher::Verdict Detacher::judge(Tid tid, ComputingThreads* computing) const {
+    const auto kernel = try_read_kernel_state(target_.pid(), tid);
+    if (kernel && kernel->has_ended()) {
+        return Verdict::leave_alone; // the first thread, whose end is not told before the others'
+    }
+    if (kernel && (kernel->state == 'S' || kernel->state == 'D') && kernel->system_call &&
+        !own_.contains(kernel->pc) && !trap_signal_.has_changed_mask(tid)) {
+        // In a call of the allocator's, which is short.
+        return will_be_back(tid, kernel->sp) ? Verdict::sleeps_inside : Verdict::leave_alone;
+    }
+    // Asleep, and in no call: it has fallen asleep since /proc said "running".
+    const bool runs =
+        kernel && (kernel->state == 'R' || (kernel->state == 'S' && kernel->pc.value() == 0));
+    return runs && !computing->computes(target_.pid(), tid) ? Verdict::look_again : Verdict::stop;
+}
+
+// One that runs may be in the kernel, in the midst of a transfer that a stop would cut short. It
+// will be seen asleep soon, as long as it has to wait for its peer now and then; and whoever has
+// been is not, nor will be, in what is ours, as the code is whole again.
+std::set<Tid> Detacher::threads_to_stop() {
+    if (own_.empty()) {
+        return {};
+    }
+    std::set<Tid> result;
+    for (const auto& [tid, thread] : target_.threads()) {
+        // Already stopped ones have their event in the queue.
+        if (thread.state != TracedThread::State::stopped) {
+            result.insert(tid);
+        }
+    }
+    ComputingThreads computing;
+    const std::int64_t begun = monotonic_now().value();
+    for (;;) {
+        bool any = false;
+        const bool is_last_look = monotonic_now().value() - begun > kMostLookingNs;
+        std::erase_if(result, [&](Tid tid) {
+            const Verdict verdict = judge(tid, &computing);
+            const bool sleeps_inside = verdict == Verdict::sleeps_inside;
+            any = any || verdict == Verdict::look_again || sleeps_inside;
+            any_missed_ = any_missed_ || (sleeps_inside && is_last_look);
+            return verdict == Verdict::leave_alone || (sleeps_inside && is_last_look);
+        });
+        if (!any || is_last_look) {
+            return result;
+        }
+        poll(nullptr, 0, kPauseMs);
+    }
+}
+
+void Detacher::collect_threads() {
+    std::set<Tid> awaited = threads_to_stop();
+    // A thread that blocks SIGTRAP is to be stopped although it sleeps. Its call comes first.
+    std::set<Tid> asleep;
+    std::copy_if(awaited.begin(), awaited.end(), std::inserter(asleep, asleep.end()),
+                 [this](Tid tid) { return trap_signal_.has_changed_mask(tid); });
+    for (const Tid tid : target_.wait_out_transfers(asleep)) {
+        log_warning("thread {} would have a transfer cut short, and is left as it is: SIGTRAP, "
+                    "which it had blocked, stays unblocked",
+                    tid.value());
+        awaited.erase(tid);
+    }
+    for (const Tid tid : awaited) {
+        if (!target_.is_stopped(tid)) { // by itself, meanwhile
+            target_.interrupt(tid);
+        }
+    }
+    await(&awaited);
+}
+
+void Detacher::await(std::set<Tid>* awaited) {
+    const auto missing = [&] { return awaited->size() + target_.expected_children().size(); };
+    Patience patience(kMostMsWithoutProgress);
+    std::size_t fewest = missing();
+    for (int idle = 0; !target_gone_;) {
+        if (const auto event = target_.next_event(Target::Wait::poll)) {
+            collect(*event, awaited);
+            idle = 0;
+            if (missing() < fewest) {
+                fewest = missing();
+                patience.begin_anew();
+            }
+        } else if (missing() == 0) {
+            return;
+        } else {
+            // Not a blocking wait: a thread that has gone to sleep uninterruptibly (vfork, a dead
+            // file server) would keep us for ever, and need not be waited for.
+            poll(nullptr, 0, kPauseMs);
+            look_whether_out();
+            if (++idle % kPausesBetweenLooks == 0) {
+                stop_awaiting_sleepers(awaited);
+            }
+        }
+        if (patience.is_over()) {
+            any_missed_ = any_missed_ || !awaited->empty();
+            for (const Tid tid : *awaited) {
+                log_debug("thread {} does not get out of pages of ours", tid.value());
+            }
+            return;
+        }
+    }
+}
+
+void Detacher::look_whether_out() {
+    if (!to_get_out_.empty() && ++pauses_since_look_ >= pauses_until_look_) {
+        pauses_since_look_ = 0;
+        pauses_until_look_ = std::min(2 * pauses_until_look_, kLongestPauseMs / kPauseMs);
+        for (const Tid tid : std::exchange(to_get_out_, {})) {
+            target_.interrupt(tid);
+        }
+    }
+}
+
+void Detacher::stop_awaiting_sleepers(std::set<Tid>* awaited) {
+    std::erase_if(*awaited, [this](Tid tid) {
+        const auto kernel = try_read_kernel_state(target_.pid(), tid);
+        return !kernel || kernel->has_ended() ||
+               (kernel->state == 'D' && kernel->system_call && !own_.contains(kernel->pc));
+    });
+    target_.forget_dead_children();
+}
+
+void Detacher::collect(const StopEvent& event, std::set<Tid>* awaited) {
+    const Tid tid = tid_of(event);
+    awaited->erase(tid);
+    if (const auto* child = std::get_if<ChildStop>(&event)) {
+        if (child->shares_memory) {
+            target_.adopt_child(tid); // stopped, and let go of with the others
+        } else {
+            clean_copy(target_, breakpoints_, trap_signal_, tid, may_be_referenced_);
+            target_.detach(tid);
+        }
+        return;
+    }
+    if (const auto* gone = std::get_if<ThreadGone>(&event)) {
+        trap_signal_.on_thread_gone(tid);
+        observer_.on_thread_gone(*gone);
+        target_ended_ = target_.threads().empty() && target_.expected_children().empty();
+        target_gone_ = target_gone_ || target_ended_;
+        return;
+    }
+    if (const auto* exec = std::get_if<ExecStop>(&event)) {
+        trap_signal_.restore_after_exec(tid, exec->former);
+        if (tid == target_.pid()) { // else a vfork child's
+            breakpoints_.forget_all();
+            target_gone_ = true; // what we changed is gone with the old program
+        } else {
+            target_.detach(tid);
+        }
+        return;
+    }
+    if (std::holds_alternative<TrapStop>(event) && collect_hit(tid)) {
+        return;
+    }
+    target_.consume_stop(tid);
+    if (std::holds_alternative<GroupStop>(event)) {
+        in_group_stop_.insert(tid);
+    }
+    const bool quiet =
+        std::holds_alternative<QuietStop>(event) || std::holds_alternative<GroupStop>(event);
+    if (quiet && target_.has_pending_exception(tid)) {
+        awaited->insert(tid);
+        target_.resume(tid);
+    } else if (!is_settled(tid)) {
+        awaited->insert(tid);
+        to_get_out_.insert(tid);
+    }
+}
+
+bool Detacher::is_settled(Tid tid) {
+    const int signal = target_.stop_signal(tid);
+    switch (move_out(tid)) {
+    case Whereabouts::in_our_code:
+        if (signal != 0 && !is_of_an_instruction(signal)) {
+            target_.hold_signal(tid);
+        } else {
+            may_be_referenced_ = may_be_referenced_ || signal != 0;
+            target_.resume(tid, signal);
+        }
+        return false;
+    case Whereabouts::to_come_back:
+        target_.resume(tid, signal);
+        return false;
+    case Whereabouts::outside:
+        break;
+    }
+    if (!target_.send_held(tid)) {
+        return true;
+    }
+    target_.resume(tid, signal);
+    return false;
+}
+
+bool Detacher::collect_hit(Tid tid) {
+    arch::Registers regs;
+    if (!target_.get_registers(tid, &regs)) {
+        return true; // killed meanwhile
+    }
+    if (!target_.is_breakpoint_trap(tid)) {
+        return false;
+    }
+    const Breakpoint* breakpoint = breakpoints_.find_hit(regs);
+    if (breakpoint == nullptr) {
+        return false;
+    }
+    target_.set_pc(tid, &regs, breakpoint->place());
+    target_.drop_stop_signal(tid);
+    target_.consume_stop(tid);
+    trap_signal_.after_hit(tid);
+    observer_.on_late_hit(tid, regs, *breakpoint);
+    return true;
+}
+
+bool Detacher::will_be_back(Tid tid, RemoteAddr sp) const {
+    return own_.will_be_back(tid, sp) ||
+           (may_be_referenced_ && refers_to(target_, tid, own_.ranges(), unwinder_));
+}
+
+Detacher::Whereabouts Detacher::move_out(Tid tid) {
+    arch::Registers regs;
+    if (!target_.get_registers(tid, &regs)) {
+        return Whereabouts::outside; // its end will be told
+    }
+    const MoveOut move = own_.move_out(&regs);
+    if (move == MoveOut::must_run_on) {
+        return Whereabouts::in_our_code;
+    }
+    if (will_be_back(tid, arch::sp(regs))) {
+        return Whereabouts::to_come_back;
+    }
+    if (move == MoveOut::moved) {
+        target_.set_registers(tid, regs);
+    }
+    return Whereabouts::outside;
+}
+
+} // namespace memleax
