@@ -143,7 +143,7 @@ TEST_P(Spinning, ComesAndGoesWhileTheTargetWorks) {
     ASSERT_EQ(fixture.process().read_line(), "spinning");
     std::uint64_t seen = 0;
     // Further ones if no allocation happened to come in so few.
-    for (int i = 0; (i < visits || (seen == 0 && i < kVisits)) && !HasFailure(); ++i) {
+    for (int i = 0; (i < visits || (seen == 0 && i < 2 * kVisits)) && !HasFailure(); ++i) {
         seen += visit(fixture.pid(), i, i >= visits);
         EXPECT_THAT(differences(before_work, snapshot_at_work(fixture.pid()), Meanwhile::worked),
                     IsEmpty())

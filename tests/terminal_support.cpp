@@ -69,6 +69,10 @@ Terminal::Terminal(const std::vector<std::string>& command, const Environment& e
     if (pid_ == 0) {
         // Kept across execve; a test that crashes leaves nobody behind.
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        // A shell's background job, as the tests may be, ignores these, and so would all it starts.
+        for (const int signal : {SIGINT, SIGQUIT}) {
+            ::signal(signal, SIG_DFL);
+        }
         if (::getppid() == parent && ::setsid() >= 0 && ::ioctl(slave, TIOCSCTTY, 0) == 0 &&
             ::dup2(slave, STDIN_FILENO) >= 0 && ::dup2(slave, STDOUT_FILENO) >= 0 &&
             ::dup2(slave, STDERR_FILENO) >= 0) {

@@ -102,6 +102,7 @@ void fill_report(const TrackerSnapshot& snapshot, MonotonicNs begin, const Stack
     Report::Process unnamed; // of a report that tells none apart
     Report::Process& process = report->processes.empty() ? unnamed : report->processes.back();
     add(snapshot.events, &report->session.events);
+    report->session.calls += snapshot.calls;
     add(snapshot.events, &process.events);
     const auto index =
         static_cast<std::uint32_t>(std::max<std::size_t>(report->processes.size(), 1) - 1);

@@ -212,11 +212,15 @@ Json error_json(const ErrorReport& report, const Report::Process* process) {
 }
 
 Json session_json(const Report::Session& session) {
-    return {{"engine", session.engine},
-            {"duration_s", session.duration_s},
-            {"expire_s", session.expire_s},
-            {"end_reason", session.end_reason},
-            {"events", events_json(session.events)}};
+    Json json{{"engine", session.engine},
+              {"duration_s", session.duration_s},
+              {"expire_s", session.expire_s},
+              {"end_reason", session.end_reason},
+              {"events", events_json(session.events)}};
+    if (session.calls.all != 0) {
+        json["calls"] = {{"all", session.calls.all}, {"stopped", session.calls.stopped}};
+    }
+    return json;
 }
 
 Json totals_json(const Report::Totals& totals) {

@@ -41,6 +41,12 @@ void SharedTracker::on_watermark(MonotonicNs time) {
     }
 }
 
+void SharedTracker::on_seen_calls(const SeenCalls& calls) {
+    if (const auto lock = lock_unless_abandoned()) {
+        tracker_.on_seen_calls(calls);
+    }
+}
+
 void SharedTracker::on_mapping(const MappingEvent& event) {
     if (const auto lock = lock_unless_abandoned()) {
         tracker_.on_mapping(event);

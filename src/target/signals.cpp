@@ -52,17 +52,21 @@ void Target::consume_stop(Tid tid) {
     Tracer::consume_stop(tid);
 }
 
-void Target::hold_signal(Tid tid) {
+bool Target::hold_signal(Tid tid) {
+    constexpr std::size_t kMostHeld = 32;
     siginfo_t info{};
-    if (ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0) {
-        held_[tid].push_back(info);
+    std::vector<siginfo_t>& held = held_[tid];
+    if (held.size() >= kMostHeld || ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) != 0) {
+        return false;
     }
-    resume(tid);
+    held.push_back(info);
+    drop_stop_signal(tid);
+    return true;
 }
 
 bool Target::send_held(Tid tid) {
     const auto held = held_.find(tid);
-    if (held == held_.end()) {
+    if (held == held_.end() || held->second.empty()) {
         return false;
     }
     send_again(tid, held->second.front());

@@ -26,6 +26,7 @@ bool SnapshotCopier::copy_some(Tracker& tracker) {
         return true;
     }
     snapshot_.events = tracker.events();
+    snapshot_.calls = tracker.seen_calls();
     snapshot_.errors = tracker.errors(); // 1,000 at most
     snapshot_.mapped = tracker.mapped_totals();
     return false;

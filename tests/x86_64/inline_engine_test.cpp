@@ -1,31 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What is the inline engine's alone. That it counts as the other one does, the other live tests
 // say: they run with both (MEMLEAX_TEST_ENGINE).
-#include <regex>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "leaks_support.hpp"
 #include "process_support.hpp"
+#include "prompt_support.hpp"
 
 namespace memleax::testing {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
-
-struct Calls {
-    std::int64_t without_stop = -1;
-    std::int64_t trapped = -1;
-};
-Calls calls_of(const std::string& log) {
-    std::smatch match;
-    if (!std::regex_search(log, match,
-                           std::regex("(\\d+) calls went without a stop, (\\d+) trap"))) {
-        return {};
-    }
-    return {std::stoll(match[1]), std::stoll(match[2])};
-}
 
 TEST(InlineEngine, OnlyTheFirstCallFromAPlaceStops) {
     constexpr int kBlocks = 20000;
@@ -39,12 +26,22 @@ TEST(InlineEngine, OnlyTheFirstCallFromAPlaceStops) {
     const auto report = result.json();
     expect_truth(report, answer);
     EXPECT_EQ(report.at("session").at("engine"), "inline");
-    const Calls calls = calls_of(result.errors);
-    EXPECT_EQ(calls.without_stop, kBlocks);
+    const auto calls = report.at("session").at("calls");
+    EXPECT_EQ(calls.at("all"), kBlocks);
     // One place, and the ring may have been full.
-    EXPECT_GE(calls.trapped, 1);
-    EXPECT_LT(calls.trapped, kBlocks / 100);
+    EXPECT_GE(calls.at("stopped"), 1);
+    EXPECT_LT(calls.at("stopped"), kBlocks / 100);
     EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(InlineEngine, StatusSaysHowManyCallsStopped) {
+    PromptOnTerminal prompt("expiring", {.arguments = {"--engine", "inline", "-e", "1000"}});
+    prompt.fixture->ask("leak");
+    EXPECT_THAT(
+        prompt.run("status"),
+        ContainsRegex("calls       [0-9]+ of allocator functions, [0-9]+ of them with a stop"));
+    EXPECT_EQ(prompt.quit(), 0);
+    EXPECT_EQ(prompt.fixture->quit(), 0);
 }
 
 TEST(InlineEngine, LooksAtEachCallWhereThatIsAskedFor) {

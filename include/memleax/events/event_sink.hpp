@@ -10,6 +10,7 @@
 #include "memleax/base/types.hpp"
 #include "memleax/events/allocation_event.hpp"
 #include "memleax/events/mapping_event.hpp"
+#include "memleax/events/seen_calls.hpp"
 
 namespace memleax {
 
@@ -28,6 +29,8 @@ class EventSink {
     /// the account says nothing of later times (what is live, what has expired). It never goes
     /// back. At first it is kAllTold.
     virtual void on_watermark(MonotonicNs time) = 0;
+    /// How many calls that took, all in all. An engine that stops at each tells none.
+    virtual void on_seen_calls(const SeenCalls& /*calls*/) {}
     virtual void on_mapping(const MappingEvent& /*event*/) {}
     /// All that is mapped now, before the first event: it is nobody's of whom we know.
     virtual void on_mapped_before(std::span<const AddrRange> /*ranges*/) {}

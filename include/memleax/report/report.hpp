@@ -12,6 +12,7 @@
 #include "memleax/base/types.hpp"
 #include "memleax/events/allocation_event.hpp"
 #include "memleax/events/mapping_event.hpp"
+#include "memleax/events/seen_calls.hpp"
 #include "memleax/events/source_frame.hpp"
 #include "memleax/track/block_count.hpp"
 #include "memleax/track/memory_error.hpp"
@@ -100,6 +101,7 @@ struct Report {
         std::string end_reason;           ///< time, user, target-exit, limit, error; "": it goes on
         std::int64_t started_unix_ns = 0; ///< when the watching began, CLOCK_REALTIME; 0: not known
         Events events;
+        SeenCalls calls = {}; ///< of the processes that were not stopped at each
     };
     /// Of the target, at one moment.
     struct MemorySample {

@@ -151,8 +151,9 @@ class Target {
     void set_signal_mask(Tid tid, std::uint64_t mask);
     /// A signal that was taken out of its stop, with its payload.
     void send_again(Tid tid, const siginfo_t& info);
-    /// Lets a thread that stands in a signal's stop go on without it. It stays owed to it.
-    void hold_signal(Tid tid);
+    /// A thread that stands in a signal's stop is to go on without it. It stays owed to it. False:
+    /// there are too many already.
+    bool hold_signal(Tid tid);
     /// Sends one of the signals that were held back from a thread; it stops with it. False if there
     /// is none.
     bool send_held(Tid tid);

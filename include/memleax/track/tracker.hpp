@@ -110,6 +110,8 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     StackId intern(std::span<const FrameAddress> frames, StackEnd end) override;
     void on_events(std::span<const AllocationEvent> events) override;
     void on_watermark(MonotonicNs time) override { watermark_ = time; }
+    void on_seen_calls(const SeenCalls& calls) override { seen_calls_ = calls; }
+    [[nodiscard]] const SeenCalls& seen_calls() const { return seen_calls_; }
     void on_mapping(const MappingEvent& event) override;
     void on_mapped_before(std::span<const AddrRange> ranges) override;
     bool wants_free_stack(RemoteAddr address) override;
@@ -208,6 +210,7 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
 
     Options options_;
     MonotonicNs watermark_ = kAllTold;
+    SeenCalls seen_calls_;
     StackTable stacks_;
     LiveBlocks blocks_;
     Intervals intervals_;

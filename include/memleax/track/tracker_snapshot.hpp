@@ -30,6 +30,7 @@ struct UnfollowedSnapshot {
 struct TrackerSnapshot {
     MonotonicNs time;
     EventCounts events;
+    SeenCalls calls;
     std::vector<MemoryError> errors;
     MappedTotals mapped;
     std::vector<StackSnapshot> stacks; ///< those that have live blocks or have let some expire

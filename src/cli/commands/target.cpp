@@ -110,6 +110,11 @@ std::string event_line(CommandContext& context, const EventCounts& events) {
                             events.mismatched_free));
 }
 
+std::string calls_line(const SeenCalls& calls) {
+    return line("calls", fmt::format("{} of allocator functions, {} of them with a stop", calls.all,
+                                     calls.stopped));
+}
+
 std::string mapped_line(const MappedTotals& mapped) {
     std::string text;
     for (unsigned kind = 1; kind < kMemoryKinds; ++kind) {
@@ -160,6 +165,9 @@ void run_status(CommandContext& context, Arguments& arguments) {
                                             human_duration(session.watched_s()), target.engine,
                                             seconds_text(session.expire_s()))));
     console.add(event_line(context, snapshot.events));
+    if (snapshot.calls.all != 0) {
+        console.add(calls_line(snapshot.calls));
+    }
     console.add(line("live", human_count(live)));
     console.add(line("expired", human_count(expired)));
     if (session.options().allocators->tracked().any_mapped()) {

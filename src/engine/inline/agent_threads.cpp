@@ -85,6 +85,8 @@ void AgentThreads::release(std::uint32_t index) {
             memory_.write_thread_slot(slot, agent::kNoThread);
         }
     }
+    calls_of_gone_ += seen_[index].calls;
+    seen_[index].calls = 0;
     by_tid_.erase(known.tid);
     known.tid = Tid();
     known.pointer = 0;
@@ -267,14 +269,15 @@ std::optional<RecordedCall> AgentThreads::leave_call(std::uint32_t index, Monoto
 }
 
 std::uint64_t AgentThreads::calls() const {
-    std::uint64_t sum = 0;
-    for (const Thread& thread : seen_) {
-        sum += thread.calls;
+    std::uint64_t sum = calls_of_gone_;
+    for (std::size_t index = 0; index < known_.size(); ++index) {
+        sum += known_[index].tid.value() != 0 ? seen_[index].calls : 0;
     }
     return sum;
 }
 
 void AgentThreads::forget() {
+    calls_of_gone_ = calls();
     known_.clear();
     by_tid_.clear();
     table_ = {};

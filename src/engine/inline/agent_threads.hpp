@@ -91,7 +91,8 @@ class AgentThreads {
     absl::flat_hash_map<Tid, std::uint32_t> by_tid_;
     std::array<std::uint16_t, agent::kThreadSlots> table_{};
     std::vector<agent::Thread> seen_;
-    std::vector<Recorded> waiting_; ///< have been read, and are to be told
+    std::uint64_t calls_of_gone_ = 0; ///< of the threads that have ended
+    std::vector<Recorded> waiting_;   ///< have been read, and are to be told
     std::vector<agent::Entry> buffer_;
     std::vector<RecordedCall> told_;
     StackId last_stack_{0};

@@ -215,10 +215,11 @@ bool InlineEngine::on_trap(Tid tid) {
     }
     collect();
     const auto number = static_cast<std::size_t>(breakpoint->entry);
+    stopped_calls_ += breakpoint->entry >= 0 ? 1 : 0;
     if (breakpoint->entry >= 0 && number < patched_.size() && breakpoint == patched_[number].trap &&
         patched_[number].has_jump) {
-        ++traps_;
         const Way way = decide(tid, regs, *breakpoint, patched_[number]);
+        made_anew_ += way == Way::again ? 1 : 0;
         if (way != Way::stop) {
             target_.drop_stop_signal(tid);
             trap_signal_.after_hit(tid);
@@ -457,7 +458,12 @@ void InlineEngine::tell() {
     untold_ = nullptr;
     if (threads_.told_until().value() != 0 && !left_) {
         account_.events.on_watermark(threads_.told_until());
+        tell_calls();
     }
+}
+
+void InlineEngine::tell_calls() {
+    account_.events.on_seen_calls({threads_.calls() + stopped_calls_ - made_anew_, stopped_calls_});
 }
 
 std::optional<AddrRange> InlineEngine::stack_at(RemoteAddr sp) const {
@@ -499,7 +505,7 @@ void InlineEngine::on_left() {
     left_ = true;
     memory_.pages().disable();
     account_.events.on_watermark(kAllTold);
-    log_debug("{} calls went without a stop, {} trapped", threads_.calls(), traps_);
+    tell_calls();
 }
 
 } // namespace memleax

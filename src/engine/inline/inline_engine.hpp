@@ -85,6 +85,7 @@ class InlineEngine final : public Int3Engine {
     void set_trap(Tid tid, bool trap);
     /// Reads what has been recorded, and tells it. What is read is told before anything else is.
     void drain();
+    void tell_calls();
     void collect();
     void tell();
     [[nodiscard]] std::optional<AddrRange> stack_at(RemoteAddr sp) const;
@@ -101,7 +102,8 @@ class InlineEngine final : public Int3Engine {
     bool waits_for_proof_ = false;
     bool left_ = false;
     bool gave_up_ = false; ///< there can be no agent here
-    std::uint64_t traps_ = 0;
+    std::uint64_t stopped_calls_ = 0;
+    std::uint64_t made_anew_ = 0; ///< after they had stopped
 };
 
 } // namespace memleax

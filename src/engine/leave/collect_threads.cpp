@@ -30,6 +30,9 @@ constexpr std::int64_t kMostMsWithoutProgress = 5000;
 /// handler that it is in gets nowhere while it is interrupted (fork begins anew then).
 constexpr int kLongestPauseMs = 64;
 
+/// Then those who have stopped run on.
+constexpr unsigned kMostEventsAtOnce = 256;
+
 /// For a thread that runs to be found asleep, or to compute. On a loaded machine it takes a while
 /// until it gets a CPU.
 constexpr std::int64_t kMostLookingNs = 3 * kNsPerSecond;
@@ -61,7 +64,11 @@ void Detacher::let_calls_end() {
             }
         }
         poll(nullptr, 0, kPauseMs);
-        while (const auto event = target_.next_event(Target::Wait::poll)) {
+        for (unsigned events = 0; events < kMostEventsAtOnce; ++events) {
+            const auto event = target_.next_event(Target::Wait::poll);
+            if (!event) {
+                break;
+            }
             std::set<Tid> any;
             collect(*event, &any);
             if (target_gone_) {
@@ -272,8 +279,8 @@ bool Detacher::is_settled(Tid tid) {
     const int signal = target_.stop_signal(tid);
     switch (move_out(tid)) {
     case Whereabouts::in_our_code:
-        if (signal != 0 && !is_of_an_instruction(signal)) {
-            target_.hold_signal(tid);
+        if (signal != 0 && !is_of_an_instruction(signal) && target_.hold_signal(tid)) {
+            target_.resume(tid);
         } else {
             may_be_referenced_ = may_be_referenced_ || signal != 0;
             target_.resume(tid, signal);
@@ -288,7 +295,7 @@ bool Detacher::is_settled(Tid tid) {
     if (!target_.send_held(tid)) {
         return true;
     }
-    target_.resume(tid, signal);
+    target_.resume(tid, signal); // stops with the one that was held back
     return false;
 }
 

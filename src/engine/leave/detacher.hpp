@@ -68,8 +68,7 @@ class Detacher {
     };
     Whereabouts move_out(Tid tid);
     /// A thread that has stopped: may it stay so until it is let go of? Else it runs on. A signal
-    /// that comes to it in our code is held back until it is out: with one after another it would
-    /// never be.
+    /// that comes to it in our code is held back until it is out.
     bool is_settled(Tid tid);
     Result<Tid> borrow_thread();
     [[nodiscard]] bool can_be_borrowed(Tid tid);
