@@ -171,11 +171,15 @@ ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
         const bool is_exported = table == SymbolTable::dynamic || is_static;
         return (is_plain && is_exported) || (begins[function.group] && ends[function.group]);
     };
+    // A program's own operators may differ in more than what they do when memory is exhausted.
     const auto twin_of = [&](const AllocatorFunction& function) {
+        const bool is_operator = plain_new != nullptr && function.group == plain_new->group;
+        if (function.nothrow_twin.empty() || (is_operator && !has_clear_operators)) {
+            return CodeAddr();
+        }
         const auto twin = std::find_if(
             found.functions.begin(), found.functions.end(), [&](const FoundSymbols::Symbol& each) {
-                return !function.nothrow_twin.empty() && !each.symbol.indirect &&
-                       each.function->name == function.nothrow_twin;
+                return !each.symbol.indirect && each.function->name == function.nothrow_twin;
             });
         return twin != found.functions.end() ? module.to_runtime(twin->symbol.address) : CodeAddr();
     };

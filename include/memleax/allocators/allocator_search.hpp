@@ -27,7 +27,8 @@ struct AllocatorEntry {
     /// As the function's, but unclear where several kinds of functions are one (tcmalloc's delete
     /// is its free), or may be inlined into each other's callers (a program's own operators).
     AllocatedBy by = AllocatedBy::unclear;
-    CodeAddr nothrow_twin = {}; ///< AllocatorFunction::nothrow_twin, in the same module; 0: none
+    /// AllocatorFunction::nothrow_twin, in the same library; 0: none, or it may differ in more.
+    CodeAddr nothrow_twin = {};
 };
 
 /// An entry of sigaction(3). In the C libraries signal(3) and its like call the same code (glibc
