@@ -112,6 +112,9 @@ void AgentThreads::on_thread_gone(Tid tid) {
 }
 
 void AgentThreads::tick(MonotonicNs now) {
+    if (last_time_.value() == 0) {
+        last_time_ = now; // of what is recorded before the target knows of a tick
+    }
     ticks_[++tick_] = now;
     memory_.set_tick(tick_);
 }
