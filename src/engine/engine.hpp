@@ -36,8 +36,9 @@ class EngineHost {
 };
 
 /// Invariants: whatever an engine resumes has its pc in the original code or where it may go on
-/// after our death; a signal is never delivered to a thread whose pc is in code of the engine's, so
-/// no signal frame ever holds such a pc.
+/// after our death; no signal is delivered to a thread whose pc is in code of the engine's, but
+/// where leave_own_code() says so, and then whoever leaves looks for the frames that hold such a
+/// pc.
 class Engine {
   public:
     virtual ~Engine() = default;

@@ -437,6 +437,7 @@ void InlineEngine::on_tick() {
         }
     }
     drain();
+    tell_calls();
 }
 
 void InlineEngine::drain() {
@@ -458,7 +459,6 @@ void InlineEngine::tell() {
     untold_ = nullptr;
     if (threads_.told_until().value() != 0 && !left_) {
         account_.events.on_watermark(threads_.told_until());
-        tell_calls();
     }
 }
 

@@ -19,7 +19,6 @@ namespace memleax {
 
 namespace {
 
-constexpr int kPauseMs = 1;
 /// After so many pauses in which no thread stopped, those we wait for are looked at again.
 constexpr int kPausesBetweenLooks = 20;
 /// And after so long without one less to wait for, the others are left where they are (frozen, say,

@@ -22,12 +22,6 @@
 
 namespace memleax {
 
-namespace {
-
-constexpr int kPauseMs = 1;
-
-} // namespace
-
 void Detacher::complete() {
     await_thaw(target_.pid());
     let_calls_end();

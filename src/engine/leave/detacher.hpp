@@ -44,6 +44,8 @@ class Detacher {
     void unmap_too(AddrRange page) { unknown_page_ = page; }
 
   private:
+    static constexpr int kPauseMs = 1; ///< while others go on
+
     void let_calls_end();
     void run_on(const std::set<Tid>& inside);
     void collect_threads();
