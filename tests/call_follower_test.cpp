@@ -50,7 +50,7 @@ class Written final : public EventSink, public StackInterner, public AccountQuer
 
   private:
     static std::string text(const AllocationEvent& event) {
-        constexpr const char* kKinds[] = {"alloc",          "free",         "failed_alloc",
+        constexpr const char* kKinds[] = {"alloc",          "brief",         "free",         "failed_alloc",
                                           "realloc_begin",  "realloc_end",  "realloc_free",
                                           "realloc_failed", "hidden_alloc", "unseen_alloc"};
         std::string result = kKinds[static_cast<int>(event.kind)];
@@ -440,6 +440,18 @@ TEST_F(RecordedCalls, AreToldInTheirOrder) {
     EXPECT_THAT(told({allocated(0x100), freed(0x100), allocated(0x100, 9)}),
                 ElementsAre("alloc 100 8 from 77", "free 100", "alloc 100 9 from 77"));
     EXPECT_TRUE(written_.live.contains(RemoteAddr(0x100)));
+}
+
+TEST_F(RecordedCalls, OneThatHasEndedAlreadyIsToldAsOne) {
+    const RecordedCall brief = call(RecordedCall::Kind::brief, "malloc", 0x100, 8);
+    RecordedCall perhaps = freed(0x100);
+    perhaps.kind = RecordedCall::Kind::freed_if_live;
+    EXPECT_THAT(told({brief, perhaps}), ElementsAre("brief 100 8 from 77"));
+    EXPECT_THAT(told({allocated(0x100), perhaps}),
+                ElementsAre("alloc 100 8 from 77", "free 100"));
+    EXPECT_THAT(told({allocated(0x200)}), ElementsAre("alloc 200 8 from 77"));
+    perhaps.block = RemoteAddr(0x200); // of an earlier batch
+    EXPECT_THAT(told({perhaps}), ElementsAre("free 200"));
 }
 
 TEST_F(RecordedCalls, AFailureIsOneUnlessNothingWasAskedFor) {

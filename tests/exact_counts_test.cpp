@@ -98,7 +98,7 @@ std::vector<Case> cases() {
     for (const char* name :
          {"other_stacks", "realloc_chains", "cross_thread_free", "failed_alloc", "failed_new",
           "threads16", "recursion", "longjmp_exceptions", "thread_churn", "unknown_free",
-          "dlopen_plugin", "forker", "signals", "big_live"}) {
+          "dlopen_plugin", "forker", "signals", "big_live", "handed_over"}) {
         result.push_back({name});
     }
     result.push_back({"own_allocator", {"libown_allocator_plugin.so", "unload"}});

@@ -710,6 +710,67 @@ TEST_F(TrackerWithoutLimits, NoticesDoNotPileUp) {
     EXPECT_EQ(tracker.account(a).expired.blocks, 100'000U);
 }
 
+// An engine may tell the two ends of a block as one: the account must not show which way it was.
+TEST_F(TrackerTest, ABriefBlockIsABlock) {
+    Tracker two({.expire_ns = 10});
+    const StackId same = two.intern(std::vector{FrameAddress::exact(CodeAddr(0x1000))},
+                                    StackEnd::outermost);
+    AllocationEvent event{.kind = EventKind::brief,
+                          .tid = Tid(1),
+                          .address = RemoteAddr(0x10),
+                          .size = 100,
+                          .old_address = {},
+                          .stack = a,
+                          .time = MonotonicNs(5)};
+    for (const std::int64_t age : {0, 9, 10, 30}) { // the last two have expired
+        event.age = age;
+        tracker.on_event(event);
+        AllocationEvent begin = event;
+        begin.kind = EventKind::alloc;
+        begin.stack = same;
+        two.on_event(begin);
+        AllocationEvent end = begin;
+        end.kind = EventKind::free;
+        end.stack = kNoStack;
+        end.time = MonotonicNs(event.time.value() + age);
+        two.on_event(end);
+        event.time = MonotonicNs(event.time.value() + 100);
+    }
+    const CallStackAccount& one = tracker.account(a);
+    const CallStackAccount& other = two.account(same);
+    EXPECT_EQ(one.alloc, (BlockCount{4, 400}));
+    EXPECT_EQ(one.alloc, other.alloc);
+    EXPECT_EQ(one.free, other.free);
+    EXPECT_EQ(one.expired, other.expired);
+    EXPECT_EQ(one.free_expired, other.free_expired);
+    EXPECT_EQ(one.lifetime_min, other.lifetime_min);
+    EXPECT_EQ(one.lifetime_max, other.lifetime_max);
+    EXPECT_EQ(one.lifetime_sum, other.lifetime_sum);
+    EXPECT_EQ(tracker.events().alloc, two.events().alloc);
+    EXPECT_EQ(tracker.events().free, two.events().free);
+    // It is known as freed, by where it was allocated.
+    free(0x10, 500);
+    EXPECT_EQ(tracker.events().double_free, 1U);
+    ASSERT_EQ(tracker.errors().size(), 1U);
+    EXPECT_EQ(tracker.errors()[0].alloc_stack, a);
+}
+
+TEST_F(TrackerTest, ABriefBlockEndsTheOneThatWasThere) {
+    alloc(0x10, 100, a, 0);
+    tracker.on_event({.kind = EventKind::brief,
+                      .tid = Tid(1),
+                      .address = RemoteAddr(0x10),
+                      .size = 7,
+                      .old_address = {},
+                      .stack = b,
+                      .time = MonotonicNs(2),
+                      .age = 1});
+    EXPECT_EQ(tracker.missed_frees(), 1U);
+    EXPECT_EQ(tracker.account(a).live(), BlockCount{});
+    EXPECT_EQ(tracker.account(b).live(), BlockCount{});
+    EXPECT_EQ(tracker.account(b).alloc, (BlockCount{1, 7}));
+}
+
 struct TrackerQuiet : TrackerTest {
     TrackerQuiet() : TrackerTest({.expire_ns = 10, .memory_block_max = 2, .notices = false}) {}
 };

@@ -11,7 +11,9 @@ namespace memleax {
 /// Events of a batch, that are told at once, and what they mean for the question what is live.
 class CallFollower::Recording {
   public:
-    explicit Recording(CallFollower& follower) : follower_(follower) {}
+    Recording(CallFollower& follower, std::size_t calls) : follower_(follower) {
+        events_.reserve(calls);
+    }
 
     void add(const RecordedCall& call) {
         switch (call.kind) {
@@ -19,8 +21,27 @@ class CallFollower::Recording {
         case RecordedCall::Kind::inner_free:
             add_free(call);
             break;
+        case RecordedCall::Kind::freed_if_live:
+            if (is_live(call.block)) {
+                add_free(call);
+            }
+            break;
         case RecordedCall::Kind::allocated:
             add_allocated(call);
+            break;
+        case RecordedCall::Kind::brief:
+            tell({.kind = EventKind::brief,
+                  .tid = call.tid,
+                  .address = call.block,
+                  .size = call.size,
+                  .old_address = {},
+                  .stack = call.stack,
+                  .time = call.time,
+                  .by = at(call).by,
+                  .age = call.age});
+            if (const auto known = live_.find(call.block); known != live_.end()) {
+                known->second = false;
+            }
             break;
         case RecordedCall::Kind::realloc_began:
             tell({.kind = EventKind::realloc_begin,
@@ -120,7 +141,7 @@ class CallFollower::Recording {
 };
 
 void CallFollower::on_recorded(std::span<const RecordedCall> calls) {
-    Recording recording(*this);
+    Recording recording(*this, calls.size());
     for (const RecordedCall& call : calls) {
         recording.add(call);
     }

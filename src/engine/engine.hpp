@@ -67,8 +67,8 @@ class Engine {
     virtual void on_thread_gone(Tid tid) = 0;
     /// A thread stands in a stop that means nothing by itself: its first one, or an interrupt's.
     virtual void on_quiet_stop(Tid /*tid*/) {}
-    /// Now and then, while nothing may happen.
-    virtual void on_tick() {}
+    /// Now and then, while nothing may happen. True: so much does that it should be soon again.
+    virtual bool on_tick() { return false; }
 
     /// The original code goes back. The functions that begin blocks first: a block must not be
     /// counted whose end could not be seen.

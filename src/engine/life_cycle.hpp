@@ -27,7 +27,7 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     [[nodiscard]] const char* engine_name() const override { return engine_->name(); }
     Result<void> arm() override;
     void on_silence() override;
-    void on_tick() override { engine_->on_tick(); }
+    bool on_tick() override { return engine_->on_tick(); }
     void leave() override;
 
   private:

@@ -19,6 +19,8 @@ namespace {
 
 /// Between looks at what was recorded without stops.
 constexpr std::int64_t kTickNs = 4'000'000;
+/// The same, while so much happens that threads would have to stop for it.
+constexpr std::int64_t kBusyTickNs = 250'000;
 
 /// A number that was given anew belongs to a process that began later. (The time of its first
 /// thread, which stays when that has ended.)
@@ -204,7 +206,7 @@ WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
             }
         }
         if (ticks) {
-            tick();
+            timer->set_period(tick());
         }
         if (any_ended_) {
             sweep();
@@ -217,16 +219,20 @@ WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
     return processes_.empty() ? WatchEnd::target_gone : WatchEnd::requested;
 }
 
-void ProcessTree::tick() {
+std::int64_t ProcessTree::tick() {
     const MonotonicNs now = monotonic_now();
-    if (now.value() - last_tick_.value() >= kTickNs / 2) {
+    if (now.value() - last_tick_.value() >= tick_ns_ / 2) {
         last_tick_ = now;
+        tick_ns_ = kTickNs;
         host_.before_tick();
         for (const auto& process : processes_) {
-            process->on_tick();
+            if (process->on_tick()) {
+                tick_ns_ = kBusyTickNs;
+            }
         }
         host_.after_tick();
     }
+    return tick_ns_;
 }
 
 void ProcessTree::sweep() {

@@ -12,7 +12,7 @@ namespace {
 constexpr int kTickSignal = SIGUSR1;
 } // namespace
 
-TickTimer::TickTimer(std::int64_t period_ns) {
+TickTimer::TickTimer(std::int64_t period) {
     sigemptyset(&signal_);
     sigaddset(&signal_, kTickSignal);
     pthread_sigmask(SIG_BLOCK, &signal_, nullptr);
@@ -28,9 +28,16 @@ TickTimer::TickTimer(std::int64_t period_ns) {
         log_warning("no timer: blocks are told of late");
         return;
     }
-    const timespec period{period_ns / kNsPerSecond, period_ns % kNsPerSecond};
-    const itimerspec times{period, period};
-    timer_settime(timer_, 0, &times, nullptr);
+    set_period(period);
+}
+
+void TickTimer::set_period(std::int64_t period) {
+    if (has_timer_ && period != period_) {
+        period_ = period;
+        const timespec each{period / kNsPerSecond, period % kNsPerSecond};
+        const itimerspec times{each, each};
+        timer_settime(timer_, 0, &times, nullptr);
+    }
 }
 
 TickTimer::~TickTimer() {

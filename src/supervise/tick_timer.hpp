@@ -12,10 +12,13 @@ namespace memleax {
 /// signal for a word from the user.
 class TickTimer {
   public:
-    explicit TickTimer(std::int64_t period_ns);
+    /// In ns.
+    explicit TickTimer(std::int64_t period);
     ~TickTimer();
     TickTimer(const TickTimer&) = delete;
     TickTimer& operator=(const TickTimer&) = delete;
+
+    void set_period(std::int64_t period);
 
     /// A system call that blocks ends with EINTR at a tick. One that comes just before it is
     /// missed: the next ends it.
@@ -36,6 +39,7 @@ class TickTimer {
     sigset_t signal_{};
     timer_t timer_{};
     bool has_timer_ = false;
+    std::int64_t period_ = 0;
 };
 
 } // namespace memleax

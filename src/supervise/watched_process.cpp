@@ -156,10 +156,8 @@ void WatchedProcess::on_silence() {
     }
 }
 
-void WatchedProcess::on_tick() {
-    if (watch_ && !ended_) {
-        watch_->on_tick();
-    }
+bool WatchedProcess::on_tick() {
+    return watch_ && !ended_ && watch_->on_tick();
 }
 
 void WatchedProcess::leave() {

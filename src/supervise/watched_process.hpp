@@ -44,7 +44,7 @@ class WatchedProcess final : WatchObserver {
     /// After look(). With a `gap`, some of what happened since the last time was not seen.
     Result<void> watch(std::unique_ptr<Target> target, bool gap);
     void on_silence();
-    void on_tick();
+    bool on_tick(); ///< as Watch::on_tick()
     void leave();
     /// After leave(): the threads that sleep go with the tracer thread.
     void forget_target();

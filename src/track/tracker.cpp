@@ -60,6 +60,10 @@ void Tracker::take(const AllocationEvent& event) {
         ++events_.alloc;
         begin_block(event);
         break;
+    case EventKind::brief:
+        ++events_.alloc;
+        pass_block(event);
+        break;
     case EventKind::free:
         free_block(event);
         break;
@@ -165,6 +169,27 @@ void Tracker::begin_block(const AllocationEvent& event) {
     }
     account_of(event.stack).alloc.add(event.size);
     intervals_.begin(event.stack, event.time, event.size);
+}
+
+// As begin_block() and free_block(), but for the table, if nobody could have seen it there.
+void Tracker::pass_block(const AllocationEvent& event) {
+    if (event.age >= options_.expire_ns || checker_ || blocks_.find(event.address)) {
+        begin_block(event);
+        AllocationEvent end = event;
+        end.time = MonotonicNs(event.time.value() + event.age);
+        end.stack = kNoStack;
+        free_block(end);
+        return;
+    }
+    ++events_.free;
+    ++allocations_;
+    if (sees_all_) {
+        freed_.remember(event.address, event.stack);
+    }
+    account_of(event.stack).alloc.add(event.size);
+    intervals_.begin(event.stack, event.time, event.size);
+    intervals_.end(event.stack, event.time, event.age, event.size);
+    count_end(event.stack, event.age, event.size, false, true);
 }
 
 void Tracker::free_block(const AllocationEvent& event) {

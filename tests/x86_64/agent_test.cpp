@@ -34,6 +34,7 @@ class AgentTest : public ::testing::Test, protected CallTreeWriter {
           tree_(*this), stack_(1024) {
         data_->enabled = 1;
         data_->tick = 7;
+        data_->epoch = 1;
         std::uint64_t pointer = 0;
         asm volatile("rdfsbase %0" : "=r"(pointer));
         Thread& thread = data_->threads[0];
@@ -58,7 +59,7 @@ class AgentTest : public ::testing::Test, protected CallTreeWriter {
     }
     void clear_children() override { std::memset(data_->children, 0, sizeof data_->children); }
 
-    [[nodiscard]] Function function(std::uint16_t number, Function::Kind kind, int pointer,
+    [[nodiscard]] Function function(std::uint8_t number, Function::Kind kind, int pointer,
                                     int size, int count) const {
         Function result;
         result.data = reinterpret_cast<std::uint64_t>(data_);
@@ -257,6 +258,120 @@ TEST_F(AgentTest, DoesNothingWhereItIsDisabled) {
     EXPECT_EQ(enter(malloc_, 100, 64), Answer::pass);
     EXPECT_EQ(enter(free_, 100, kBlock), Answer::pass);
     EXPECT_EQ(data_->rings[0][0].address, 0U);
+}
+
+TEST_F(AgentTest, ABlockThatItsThreadFreesAtOnceIsOneEntry) {
+    know_one_caller(malloc_, kCaller, StackId(9));
+    stack_[100] = kCaller;
+    const auto allocate = [this](std::uint64_t block) {
+        ASSERT_EQ(enter(malloc_, 100, 64), Answer::call);
+        agent::memleax_agent_leave(&frame_, block);
+    };
+    const auto release = [this](std::uint64_t block) {
+        ASSERT_EQ(enter(free_, 100, block), Answer::call);
+        agent::memleax_agent_leave(&frame_, 0);
+    };
+    allocate(kBlock);
+    allocate(kBlock + 32);
+    data_->tick = 9;
+    release(kBlock);
+    ASSERT_EQ(recorded(), 2U);
+    EXPECT_EQ(entry(0).kind, Entry::Kind::brief);
+    EXPECT_EQ(entry(0).tick, 7);
+    EXPECT_EQ(entry(0).end_tick, 9);
+    EXPECT_EQ(entry(1).kind, Entry::Kind::allocated);
+    // A second time it is none of them.
+    release(kBlock);
+    ASSERT_EQ(recorded(), 3U);
+    EXPECT_EQ(entry(2).kind, Entry::Kind::freed);
+    // What may have been read stays as it is.
+    thread().claimed_parts = 1;
+    release(kBlock + 32);
+    ASSERT_EQ(recorded(), 4U);
+    EXPECT_EQ(entry(1).kind, Entry::Kind::allocated);
+    EXPECT_EQ(entry(3).kind, Entry::Kind::freed);
+    // So does what realloc takes.
+    thread().claimed_parts = 0;
+    allocate(kBlock);
+    ASSERT_EQ(enter(realloc_, 100, kBlock, 128), Answer::trap); // its caller is not known
+    know_one_caller(realloc_, kCaller, StackId(8));
+    ASSERT_EQ(enter(realloc_, 100, kBlock, 128), Answer::call);
+    agent::memleax_agent_leave(&frame_, kBlock);
+    release(kBlock);
+    EXPECT_EQ(entry(4).kind, Entry::Kind::allocated);
+    EXPECT_EQ(entry(7).kind, Entry::Kind::freed);
+    EXPECT_EQ(recorded(), 8U);
+}
+
+// The other thread's place in memory is ours for a while.
+TEST_F(AgentTest, ABlockThatWasHandedOverHasItsOwnEntries) {
+    know_one_caller(malloc_, kCaller, StackId(9));
+    stack_[100] = kCaller;
+    data_->threads[1] = thread();
+    std::uint16_t& who = data_->thread_slots[agent::thread_slot(thread().pointer)];
+    const auto allocate = [&](unsigned by) {
+        who = static_cast<std::uint16_t>(by + 1);
+        ASSERT_EQ(enter(malloc_, 100, 64), Answer::call);
+        agent::memleax_agent_leave(&frame_, kBlock);
+    };
+    const auto release = [&](unsigned by) {
+        who = static_cast<std::uint16_t>(by + 1);
+        ASSERT_EQ(enter(free_, 100, kBlock), Answer::call);
+        agent::memleax_agent_leave(&frame_, 0);
+    };
+    // The first one's entry must not be taken for the second block there.
+    allocate(0);
+    release(1);
+    allocate(1);
+    release(0);
+    EXPECT_EQ(data_->rings[0][0].kind, Entry::Kind::allocated);
+    EXPECT_EQ(data_->rings[1][0].kind, Entry::Kind::freed);
+    EXPECT_EQ(data_->rings[1][1].kind, Entry::Kind::allocated);
+    EXPECT_EQ(data_->rings[0][1].kind, Entry::Kind::freed);
+    allocate(0);
+    release(0);
+    EXPECT_EQ(data_->rings[0][2].kind, Entry::Kind::brief);
+    EXPECT_EQ(data_->next_ticket, 5U);
+}
+
+TEST_F(AgentTest, WalksAnewWhereAnyWordThatItHasReadIsAnother) {
+    // Two levels: the second one's caller says which stack it is.
+    UnwoundStack stack;
+    Rule rule = Rule::of(Rule::Kind::regular);
+    rule.cfa_base = Rule::CfaBase::sp;
+    rule.cfa_offset = 16;
+    rule.ra_place = Rule::RaPlace::at_cfa;
+    rule.ra_offset = -8;
+    const std::vector<Rule> rules{rule, rule, Rule::of(Rule::Kind::outermost)};
+    stack.end = StackEnd::outermost;
+    for (const std::uint64_t outer : {0x5010, 0x6010}) {
+        stack.frames = {FrameAddress::exact(CodeAddr(0x1000)),
+                        FrameAddress::return_address(CodeAddr(kCaller)),
+                        FrameAddress::return_address(CodeAddr(outer))};
+        ASSERT_TRUE(tree_.add(malloc_.number, stack, rules,
+                              StackId(static_cast<std::uint32_t>(outer))));
+    }
+    stack_[100] = kCaller;
+    const auto found = [this](std::uint64_t outer) {
+        stack_[102] = outer;
+        EXPECT_EQ(enter(malloc_, 100, 64), Answer::call);
+        agent::memleax_agent_leave(&frame_, 0);
+        return frame_.stack;
+    };
+    for (int i = 0; i < 4; ++i) {
+        EXPECT_EQ(found(0x5010), 0x5010U);
+    }
+    for (int i = 0; i < 4; ++i) {
+        EXPECT_EQ(found(0x6010), 0x6010U);
+        EXPECT_EQ(found(0x5010), 0x5010U);
+    }
+    // A stack that is not the tree's any more is not found by what was read in it before.
+    tree_.clear();
+    ++data_->epoch;
+    EXPECT_EQ(enter(malloc_, 100, 64), Answer::trap);
+    // Nor while the tracer writes a new epoch, by four bytes.
+    data_->epoch = 256;
+    EXPECT_EQ(enter(malloc_, 100, 64), Answer::trap);
 }
 
 TEST_F(AgentTest, AFullRingTraps) {

@@ -34,6 +34,22 @@ TEST(InlineEngine, OnlyTheFirstCallFromAPlaceStops) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+// Each address is allocated by one thread, freed by another, and allocated again while both still
+// have it in mind. A million calls each, so that the rings are read at many a moment.
+TEST(InlineEngine, BlocksThatGoFromHandToHandAreCountedOnce) {
+    for (int round = 0; round < 4; ++round) {
+        Fixture fixture("handed_over", {"100000"});
+        Memleax memleax(
+            {"--engine", "inline", "-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+        memleax.wait_until_watching();
+        const FixtureAnswer answer = fixture.go();
+        const auto result = memleax.interrupt_and_finish();
+        EXPECT_EQ(result.status, 0) << result.errors;
+        expect_truth(result.json(), answer);
+        EXPECT_EQ(fixture.quit(), 0);
+    }
+}
+
 TEST(InlineEngine, StatusSaysHowManyCallsStopped) {
     PromptOnTerminal prompt("expiring", {.arguments = {"--engine", "inline", "-e", "1000"}});
     prompt.fixture->ask("leak");

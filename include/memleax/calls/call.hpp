@@ -37,7 +37,9 @@ struct RecordedCall {
         inner_free,    ///< the same, within another call
         allocated,     ///< told after it gave the block; null: it failed
         realloc_began, ///< of this block; `allocated` of the same thread ends it
-        realloc_left   ///< and that will not come: no return was seen
+        realloc_left,  ///< and that will not come: no return was seen
+        brief,         ///< an allocation, and the free of the same block
+        freed_if_live  ///< `freed`, if that has not been told as `brief` already
     };
     Kind kind{};
     Tid tid;
@@ -48,6 +50,7 @@ struct RecordedCall {
     StackId stack = kNoStack;
     CodeAddr caller; ///< freed: where it returns to
     MonotonicNs time;
+    std::int64_t age = 0; ///< brief: in ns
 };
 
 /// What can be found out about the call that is being told of, while its thread stands at the

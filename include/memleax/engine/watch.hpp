@@ -59,8 +59,9 @@ class Watch {
     virtual Result<void> arm() = 0;
     /// Nobody may be left to wait for: looks whether the process has ended.
     virtual void on_silence() = 0;
-    /// To be called every few milliseconds, if the engine is not "int3".
-    virtual void on_tick() = 0;
+    /// To be called every few milliseconds, if the engine is not "int3". True: rather sooner than
+    /// later.
+    virtual bool on_tick() = 0;
     /// Takes everything out again and lets go of every thread that does not sleep in the kernel;
     /// the end of the calling thread lets go of those that do. Idempotent.
     virtual void leave() = 0;

@@ -14,6 +14,8 @@ namespace memleax {
 /// it for live when the call begins, and can only know at the return whether it succeeded.
 enum class EventKind : std::uint8_t {
     alloc,          ///< a block began: address, size, stack
+    brief,          ///< a block began and has ended already: address, size, stack, `time` when it
+                    ///< began, age
     free,           ///< a block ends: address; sent at the call's entry, before anybody can get the
                     ///< address anew. `stack` with --check, or if wants_free_stack() said so
     failed_alloc,   ///< an allocation returned null: size, stack
@@ -61,6 +63,7 @@ struct AllocationEvent {
     /// has so far.
     bool never_allocated = false;
     Unseen unseen = Unseen::generated_code; ///< unseen_alloc only
+    std::int64_t age = 0;                   ///< brief only: in ns
 };
 
 /// Why a recorded stack has no further frames.

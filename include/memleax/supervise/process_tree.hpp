@@ -102,7 +102,8 @@ class ProcessTree {
     bool take_child(WatchedProcess& parent, Tid child, bool forked);
     /// Those that have ended are not needed any more, but for what their keepers know.
     void sweep();
-    void tick();
+    /// How long until the next, in ns.
+    std::int64_t tick();
 
     Host& host_;
     Options options_;
@@ -111,6 +112,7 @@ class ProcessTree {
     bool running_ = false;   ///< children are followed only then
     bool any_ended_ = false; ///< since the last sweep
     MonotonicNs last_tick_{};
+    std::int64_t tick_ns_ = 0; ///< from one to the next
 };
 
 } // namespace memleax

@@ -171,6 +171,7 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     /// Lets the block, whose time has come, expire, and those that should have before.
     void expire_up_to(BlockId id);
     void free_block(const AllocationEvent& event);
+    void pass_block(const AllocationEvent& event);
     void on_unseen_alloc(const AllocationEvent& event);
     /// Nobody will know whether it has ended: it is neither live nor freed.
     void untrack_block(BlockId id, MonotonicNs time);

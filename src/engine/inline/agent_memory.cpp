@@ -68,8 +68,11 @@ Result<void> AgentMemory::map(Tid worker) {
     if (!wiped) {
         return std::move(wiped).error();
     }
-    return is_errno(*wiped) ? Result<void>(refused("madvise", target_.pid(), *wiped))
-                            : Result<void>();
+    if (is_errno(*wiped)) {
+        return refused("madvise", target_.pid(), *wiped);
+    }
+    begin_epoch();
+    return {};
 }
 
 Result<AgentMemory::Piece*> AgentMemory::piece_near(CodeAddr entry, Tid worker) {
@@ -164,6 +167,9 @@ void AgentMemory::set_interrupted(std::uint32_t index, bool interrupted) {
 void AgentMemory::forget_failure(std::uint32_t index) {
     write_object(thread_at(index, offsetof(Thread, has_failed)), std::uint8_t{0});
 }
+void AgentMemory::set_claimed_parts(std::uint32_t index, std::uint8_t parts) {
+    write_object(thread_at(index, offsetof(Thread, claimed_parts)), parts);
+}
 void AgentMemory::set_freed_parts(std::uint32_t index, std::uint8_t parts) {
     write_object(thread_at(index, offsetof(Thread, freed_parts)), parts);
 }
@@ -190,6 +196,20 @@ void AgentMemory::write_child(std::uint32_t slot, std::uint32_t node) {
 void AgentMemory::clear_children() {
     const std::vector<std::uint8_t> zeros(sizeof(Data::children));
     write(at(offsetof(Data, children)), zeros);
+    begin_epoch();
+}
+// Whoever reads the four bytes meanwhile finds the old epoch, the new one, or none.
+void AgentMemory::begin_epoch() {
+    const RemoteAddr first = at(offsetof(Data, epoch));
+    constexpr std::uint32_t kByte = 256;
+    if (++epoch_ % kByte == 0) {
+        write_object(first, std::uint8_t{0});
+        for (unsigned i = 1; i < sizeof epoch_; ++i) {
+            write_object(first + i, static_cast<std::uint8_t>(epoch_ >> (i * 8)));
+        }
+        ++epoch_;
+    }
+    write_object(first, static_cast<std::uint8_t>(epoch_));
 }
 
 bool AgentMemory::read_next_ticket(std::uint64_t* ticket) const {
@@ -210,6 +230,7 @@ bool AgentMemory::read_entries(std::uint32_t thread, std::uint64_t first,
 }
 
 void AgentMemory::forget() {
+    epoch_ = 0;
     pieces_.clear();
     return_places_.clear();
 }

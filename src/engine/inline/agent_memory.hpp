@@ -47,6 +47,7 @@ class AgentMemory final : public CallTreeWriter {
     void set_trap(std::uint32_t index, bool trap);
     void set_interrupted(std::uint32_t index, bool interrupted);
     void forget_failure(std::uint32_t index);
+    void set_claimed_parts(std::uint32_t index, std::uint8_t parts);
     void set_freed_parts(std::uint32_t index, std::uint8_t parts);
     void set_forced_stack(std::uint32_t index, std::uint32_t stack);
     void set_stack(std::uint32_t index, AddrRange stack);
@@ -70,6 +71,7 @@ class AgentMemory final : public CallTreeWriter {
         AddrRange range;
         std::uint64_t used = 0; ///< bytes
     };
+    void begin_epoch();
     Result<Piece*> piece_near(CodeAddr entry, Tid worker);
     [[nodiscard]] RemoteAddr at(std::size_t offset) const;
     [[nodiscard]] RemoteAddr thread_at(std::uint32_t index, std::size_t offset) const;
@@ -86,6 +88,7 @@ class AgentMemory final : public CallTreeWriter {
     AgentPages pages_;
     std::vector<Piece> pieces_;
     std::vector<CodeAddr> return_places_;
+    std::uint32_t epoch_ = 0;
 };
 
 } // namespace memleax

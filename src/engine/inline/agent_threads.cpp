@@ -2,6 +2,7 @@
 #include "agent_threads.hpp"
 
 #include <algorithm>
+#include <atomic>
 
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
@@ -57,6 +58,7 @@ std::optional<std::uint32_t> AgentThreads::get(Tid tid, std::uint64_t pointer, A
     written.stack_begin = stack.begin;
     written.stack_end = stack.end;
     written.freed_parts = free->freed_parts;
+    written.claimed_parts = free->claimed_parts;
     written.tid = tid.value();
     written.head = free->read;
     memory_.write_thread(index, written);
@@ -70,6 +72,7 @@ std::optional<std::uint32_t> AgentThreads::get(Tid tid, std::uint64_t pointer, A
     known.pointer = pointer;
     known.read = free->read;
     known.freed_parts = free->freed_parts;
+    known.claimed_parts = free->claimed_parts;
     *free = known;
     by_tid_[tid] = index;
     return index;
@@ -112,6 +115,9 @@ void AgentThreads::on_thread_gone(Tid tid) {
 }
 
 void AgentThreads::tick(MonotonicNs now) {
+    if (now.value() - ticks_[tick_].value() < kShortestTickNs) {
+        return;
+    }
     if (last_time_.value() == 0) {
         last_time_ = now; // of what is recorded before the target knows of a tick
     }
@@ -135,16 +141,32 @@ void AgentThreads::give_up(std::uint32_t index) {
     }
 }
 
+// By whole parts: what is recorded in the rest of the last one cannot be changed either.
+void AgentThreads::claim(std::uint32_t index, std::uint64_t head) {
+    Known& known = known_[index];
+    const auto claimed =
+        static_cast<std::uint8_t>((head + agent::kRingPart - 1) / agent::kRingPart);
+    if (claimed != known.claimed_parts) {
+        known.claimed_parts = claimed;
+        memory_.set_claimed_parts(index, claimed);
+    }
+    // What is read from here on is read after that was written; as the agent has it the other way
+    // round.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
 void AgentThreads::read_ring(std::uint32_t index, std::uint64_t head) {
     Known& known = known_[index];
     if (known.is_broken || head == known.read) {
         return;
     }
     const std::uint64_t count = head - known.read;
+    fullest_ = std::max(fullest_, count);
     if (count > agent::kRingEntries) {
         give_up(index);
         return;
     }
+    claim(index, head);
     buffer_.resize(count);
     if (!memory_.read_entries(index, known.read, buffer_)) {
         return; // the process ends
@@ -160,28 +182,35 @@ void AgentThreads::read_ring(std::uint32_t index, std::uint64_t head) {
     }
 }
 
-const std::vector<RecordedCall>& AgentThreads::read() {
-    told_.clear();
-    std::uint64_t tickets = 0;
-    const MonotonicNs now = monotonic_now();
+void AgentThreads::fetch() {
+    fetched_at_ = monotonic_now();
     // In this order: what came before an entry with one of these tickets is in its ring by now.
-    if (!memory_.read_next_ticket(&tickets) || known_.empty() || !memory_.read_threads(seen_)) {
-        return told_;
+    if (!memory_.read_next_ticket(&tickets_) || known_.empty() || !memory_.read_threads(seen_)) {
+        return;
     }
     for (std::uint32_t index = 0; index < known_.size(); ++index) {
+        const auto before = static_cast<std::ptrdiff_t>(waiting_.size());
         read_ring(index, seen_[index].head);
+        // Each thread's are in order.
+        std::inplace_merge(waiting_.begin(), waiting_.begin() + before, waiting_.end(),
+                           comes_before);
     }
+}
+
+const std::vector<RecordedCall>& AgentThreads::take() {
+    told_.clear();
     const bool too_many = waiting_.size() > kMostWaiting;
-    const auto later = std::partition(waiting_.begin(), waiting_.end(), [&](const Recorded& each) {
-        return each.entry.ticket < tickets || too_many;
-    });
-    std::sort(waiting_.begin(), later,
-              [](const Recorded& a, const Recorded& b) { return a.entry.ticket < b.entry.ticket; });
+    const auto later =
+        too_many ? waiting_.end()
+                 : std::lower_bound(waiting_.begin(), waiting_.end(), tickets_,
+                                    [](const Recorded& each, std::uint64_t ticket) {
+                                        return each.entry.ticket < ticket;
+                                    });
     std::for_each(waiting_.begin(), later, [this](const Recorded& each) { deliver(each); });
     waiting_.erase(waiting_.begin(), later);
 
-    marks_.emplace_back(tickets, now);
-    if (now.value() - marks_.front().second.value() > kMostWaitNs) {
+    marks_.emplace_back(tickets_, fetched_at_);
+    if (fetched_at_.value() - marks_.front().second.value() > kMostWaitNs) {
         told_in_order_ = std::max(told_in_order_, marks_.front().first);
     }
     const auto unreached = std::find_if(marks_.begin(), marks_.end(), [this](const auto& mark) {
@@ -208,7 +237,8 @@ void AgentThreads::deliver(const Recorded& recorded) {
     }
     Known& known = known_[recorded.thread];
     const bool has_stack =
-        entry.kind == Entry::Kind::allocated || entry.kind == Entry::Kind::realloc_began;
+        entry.kind == Entry::Kind::allocated || entry.kind == Entry::Kind::brief ||
+        entry.kind == Entry::Kind::realloc_began;
     if (entry.function >= functions_ || static_cast<std::uint8_t>(entry.kind) >= kKinds ||
         (has_stack && entry.stack > last_stack_.value())) {
         give_up(recorded.thread);
@@ -224,6 +254,16 @@ void AgentThreads::deliver(const Recorded& recorded) {
     case Entry::Kind::freed:
         call.kind = RecordedCall::Kind::freed;
         call.caller = CodeAddr(entry.size_or_caller);
+        break;
+    case Entry::Kind::freed_if_live:
+        call.kind = RecordedCall::Kind::freed_if_live;
+        break;
+    case Entry::Kind::brief:
+        call.kind = RecordedCall::Kind::brief;
+        call.size = entry.size_or_caller;
+        call.stack = StackId(entry.stack);
+        call.age = std::max<std::int64_t>(
+            time_of(entry.end_tick).value() - time_of(entry.tick).value(), 0);
         break;
     case Entry::Kind::inner_free:
         call.kind = RecordedCall::Kind::inner_free;
@@ -286,6 +326,7 @@ void AgentThreads::forget() {
     table_ = {};
     seen_.clear();
     waiting_.clear();
+    tickets_ = 0;
     told_in_order_ = 0;
     told_out_of_order_.clear();
     marks_.clear();

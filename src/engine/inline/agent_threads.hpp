@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include <absl/container/flat_hash_map.h>
@@ -32,16 +33,22 @@ class AgentThreads {
     void on_birth(Tid tid, std::uint64_t pointer);
     void on_thread_gone(Tid tid);
 
-    /// As it was when read() was called last.
+    /// As it was when fetch() was called last.
     [[nodiscard]] const agent::Thread& seen(std::uint32_t index) const { return seen_[index]; }
-    /// Reads what has been recorded by now. Whatever happened to a block before something that is
-    /// returned, has been returned, too; so has all that a thread did that is stopped. What was
-    /// recorded while this looks may be left for the next time. In an order for the account; the
-    /// result is good until the next call.
-    const std::vector<RecordedCall>& read();
-    /// All that was recorded up to then has been read.
+    /// Reads what has been recorded by now.
+    void fetch();
+    /// What has been fetched, and can be told. Whatever happened to a block before something that
+    /// is returned, has been returned, too; so has all that a thread did that was stopped then.
+    /// What was recorded while fetch() looked may be left for the next time. In an order for the
+    /// account; the result is good until the next call.
+    const std::vector<RecordedCall>& take();
+    /// The most entries that were new in a ring, of kRingEntries, when fetch() looked since this
+    /// was asked last.
+    [[nodiscard]] std::uint64_t take_fullest() { return std::exchange(fullest_, 0); }
+    /// All that was recorded up to then has been taken.
     [[nodiscard]] MonotonicNs told_until() const { return told_until_; }
-    /// What calls record from now on happens at this time, for read().
+    /// What calls record from now on happens at this time, for take(). Times that are too close
+    /// count as one: an entry has one byte for it.
     void tick(MonotonicNs now);
     /// Something else has been told, of this time: what is read from now on came later.
     void was_told(MonotonicNs time) { last_time_ = std::max(last_time_, time); }
@@ -63,6 +70,7 @@ class AgentThreads {
         std::uint64_t pointer = 0;
         std::uint64_t read = 0; ///< entries of its ring
         std::uint8_t freed_parts = 0;
+        std::uint8_t claimed_parts = 0;
         bool is_shared = false;            ///< its pointer is another's, too
         std::optional<RemoteAddr> realloc; ///< the old block of the one that it is in
         int realloc_function = -1;
@@ -72,10 +80,15 @@ class AgentThreads {
         std::uint32_t thread;
         agent::Entry entry;
     };
+    static bool comes_before(const Recorded& a, const Recorded& b) {
+        return a.entry.ticket < b.entry.ticket;
+    }
     void release(std::uint32_t index);
     [[nodiscard]] bool put_in_table(std::uint32_t index, std::uint64_t pointer);
     /// It has written where only the agent does.
     void give_up(std::uint32_t index);
+    /// From now on its thread leaves the entries before `head` as they are.
+    void claim(std::uint32_t index, std::uint64_t head);
     void read_ring(std::uint32_t index, std::uint64_t head);
     void deliver(const Recorded& recorded);
     [[nodiscard]] MonotonicNs time_of(std::uint8_t tick) const;
@@ -86,13 +99,18 @@ class AgentThreads {
     /// there (a child by vfork).
     static constexpr std::int64_t kMostWaitNs = 2'000'000'000;
 
+    static constexpr std::int64_t kShortestTickNs = 2'000'000;
+
     AgentMemory& memory_;
     std::vector<Known> known_; ///< by index
     absl::flat_hash_map<Tid, std::uint32_t> by_tid_;
     std::array<std::uint16_t, agent::kThreadSlots> table_{};
     std::vector<agent::Thread> seen_;
     std::uint64_t calls_of_gone_ = 0; ///< of the threads that have ended
-    std::vector<Recorded> waiting_;   ///< have been read, and are to be told
+    std::vector<Recorded> waiting_;   ///< have been fetched, and are to be told; by tickets
+    std::uint64_t tickets_ = 0;       ///< lower ones have all been fetched
+    MonotonicNs fetched_at_{};
+    std::uint64_t fullest_ = 0;
     std::vector<agent::Entry> buffer_;
     std::vector<RecordedCall> told_;
     StackId last_stack_{0};

@@ -22,6 +22,7 @@ class CallTreeWriter {
     virtual ~CallTreeWriter() = default;
     virtual void write_node(std::uint32_t index, const agent::Node& node) = 0;
     virtual void write_child(std::uint32_t slot, std::uint32_t node) = 0;
+    /// And what walks in it have found is not true any more.
     virtual void clear_children() = 0;
 };
 

@@ -12,6 +12,8 @@ namespace memleax {
 namespace {
 /// Of a walk that looks for a frame of the agent's.
 constexpr unsigned kMostFrames = 256;
+/// A ring with so many after a tick would be full, and stop its thread, before the next.
+constexpr std::uint64_t kManyEntries = agent::kRingEntries / 4;
 } // namespace
 
 InlineEngine::InlineEngine(const EngineContext& context, EngineHost& host)
@@ -107,7 +109,7 @@ Result<Breakpoint*> InlineEngine::insert(const AllocatorEntry& function, Tid wor
 Result<void> InlineEngine::patch(const AllocatorEntry& function, int number, Breakpoint* entry,
                                  Tid worker) {
     agent::Function described;
-    described.number = static_cast<std::uint16_t>(number);
+    described.number = static_cast<std::uint8_t>(number);
     switch (function.function->call) {
     case AllocatorCall::free:
         described.kind = agent::Function::Kind::free;
@@ -425,9 +427,9 @@ void InlineEngine::on_quiet_stop(Tid tid) {
 
 // ---- In between ---------------------------------------------------------------------------------
 
-void InlineEngine::on_tick() {
+bool InlineEngine::on_tick() {
     if (left_ || !memory_.mapped()) {
-        return;
+        return false;
     }
     threads_.tick(monotonic_now());
     if (waits_for_proof_) {
@@ -438,6 +440,7 @@ void InlineEngine::on_tick() {
     }
     drain();
     tell_calls();
+    return threads_.take_fullest() > kManyEntries;
 }
 
 void InlineEngine::drain() {
@@ -446,17 +449,20 @@ void InlineEngine::drain() {
 }
 
 void InlineEngine::collect() {
-    untold_ = memory_.mapped() ? &threads_.read() : nullptr;
+    is_untold_ = memory_.mapped();
+    if (is_untold_) {
+        threads_.fetch();
+    }
 }
 
 void InlineEngine::tell() {
-    if (untold_ == nullptr) {
+    if (!is_untold_) {
         return;
     }
-    if (!untold_->empty()) {
-        follower_.on_recorded(*untold_);
+    is_untold_ = false;
+    if (const auto& calls = threads_.take(); !calls.empty()) {
+        follower_.on_recorded(calls);
     }
-    untold_ = nullptr;
     if (threads_.told_until().value() != 0 && !left_) {
         account_.events.on_watermark(threads_.told_until());
     }

@@ -37,7 +37,7 @@ class InlineEngine final : public Int3Engine {
     [[nodiscard]] bool leave_own_code(Tid tid) override;
     void on_thread_gone(Tid tid) override;
     void on_quiet_stop(Tid tid) override;
-    void on_tick() override;
+    bool on_tick() override;
     void restore_code() override;
     void on_late_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) override;
     void on_left() override;
@@ -98,7 +98,7 @@ class InlineEngine final : public Int3Engine {
     std::vector<Patched> patched_; ///< by the number of the function; entry null: it is not
     absl::flat_hash_map<Tid, Trapping> trapping_;
     std::vector<Rule> rules_;
-    const std::vector<RecordedCall>* untold_ = nullptr;
+    bool is_untold_ = false; ///< what was fetched last
     bool waits_for_proof_ = false;
     bool left_ = false;
     bool gave_up_ = false; ///< there can be no agent here

@@ -8,21 +8,14 @@
 // the compiler to it.
 #include "agent.hpp"
 #include "agent_cpu.hpp"
+#include "agent_walk.hpp"
 
 #define AGENT __attribute__((section("memleax_agent")))
-#define AGENT_PART __attribute__((always_inline)) static inline
 
 // NOLINTBEGIN(performance-no-int-to-ptr): addresses are what it is about.
 namespace memleax::agent {
 
 namespace {
-
-template <class T> AGENT_PART T load(const T& from) {
-    return __atomic_load_n(&from, __ATOMIC_ACQUIRE);
-}
-template <class T> AGENT_PART void store(T& to, T value) {
-    __atomic_store_n(&to, value, __ATOMIC_RELEASE);
-}
 
 AGENT_PART uint64_t argument(const Frame& frame, int8_t n) {
     switch (n) {
@@ -64,68 +57,6 @@ AGENT_PART Thread* find_thread(Data& data) {
     return nullptr;
 }
 
-AGENT_PART uint32_t find_child(const Data& data, uint32_t parent, uint64_t return_address) {
-    for (uint32_t i = 0; i < kMostProbes; ++i) {
-        const uint32_t index =
-            load(data.children[(child_slot(parent, return_address) + i) % kChildSlots]);
-        if (index == 0 || index >= kMaxNodes) {
-            return 0;
-        }
-        const Node& node = data.nodes[index];
-        if (node.return_address == return_address && node.parent == parent) {
-            return index;
-        }
-    }
-    return 0;
-}
-
-/// The part of the stack that may be read: from the call on.
-struct Stack {
-    uint64_t begin;
-    uint64_t end;
-
-    /// False: that is not on it.
-    AGENT_PART bool read(const Stack& stack, uint64_t at, uint64_t* word) {
-        if (at < stack.begin || at > stack.end - sizeof(uint64_t) || at % sizeof(uint64_t) != 0) {
-            return false;
-        }
-        *word = *reinterpret_cast<const uint64_t*>(at);
-        return true;
-    }
-};
-
-AGENT_PART uint64_t offset(int32_t value) {
-    return static_cast<uint64_t>(static_cast<int64_t>(value));
-}
-
-/// The call stack's id; kNoStackId: it is not known.
-AGENT_PART uint32_t walk(const Data& data, uint32_t function, const Stack& stack, uint64_t fp) {
-    uint64_t sp = stack.begin + sizeof(uint64_t); // of the caller
-    uint64_t return_address = *reinterpret_cast<const uint64_t*>(stack.begin);
-    uint32_t index = function + 1;
-    for (;;) {
-        index = find_child(data, index, return_address);
-        const Node& node = data.nodes[index];
-        if (index == 0 || node.kind != Node::Kind::walk) {
-            return index != 0 && node.kind == Node::Kind::leaf ? node.stack : kNoStackId;
-        }
-        uint64_t cfa = (node.base == Node::Base::sp ? sp : fp) + offset(node.cfa_offset);
-        if (node.base == Node::Base::at_fp && !Stack::read(stack, cfa, &cfa)) {
-            return kNoStackId;
-        }
-        if (cfa <= sp || !Stack::read(stack, cfa - sizeof(uint64_t), &return_address)) {
-            return kNoStackId;
-        }
-        if (node.fp_place != Node::FpPlace::unchanged) {
-            const uint64_t base = node.fp_place == Node::FpPlace::at_cfa ? cfa : fp;
-            if (!Stack::read(stack, base + offset(node.fp_offset), &fp)) {
-                return kNoStackId;
-            }
-        }
-        sp = cfa;
-    }
-}
-
 AGENT_PART bool has_room(const Thread& thread) {
     // Of 256 parts, fewer than kRingParts are in use.
     const auto used_parts =
@@ -134,7 +65,7 @@ AGENT_PART bool has_room(const Thread& thread) {
            (used_parts == kRingParts - 1 && thread.head % kRingPart + kLeastRoom < kRingPart);
 }
 
-AGENT_PART void record(Data& data, Thread& thread, Entry::Kind kind, uint16_t function,
+AGENT_PART void record(Data& data, Thread& thread, Entry::Kind kind, uint8_t function,
                        uint64_t address, uint64_t size_or_caller, uint32_t stack) {
     Entry& entry = data.rings[&thread - data.threads][thread.head % kRingEntries];
     entry.address = address;
@@ -147,6 +78,60 @@ AGENT_PART void record(Data& data, Thread& thread, Entry::Kind kind, uint16_t fu
     // number; what it does after a free's, it does after that one's.
     entry.ticket = __atomic_fetch_add(&data.next_ticket, 1, __ATOMIC_SEQ_CST);
     store(thread.head, thread.head + 1);
+}
+
+AGENT_PART uint32_t index_of(const Data& data, const Thread& thread) {
+    return static_cast<uint32_t>(&thread - data.threads);
+}
+
+/// The entry that was recorded last is the allocation of this block.
+AGENT_PART void remember_young(Data& data, const Thread& thread, uint64_t address) {
+    const uint64_t place = (thread.head - 1) & Young::kPlaceBits;
+    store(data.young[Young::slot(address)], Young::key(address, index_of(data, thread)) | place);
+}
+
+/// The block ends, and that is told by an entry of its own.
+AGENT_PART void forget_young(Data& data, uint64_t address) {
+    uint64_t& slot = data.young[Young::slot(address)];
+    if (((load(slot) ^ Young::key(address, 0)) & Young::kAddressBits) == 0) {
+        store(slot, uint64_t{0});
+    }
+}
+
+AGENT_PART bool is_claimed(const Thread& thread, uint32_t place) {
+    const auto parts = static_cast<uint8_t>(place / kRingPart - load(thread.claimed_parts));
+    return parts >= 128;
+}
+
+enum class Ended : uint8_t {
+    not_here, ///< to be recorded
+    here,
+    unclear ///< here, or nowhere
+};
+
+/// The block ends. If it is this thread's, and nobody has read of it, then it ends where it began.
+AGENT_PART Ended end_young(Data& data, const Thread& thread, uint64_t address) {
+    uint64_t& slot = data.young[Young::slot(address)];
+    const uint64_t young = load(slot);
+    const uint32_t index = index_of(data, thread);
+    const uint64_t key = Young::key(address, index);
+    if (((young ^ key) & Young::kAddressBits) != 0) {
+        return Ended::not_here;
+    }
+    store(slot, uint64_t{0});
+    const auto place = static_cast<uint32_t>(young);
+    const uint32_t age = static_cast<uint32_t>(thread.head) - place;
+    Entry& entry = data.rings[index][place % kRingEntries];
+    if ((young & ~Young::kPlaceBits) != key || age == 0 || age > kRingEntries ||
+        is_claimed(thread, place) || entry.address != address ||
+        load(entry.kind) != Entry::Kind::allocated) {
+        return Ended::not_here;
+    }
+    entry.end_tick = load(data.tick);
+    // A full barrier: the reader claims, and then reads; here it is changed, and then looked
+    // whether it is claimed. One of the two sees what the other one did.
+    __atomic_exchange_n(&entry.kind, Entry::Kind::brief, __ATOMIC_SEQ_CST);
+    return is_claimed(thread, place) ? Ended::unclear : Ended::here;
 }
 
 AGENT_PART uint64_t requested_size(const Function& function, const Frame& frame) {
@@ -184,6 +169,7 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, const u
             return Answer::trap;
         }
         if (pointer != 0) {
+            forget_young(data, pointer);
             record(data, *thread, Entry::Kind::inner_free, function->number, pointer, 0,
                    kNoStackId);
         }
@@ -204,7 +190,8 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, const u
         }
         frame->stack = thread->forced_stack;
         if (frame->stack == kNoStackId) {
-            frame->stack = walk(data, function->number, Stack{sp, thread->stack_end}, fp);
+            frame->stack =
+                call_stack(data, *thread, function->number, Stack{sp, thread->stack_end}, fp);
         }
         if (frame->stack == kNoStackId) {
             return Answer::trap;
@@ -220,8 +207,14 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, const u
     thread->interrupted = 0; // of a call that was left by siglongjmp, if at all
     store(thread->inside, sp);
     if (function->kind == Function::Kind::free) {
-        record(data, *thread, Entry::Kind::freed, function->number, pointer, *entry_sp, kNoStackId);
+        const Ended ended = end_young(data, *thread, pointer);
+        if (ended != Ended::here) {
+            record(data, *thread,
+                   ended == Ended::unclear ? Entry::Kind::freed_if_live : Entry::Kind::freed,
+                   function->number, pointer, *entry_sp, kNoStackId);
+        }
     } else if (pointer != 0) {
+        forget_young(data, pointer);
         record(data, *thread, Entry::Kind::realloc_began, function->number, pointer, frame->size,
                frame->stack);
     }
@@ -243,6 +236,9 @@ AGENT bool memleax_agent_leave(const Frame* frame, uint64_t result) {
     if (load(data.enabled) != 0 && function.kind != Function::Kind::free && !has_failed) {
         record(data, thread, Entry::Kind::allocated, function.number, block, frame->size,
                frame->stack);
+        if (block != 0 && function.kind == Function::Kind::allocate) {
+            remember_young(data, thread, block);
+        }
     }
     store(thread.has_failed, uint8_t{has_failed});
     store(thread.inside, uint64_t{0});

@@ -52,10 +52,28 @@ inline constexpr uint32_t kMaxNodes = 1U << 16;
 inline constexpr uint32_t kChildSlots = 1U << 18;
 inline constexpr uint32_t kMostProbes = 8;
 
-constexpr uint32_t child_slot(uint32_t parent, uint64_t return_address) {
-    const uint64_t mixed = (return_address ^ (uint64_t{parent} << 40)) * 0x9e3779b97f4a7c15ULL;
-    return static_cast<uint32_t>(mixed >> 40) % kChildSlots;
+constexpr uint64_t child_slot(uint64_t parent, uint64_t return_address) {
+    const uint64_t mixed = (return_address ^ (parent << 40)) * 0x9e3779b97f4a7c15ULL;
+    return (mixed >> 40) % kChildSlots;
 }
+
+/// What a thread's walk from one place has read: where these words are the same, and sp and the
+/// frame pointer, another walk would end at the same stack. Written by its thread alone.
+struct alignas(64) Memo {
+    static constexpr uint64_t kWords = 64;
+
+    uint64_t epoch = 0; ///< Data::epoch of the walk; 0: there was none
+    uint64_t sp = 0;
+    uint64_t fp = 0;
+    uint64_t end = 0; ///< behind the outermost word
+    uint32_t function = 0;
+    uint32_t stack = kNoStackId;
+    uint32_t candidate = 0; ///< of the last one that was not kept
+    uint64_t count = 0;
+    uint32_t places[kWords] = {}; ///< from sp on
+    uint64_t words[kWords] = {};
+};
+inline constexpr uint32_t kMemos = 64; ///< of a thread
 
 /// What a thread has done, in the order in which it did it.
 struct Entry {
@@ -63,26 +81,32 @@ struct Entry {
         freed,        ///< told before the allocator gets the block: address, and who calls
         inner_free,   ///< the same, in a call of an allocator's own
         allocated,    ///< told after it has given it: address (0: it failed), size, stack
-        realloc_began ///< address is the old block; size, stack. `allocated` of the same thread
-                      ///< ends it.
+        realloc_began, ///< address is the old block; size, stack. `allocated` of the same thread
+                       ///< ends it.
+        brief,         ///< `allocated`, and its thread has freed it again before anybody claimed
+                       ///< the entry. Nobody else knew of that address in between.
+        freed_if_live  ///< `freed`, while the entry of the allocation was being claimed: that one
+                       ///< has been read as `allocated`, or as `brief` already
     };
     uint64_t ticket = 0; ///< numbers the entries of all threads, without gaps, in an order in which
                          ///< those of one address have happened
     uint64_t address = 0;
     uint64_t size_or_caller = 0;
     uint32_t stack = kNoStackId;
-    uint16_t function = 0;
+    uint8_t function = 0;
+    uint8_t end_tick = 0; ///< brief: when it ended
     Kind kind = Kind::freed;
     uint8_t tick = 0; ///< Data::tick at that time
 };
 static_assert(sizeof(Entry) == 32);
 
-inline constexpr uint8_t kKinds = 4; ///< of Entry
+inline constexpr uint8_t kKinds = 6; ///< of Entry
 
 inline constexpr uint32_t kRingEntries = 4096;
 /// The consumer frees a ring's entries by so many at once: their number modulo 256 is one byte.
 inline constexpr uint32_t kRingPart = 64;
 inline constexpr uint32_t kRingParts = kRingEntries / kRingPart;
+static_assert(kRingParts < 128); // two places in a ring are compared by their parts, modulo 256
 /// Each call that is let through needs at most two; those within it, and those of handlers that
 /// interrupt it before it is noted as begun, leave it that.
 inline constexpr uint32_t kLeastRoom = 16;
@@ -99,13 +123,16 @@ struct alignas(64) Thread {
     uint8_t interrupted = 0; ///< a signal was delivered in the call that it is inside of
     uint8_t freed_parts = 0; ///< of the ring, modulo 256
     int32_t tid = 0;         ///< 0: no thread has ever been here, nor in those behind
-    uint8_t unused[28] = {};
+    /// Entries of the parts before this one (modulo 256) may have been read, and are not changed.
+    uint8_t claimed_parts = 0;
+    uint8_t unused[27] = {};
     // Written by the thread.
     alignas(64) uint64_t head = 0; ///< entries that it has ever written
     /// Where the return address of the call is, to the allocator, that it is inside of; 0: none.
     uint64_t inside = 0;
     uint64_t calls = 0;     ///< that needed no trap
     uint8_t has_failed = 0; ///< a nothrow twin has; the tracer takes it back
+    uint8_t uses_memo = 0;
 };
 static_assert(sizeof(Thread) == 128);
 
@@ -118,18 +145,42 @@ constexpr uint32_t thread_slot(uint64_t pointer) {
 
 inline constexpr uint16_t kNoThread = 0xffff;
 
+/// Of a block that was allocated lately: where the entry is that says so. What it leads to decides
+/// whether it is true. Whoever frees the block finds it here, or finds nothing; who is not the one
+/// that has allocated it takes it away. So it never outlives its block, although the accesses of
+/// different blocks overwrite each other: those of one block are ordered by what hands it over.
+struct Young {
+    static constexpr uint32_t kSlots = 2048;
+
+    /// Neighbours are in one cache line: blocks of different threads mostly are in different ones.
+    static constexpr uint32_t slot(uint64_t address) {
+        const uint64_t far = (address >> 15) * 0x9e3779b97f4a7c15ULL;
+        return static_cast<uint32_t>((address >> 4) ^ (far >> 50 << 3)) % kSlots;
+    }
+    static constexpr uint64_t key(uint64_t address, uint32_t thread) {
+        return (address * 0x9e3779b97f4a7c15ULL) >> 40 << 40 | uint64_t{thread} << 32;
+    }
+    static constexpr uint64_t kAddressBits = 0xffffff0000000000;
+    static constexpr uint64_t kPlaceBits = 0xffffffff; ///< Thread::head, the lower half
+};
+
 /// All of it is private to the target, anonymous, and MADV_WIPEONFORK: a forked child, which nobody
 /// watches yet, finds zeros, and so a disabled agent.
 struct Data {
     uint8_t enabled = 0;
     uint8_t tick = 0; ///< goes on every few milliseconds
+    /// Goes on when stacks are taken out of the tree. Its low byte is never 0 while it is one.
+    uint32_t epoch = 0;
     alignas(64) uint64_t next_ticket = 0;
     alignas(64) Thread threads[kMaxThreads];
     uint16_t thread_slots[kThreadSlots]; ///< by thread_slot(): its index + 1; 0: none,
                                          ///< kNoThread: none any more
+    /// By Young::slot(): Young::key(), and the entry's place.
+    alignas(64) uint64_t young[Young::kSlots];
     Node nodes[kMaxNodes];
     uint32_t children[kChildSlots]; ///< by child_slot(): the node's index; 0: none
-    /// Each thread's, by its index. Only what is used takes memory.
+    // Each thread's, by its index. Only what is used takes memory.
+    Memo memos[kMaxThreads][kMemos];
     Entry rings[kMaxThreads][kRingEntries];
 };
 
@@ -139,7 +190,8 @@ struct Function {
     uint64_t data = 0;     ///< Data's address in the target
     uint64_t original = 0; ///< where its first instructions are; behind them, it goes on
     uint64_t trap = 0;
-    uint16_t number = 0;
+    uint8_t number = 0;
+    uint8_t unused = 0;
     Kind kind = Kind::free;
     // Arguments, from 0; -1: none.
     int8_t pointer_argument = -1;

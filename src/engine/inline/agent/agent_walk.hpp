@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The agent's way from a call to its call stack: by the tree that the tracer has made, or by what
+/// the last such walk has read. Included by agent.cpp only, with whose options it is compiled.
+#pragma once
+
+#include "agent.hpp"
+
+#define AGENT_PART __attribute__((always_inline)) static inline
+
+// NOLINTBEGIN(performance-no-int-to-ptr): addresses are what it is about.
+namespace memleax::agent {
+
+template <class T> AGENT_PART T load(const T& from) {
+    return __atomic_load_n(&from, __ATOMIC_ACQUIRE);
+}
+template <class T> AGENT_PART void store(T& to, T value) {
+    __atomic_store_n(&to, value, __ATOMIC_RELEASE);
+}
+
+// Indices are 64 bits wide throughout: what is spilled as 32 bits and read back as 64 waits until
+// the store has left the CPU.
+AGENT_PART uint64_t find_child(const Data& data, uint64_t parent, uint64_t return_address) {
+    uint64_t slot = child_slot(parent, return_address);
+    for (uint32_t i = 0; i < kMostProbes; ++i) {
+        const uint64_t index = load(data.children[slot]);
+        if (index == 0 || index >= kMaxNodes) {
+            return 0;
+        }
+        const Node& node = data.nodes[index];
+        if (node.return_address == return_address && node.parent == parent) {
+            return index;
+        }
+        slot = (slot + 1) % kChildSlots;
+    }
+    return 0;
+}
+
+/// The part of the stack that may be read: from the call on.
+struct Stack {
+    uint64_t begin;
+    uint64_t end;
+};
+
+AGENT_PART uint64_t offset(int32_t value) {
+    return static_cast<uint64_t>(static_cast<int64_t>(value));
+}
+
+/// What a walk reads, written into a memo if there is one.
+struct Reads {
+    const Stack* stack;
+    Memo* memo;
+    uint64_t count = 0;
+
+    /// False: that is not on the stack.
+    AGENT_PART bool read(Reads& reads, uint64_t at, uint64_t* word) {
+        const Stack& stack = *reads.stack;
+        if (at < stack.begin || at > stack.end - sizeof(uint64_t) || at % sizeof(uint64_t) != 0) {
+            return false;
+        }
+        *word = *reinterpret_cast<const uint64_t*>(at);
+        if (reads.memo != nullptr && reads.count < Memo::kWords) {
+            reads.memo->places[reads.count] = static_cast<uint32_t>(at - stack.begin);
+            reads.memo->words[reads.count] = *word;
+        }
+        ++reads.count;
+        return true;
+    }
+};
+
+/// The call stack's id; kNoStackId: it is not known.
+AGENT_PART uint32_t walk(const Data& data, uint32_t function, Reads& reads, uint64_t fp) {
+    uint64_t sp = reads.stack->begin + sizeof(uint64_t); // of the caller
+    uint64_t return_address = 0;
+    uint64_t index = uint64_t{function} + 1;
+    if (!Reads::read(reads, reads.stack->begin, &return_address)) {
+        return kNoStackId;
+    }
+    for (;;) {
+        index = find_child(data, index, return_address);
+        const Node& node = data.nodes[index];
+        if (index == 0 || node.kind != Node::Kind::walk) {
+            return index != 0 && node.kind == Node::Kind::leaf ? node.stack : kNoStackId;
+        }
+        uint64_t cfa = (node.base == Node::Base::sp ? sp : fp) + offset(node.cfa_offset);
+        if (node.base == Node::Base::at_fp && !Reads::read(reads, cfa, &cfa)) {
+            return kNoStackId;
+        }
+        // More than the agent's stack may be: a memo has its places in 32 bits.
+        if (cfa <= sp || !Reads::read(reads, cfa - sizeof(uint64_t), &return_address)) {
+            return kNoStackId;
+        }
+        if (node.fp_place != Node::FpPlace::unchanged) {
+            const uint64_t base = node.fp_place == Node::FpPlace::at_cfa ? cfa : fp;
+            if (!Reads::read(reads, base + offset(node.fp_offset), &fp)) {
+                return kNoStackId;
+            }
+        }
+        sp = cfa;
+    }
+}
+
+/// Would a walk read the same as the memo's?
+AGENT_PART bool reads_the_same(const Memo& memo, uint64_t epoch, uint32_t function,
+                               const Stack& stack, uint64_t fp) {
+    if (memo.epoch != epoch || memo.sp != stack.begin || memo.fp != fp ||
+        memo.function != function || memo.end > stack.end) {
+        return false;
+    }
+    uint64_t difference = 0;
+    for (uint64_t i = 0; i < memo.count; ++i) {
+        difference |=
+            *reinterpret_cast<const uint64_t*>(stack.begin + memo.places[i]) ^ memo.words[i];
+    }
+    return difference == 0;
+}
+
+/// Walks, and keeps what it has read for the next time.
+AGENT_PART uint32_t walk_into(Memo& memo, const Data& data, uint64_t epoch, uint32_t function,
+                              const Stack& stack, uint64_t fp) {
+    memo.epoch = 0;
+    Reads reads{&stack, &memo};
+    const uint32_t id = walk(data, function, reads, fp);
+    if (id == kNoStackId || reads.count > Memo::kWords) {
+        return id;
+    }
+    memo.sp = stack.begin;
+    memo.fp = fp;
+    memo.function = function;
+    memo.stack = id;
+    memo.count = reads.count;
+    uint32_t last = 0;
+    for (uint64_t i = 0; i < reads.count; ++i) {
+        last = memo.places[i] > last ? memo.places[i] : last;
+    }
+    memo.end = stack.begin + last + sizeof(uint64_t);
+    memo.epoch = epoch;
+    return id;
+}
+
+/// The call stack's id, from the thread's memo or by a walk; kNoStackId: it is not known.
+AGENT_PART uint32_t call_stack(Data& data, Thread& thread, uint32_t function, const Stack& stack,
+                               uint64_t fp) {
+    const uint64_t epoch = load(data.epoch);
+    const uint64_t return_address = *reinterpret_cast<const uint64_t*>(stack.begin);
+    const uint64_t mixed = (return_address ^ (stack.begin << 20)) * 0x9e3779b97f4a7c15ULL;
+    Memo& memo = data.memos[&thread - data.threads][mixed >> 32 & (kMemos - 1)];
+    // A signal's handler that interrupts us here must not change the memo, and does without. A low
+    // byte of 0 is no epoch, or one that is being written.
+    if (load(thread.uses_memo) == 0 && epoch % 256 != 0 &&
+        stack.end - stack.begin <= kNoStackId) {
+        store(thread.uses_memo, uint8_t{1});
+        uint32_t id = kNoStackId;
+        if (reads_the_same(memo, epoch, function, stack, fp)) {
+            id = memo.stack;
+        } else if (memo.candidate == static_cast<uint32_t>(mixed)) {
+            id = walk_into(memo, data, epoch, function, stack, fp);
+        } else {
+            // Not yet: where more stacks take turns than there are memos, none would be of use.
+            memo.candidate = static_cast<uint32_t>(mixed);
+        }
+        store(thread.uses_memo, uint8_t{0});
+        if (id != kNoStackId) {
+            return id;
+        }
+    }
+    Reads reads{&stack, nullptr};
+    return walk(data, function, reads, fp);
+}
+
+} // namespace memleax::agent
+// NOLINTEND(performance-no-int-to-ptr)
