@@ -3,11 +3,17 @@
 // live blocks in any number, and a busy thread that notices when it is not let run. It does what it
 // is told on stdin, and answers each line with one on stdout:
 //
+// clang-format off
 //      alloc_target [THREADS]                      ready PID
 //      live N      hold N blocks in all            live N seconds X
-//      pairs N     N pairs in each thread          pairs TOTAL ns_per_pair X     (wall time /
-//      TOTAL) gap start   begin to look for gaps          gap started gap stop    the longest one
-//      since then      gap max_ns X quit, or the end of stdin
+//      pairs N [SHAPE]                             pairs TOTAL ns_per_pair X     (wall time / TOTAL)
+//                  N pairs in each thread: "plain" (8 frames), "deep" (30 frames), "paths" (14
+//                  frames, by each of 1,024 paths in turn), "late" (each block is freed when 4,096
+//                  others have been allocated)
+//      gap start   begin to look for gaps          gap started
+//      gap stop    the longest one since then      gap max_ns X
+//      quit, or the end of stdin
+// clang-format on
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -17,6 +23,7 @@
 #include <cstring>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <sys/mman.h>
@@ -61,6 +68,69 @@ MEMLEAX_FRAME(f2, f3)
 MEMLEAX_FRAME(f1, f2)
 #undef MEMLEAX_FRAME
 
+/// So many frames more; which of two places calls the next one, each bit of `path` says.
+template <int kLevels> [[gnu::noinline]] void* level(unsigned path, bool keep) {
+    char local[40];
+    asm volatile("" : : "r"(local) : "memory");
+    void* block = nullptr;
+    if constexpr (kLevels == 0) {
+        block = f8(keep);
+    } else if (path % 2 == 0) {
+        block = level<kLevels - 1>(path / 2, keep);
+    } else {
+        block = level<kLevels - 1>(path / 2, keep);
+        asm volatile("nop" : "+r"(block) : "r"(local) : "memory"); // not the same place
+    }
+    asm volatile("" : "+r"(block) : "r"(local) : "memory");
+    return block;
+}
+
+enum class Shape { plain, deep, paths, late };
+
+Shape shape_of(const char* name) {
+    for (const auto& [each, its_name] :
+         {std::pair{Shape::deep, "deep"}, {Shape::paths, "paths"}, {Shape::late, "late"}}) {
+        if (std::strcmp(name, its_name) == 0) {
+            return each;
+        }
+    }
+    return Shape::plain;
+}
+
+void make_pairs(Shape shape, unsigned long pairs) {
+    constexpr int kDeep = 26;  // with those around it, 30
+    constexpr int kLevels = 10; // of two places each: 1,024 paths
+    constexpr std::size_t kLate = 4096;
+    switch (shape) {
+    case Shape::plain:
+        for (unsigned long i = 0; i < pairs; ++i) {
+            f1(false);
+        }
+        break;
+    case Shape::deep:
+        for (unsigned long i = 0; i < pairs; ++i) {
+            level<kDeep>(0, false);
+        }
+        break;
+    case Shape::paths:
+        for (unsigned long i = 0; i < pairs; ++i) {
+            level<kLevels>(static_cast<unsigned>(i), false);
+        }
+        break;
+    case Shape::late:
+        thread_local void* kept[kLate];
+        for (unsigned long i = 0; i < pairs; ++i) {
+            std::free(kept[i % kLate]);
+            kept[i % kLate] = f1(true);
+        }
+        for (void*& block : kept) {
+            std::free(block);
+            block = nullptr;
+        }
+        break;
+    }
+}
+
 /// Threads that all do the same number of pairs when told, and sleep in between.
 class Workers {
   public:
@@ -70,7 +140,7 @@ class Workers {
         }
     }
     ~Workers() {
-        start(0, true);
+        start(0, Shape::plain, true);
         for (std::thread& thread : threads_) {
             thread.join();
         }
@@ -79,9 +149,9 @@ class Workers {
     Workers& operator=(const Workers&) = delete;
 
     /// Wall time from the first pair to the last.
-    Clock::duration run(unsigned long pairs) {
+    Clock::duration run(unsigned long pairs, Shape shape) {
         const auto begin = Clock::now();
-        start(pairs, false);
+        start(pairs, shape, false);
         std::unique_lock lock(mutex_);
         done_.wait(lock, [this] { return running_ == 0; });
         return Clock::now() - begin;
@@ -89,10 +159,11 @@ class Workers {
     [[nodiscard]] std::size_t count() const { return threads_.size(); }
 
   private:
-    void start(unsigned long pairs, bool quit) {
+    void start(unsigned long pairs, Shape shape, bool quit) {
         {
             const std::lock_guard lock(mutex_);
             pairs_ = pairs;
+            shape_ = shape;
             quit_ = quit;
             running_ = threads_.size();
             ++phase_;
@@ -109,10 +180,9 @@ class Workers {
                 return;
             }
             const unsigned long pairs = pairs_;
+            const Shape shape = shape_;
             lock.unlock();
-            for (unsigned long i = 0; i < pairs; ++i) {
-                f1(false);
-            }
+            make_pairs(shape, pairs);
             lock.lock();
             if (--running_ == 0) {
                 done_.notify_one();
@@ -124,6 +194,7 @@ class Workers {
     std::condition_variable go_;
     std::condition_variable done_;
     unsigned long pairs_ = 0;
+    Shape shape_ = Shape::plain;
     unsigned long phase_ = 0;
     std::size_t running_ = 0;
     bool quit_ = false;
@@ -209,13 +280,14 @@ int main(int argc, char** argv) {
     char line[128];
     while (std::fgets(line, sizeof line, stdin) != nullptr) {
         unsigned long number = 0;
+        char shape[16] = "plain";
         if (std::sscanf(line, "live %lu", &number) == 1) {
             const auto begin = Clock::now();
             live.resize(number);
             std::printf("live %zu seconds %.3f\n", live.count(),
                         nanoseconds(Clock::now() - begin) / 1e9);
-        } else if (std::sscanf(line, "pairs %lu", &number) == 1 && number > 0) {
-            const double spent = nanoseconds(workers.run(number));
+        } else if (std::sscanf(line, "pairs %lu %15s", &number, shape) >= 1 && number > 0) {
+            const double spent = nanoseconds(workers.run(number, shape_of(shape)));
             const double total = static_cast<double>(number) * static_cast<double>(workers.count());
             std::printf("pairs %.0f ns_per_pair %.1f\n", total, spent / total);
         } else if (std::strcmp(line, "gap start\n") == 0) {

@@ -19,6 +19,7 @@ import sys
 import attach
 import leave
 import others
+import shapes
 from processes import Failed, Memleax, Target
 
 ROUNDS = 15
@@ -135,6 +136,21 @@ def beside_others(bench):
         row(name, us(pair), "", pair / ours)
 
 
+def without_stops(bench):
+    say("\nThe inline engine: what it adds to a pair; beside what heaptrack adds")
+    for name, shape, threads, most_ns, most_ratio in shapes.SHAPES:
+        alone, ours = shapes.measure(bench, shape, threads)
+        wanted = "" if most_ns is None else f", wanted {most_ns}"
+        try:
+            theirs = shapes.measure_heaptrack(bench, shape, threads)
+        except Failed as reason:
+            row(name, f"{ours - alone:.0f} ns", f"untraced {alone:.0f}{wanted}; {reason}")
+            continue
+        row(name, f"{ours - alone:.0f} ns",
+            f"untraced {alone:.0f}{wanted}; heaptrack {theirs - alone:.0f}",
+            (ours - alone) / (theirs - alone), most_ratio)
+
+
 def many_threads(bench):
     say("\nThe whole attach and the whole leave with many threads; median, and the worst leave")
     for threads, busy in ((16, True), (100, True), (1000, False)):
@@ -149,6 +165,7 @@ PARTS = {
     "live": cost_of_live_blocks,
     "attach": lambda bench, _: stop_at_attach(bench),
     "leave": lambda bench, _: many_threads(bench),
+    "shapes": lambda bench, _: without_stops(bench),
     "others": lambda bench, _: beside_others(bench),
 }
 

@@ -57,12 +57,12 @@ def gdb(program):
             return target.ns_per_pair(50, timeout=120)
 
 
-def heaptrack(program):
-    with tempfile.TemporaryDirectory() as folder, Target(program) as target:
+def heaptrack(program, threads=1, pairs=20000, shape="plain"):
+    with tempfile.TemporaryDirectory() as folder, Target(program, threads) as target:
         command = [find("heaptrack"), "--pid", str(target.pid)]
         with Tool(command, "njection finished", folder):
-            target.ns_per_pair(1000)
-            return min(target.ns_per_pair(20000) for _ in range(3))
+            target.ns_per_pair(1000, shape=shape)
+            return min(target.ns_per_pair(pairs, shape=shape) for _ in range(3))
 
 
 def bpftrace(program):

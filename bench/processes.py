@@ -95,8 +95,8 @@ class Target(Process):
         self.begin(line)
         return self._lines.next(timeout).split()
 
-    def ns_per_pair(self, pairs, timeout=120.0):
-        return float(self.ask(f"pairs {pairs}", timeout)[3])
+    def ns_per_pair(self, pairs, timeout=120.0, shape="plain"):
+        return float(self.ask(f"pairs {pairs} {shape}", timeout)[3])
 
     def hold(self, blocks, timeout=600.0):
         return float(self.ask(f"live {blocks}", timeout)[3])
@@ -112,9 +112,10 @@ class Memleax(Process):
 
     END_SIGNAL = signal.SIGINT
 
-    def __init__(self, program, pid):
+    def __init__(self, program, pid, *options):
         begin = time.monotonic()
-        super().__init__([program, "-t", "100000", "-e", "1000", "-q", "-o", "/dev/null", str(pid)],
+        super().__init__([program, "-t", "100000", "-e", "1000", "-q", "-o", "/dev/null", *options,
+                          str(pid)],
                          stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
             Lines(self._process.stderr).wait_for("watching", 60)

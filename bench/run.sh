@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Builds memleax in build/bench, measures it, and prints a table.
 #
-#     bench/run.sh [BUILD-FOLDER] [--full] [--only pairs|live|attach|leave|others]...
+#     bench/run.sh [BUILD-FOLDER] [--full] [--only pairs|live|attach|leave|shapes|others]...
 #
 # With a folder (one where cmake --build has been run) nothing is built. ptrace must be allowed.
 set -euo pipefail
