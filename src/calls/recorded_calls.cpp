@@ -11,20 +11,24 @@ namespace memleax {
 /// Events of a batch, that are told at once, and what they mean for the question what is live.
 class CallFollower::Recording {
   public:
-    Recording(CallFollower& follower, std::size_t calls) : follower_(follower) {
-        events_.reserve(calls);
+    Recording(CallFollower& follower, std::span<const RecordedCall> calls) : follower_(follower) {
+        events_.reserve(calls.size());
+        // Asked all at once: each question by itself is a lock.
+        for (const RecordedCall& call : calls) {
+            if (is_free(call)) {
+                freed_.push_back(call.block);
+            }
+        }
+        were_live_.resize(freed_.size());
+        follower_.account_.queries.are_live(freed_, were_live_);
     }
 
     void add(const RecordedCall& call) {
         switch (call.kind) {
         case RecordedCall::Kind::freed:
         case RecordedCall::Kind::inner_free:
-            add_free(call);
-            break;
         case RecordedCall::Kind::freed_if_live:
-            if (is_live(call.block)) {
-                add_free(call);
-            }
+            add_free(call);
             break;
         case RecordedCall::Kind::allocated:
             add_allocated(call);
@@ -70,6 +74,7 @@ class CallFollower::Recording {
             follower_.account_.events.on_events(events_);
             events_.clear();
         }
+        account_is_as_before_ = false; // or will not be after what comes now
         live_.clear();
     }
 
@@ -78,19 +83,35 @@ class CallFollower::Recording {
         return follower_.function(call.function);
     }
     void tell(const AllocationEvent& event) { events_.push_back(event); }
-    [[nodiscard]] bool is_live(RemoteAddr block) {
-        const auto known = live_.find(block);
-        return known != live_.end() ? known->second : follower_.account_.queries.is_live(block);
+    static bool is_free(const RecordedCall& call) {
+        return call.kind == RecordedCall::Kind::freed ||
+               call.kind == RecordedCall::Kind::inner_free ||
+               call.kind == RecordedCall::Kind::freed_if_live;
+    }
+    /// The block of the next free.
+    [[nodiscard]] bool is_live() {
+        const std::size_t n = next_free_;
+        const auto known = live_.find(freed_[n]);
+        if (known != live_.end()) {
+            return known->second;
+        }
+        return account_is_as_before_ ? were_live_[n] != 0
+                                     : follower_.account_.queries.is_live(freed_[n]);
     }
 
     void add_free(const RecordedCall& call) {
+        const bool live = is_live();
+        ++next_free_;
+        if (call.kind == RecordedCall::Kind::freed_if_live && !live) {
+            return;
+        }
         AllocationEvent event{.kind = EventKind::free,
                               .tid = call.tid,
                               .address = call.block,
                               .old_address = {},
                               .time = call.time,
                               .by = at(call).by};
-        if (!is_live(call.block)) {
+        if (!live) {
             // What an allocator frees within a call is its own affair, unless it is the program's.
             if (call.kind == RecordedCall::Kind::inner_free ||
                 follower_.is_allocators_own(FrameAddress::return_address(call.caller).lookup_pc(),
@@ -137,11 +158,15 @@ class CallFollower::Recording {
 
     CallFollower& follower_;
     std::vector<AllocationEvent> events_;
+    std::vector<RemoteAddr> freed_; ///< by all the frees of the batch, in their order
+    std::vector<std::uint8_t> were_live_;
+    std::size_t next_free_ = 0;
+    bool account_is_as_before_ = true;           ///< as when that was asked
     absl::flat_hash_map<RemoteAddr, bool> live_; ///< by the events that are not told yet
 };
 
 void CallFollower::on_recorded(std::span<const RecordedCall> calls) {
-    Recording recording(*this, calls.size());
+    Recording recording(*this, calls);
     for (const RecordedCall& call : calls) {
         recording.add(call);
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/session/shared_tracker.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 namespace memleax {
@@ -27,6 +28,15 @@ bool SharedTracker::wants_free_stack(RemoteAddr address) {
 bool SharedTracker::is_live(RemoteAddr address) {
     const auto lock = lock_unless_abandoned();
     return !lock || tracker_.is_live(address);
+}
+
+void SharedTracker::are_live(std::span<const RemoteAddr> addresses,
+                             std::span<std::uint8_t> answers) {
+    if (const auto lock = lock_unless_abandoned()) {
+        tracker_.are_live(addresses, answers);
+    } else {
+        std::fill(answers.begin(), answers.end(), 1);
+    }
 }
 
 void SharedTracker::on_events(std::span<const AllocationEvent> events) {

@@ -18,6 +18,8 @@ constexpr std::uint64_t kShownExpiredFrees = 3;
 constexpr std::size_t kMaxNotices = 10'000;
 /// Blocks that one event lets expire, besides its own.
 constexpr std::size_t kExpiredByAnEvent = 64;
+/// In a batch, the tables' lines for an event are asked for so many events before.
+constexpr std::size_t kAhead = 8;
 
 } // namespace
 
@@ -49,8 +51,22 @@ bool Tracker::wants_free_stack(RemoteAddr address) {
 }
 
 void Tracker::on_events(std::span<const AllocationEvent> events) {
-    for (const AllocationEvent& event : events) {
-        take(event);
+    for (std::size_t i = 0; i < events.size(); ++i) {
+        if (i + kAhead < events.size()) {
+            const RemoteAddr address = events[i + kAhead].address;
+            blocks_.prefetch(address);
+            freed_.prefetch(address);
+        }
+        take(events[i]);
+    }
+}
+
+void Tracker::are_live(std::span<const RemoteAddr> addresses, std::span<std::uint8_t> answers) {
+    for (std::size_t i = 0; i < addresses.size(); ++i) {
+        if (i + kAhead < addresses.size()) {
+            blocks_.prefetch(addresses[i + kAhead]);
+        }
+        answers[i] = is_live(addresses[i]) ? 1 : 0;
     }
 }
 

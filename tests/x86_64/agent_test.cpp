@@ -23,6 +23,7 @@ using agent::Data;
 using agent::Entry;
 using agent::Frame;
 using agent::Function;
+using agent::Progress;
 using agent::Thread;
 
 /// As in the target: zeros, of which only what is used takes memory.
@@ -41,7 +42,7 @@ class AgentTest : public ::testing::Test, protected CallTreeWriter {
         thread.pointer = pointer;
         thread.stack_begin = address(0);
         thread.stack_end = address(stack_.size());
-        thread.forced_stack = agent::kNoStackId;
+        progress().forced_stack = agent::kNoStackId;
         thread.ready = 1;
         data_->thread_slots[agent::thread_slot(pointer)] = 1;
         malloc_ = function(0, Function::Kind::allocate, -1, 0, -1);
@@ -57,10 +58,18 @@ class AgentTest : public ::testing::Test, protected CallTreeWriter {
     void write_child(std::uint32_t slot, std::uint32_t node) override {
         data_->children[slot] = node;
     }
-    void clear_children() override { std::memset(data_->children, 0, sizeof data_->children); }
+    void write_first_child(std::uint32_t parent, std::uint32_t node) override {
+        data_->nodes[parent].first_child = node;
+    }
+    void clear_children() override {
+        std::memset(data_->children, 0, sizeof data_->children);
+        for (std::uint32_t function = 0; function <= agent::kMaxFunctions; ++function) {
+            data_->nodes[function].first_child = 0;
+        }
+    }
 
-    [[nodiscard]] Function function(std::uint8_t number, Function::Kind kind, int pointer,
-                                    int size, int count) const {
+    [[nodiscard]] Function function(std::uint8_t number, Function::Kind kind, int pointer, int size,
+                                    int count) const {
         Function result;
         result.data = reinterpret_cast<std::uint64_t>(data_);
         result.number = number;
@@ -74,7 +83,8 @@ class AgentTest : public ::testing::Test, protected CallTreeWriter {
         return reinterpret_cast<std::uint64_t>(stack_.data() + word);
     }
     [[nodiscard]] Thread& thread() { return data_->threads[0]; }
-    [[nodiscard]] std::uint64_t recorded() const { return data_->threads[0].head; }
+    [[nodiscard]] Progress& progress() { return data_->progress[0]; }
+    [[nodiscard]] std::uint64_t recorded() const { return data_->progress[0].head; }
     [[nodiscard]] const Entry& entry(std::uint64_t n) const { return data_->rings[0][n]; }
 
     /// A call whose return address is at this word of the stack.
@@ -114,7 +124,7 @@ TEST_F(AgentTest, RecordsAnAllocationWhenItHasReturned) {
     stack_[100] = kCaller;
     ASSERT_EQ(enter(malloc_, 100, 64), Answer::call);
     EXPECT_EQ(recorded(), 0U);
-    EXPECT_EQ(thread().inside, address(100));
+    EXPECT_EQ(progress().inside, address(100));
     agent::memleax_agent_leave(&frame_, kBlock);
     ASSERT_EQ(recorded(), 1U);
     EXPECT_EQ(entry(0).kind, Entry::Kind::allocated);
@@ -122,7 +132,7 @@ TEST_F(AgentTest, RecordsAnAllocationWhenItHasReturned) {
     EXPECT_EQ(entry(0).size_or_caller, 64U);
     EXPECT_EQ(entry(0).stack, 9U);
     EXPECT_EQ(entry(0).tick, 7);
-    EXPECT_EQ(thread().inside, 0U);
+    EXPECT_EQ(progress().inside, 0U);
     EXPECT_EQ(data_->next_ticket, 1U);
 }
 
@@ -158,8 +168,8 @@ TEST_F(AgentTest, CallsTheNothrowTwinOfAFunctionThatThrows) {
     ASSERT_EQ(enter(operator_new, 100, 64), Answer::call);
     EXPECT_FALSE(agent::memleax_agent_leave(&frame_, 0));
     EXPECT_EQ(recorded(), 1U);
-    EXPECT_EQ(thread().has_failed, 1);
-    EXPECT_EQ(thread().inside, 0U);
+    EXPECT_EQ(progress().has_failed, 1);
+    EXPECT_EQ(progress().inside, 0U);
 }
 
 TEST_F(AgentTest, RecordsAFreeBeforeTheAllocatorGetsTheBlock) {
@@ -213,10 +223,10 @@ TEST_F(AgentTest, CallsWithinACallAreAPartOfIt) {
     ASSERT_EQ(recorded(), 1U);
     EXPECT_EQ(entry(0).kind, Entry::Kind::inner_free);
     EXPECT_EQ(enter(realloc_, 50, kBlock, 8), Answer::trap); // what ends may be a program's block
-    thread().interrupted = 1;
+    progress().interrupted = 1;
     EXPECT_EQ(enter(malloc_, 50, 32), Answer::trap); // may be a handler's
     agent::memleax_agent_leave(&outer, kBlock);
-    EXPECT_EQ(thread().interrupted, 0);
+    EXPECT_EQ(progress().interrupted, 0);
     EXPECT_EQ(enter(malloc_, 50, 32), Answer::call);
 }
 
@@ -233,11 +243,11 @@ TEST_F(AgentTest, WhatItDoesNotKnowTraps) {
     stack_[101] = kCaller + 1;
     EXPECT_EQ(enter(malloc_, 101, 64), Answer::trap);    // another caller
     EXPECT_EQ(enter(calloc_, 100, 64, 1), Answer::trap); // another function
-    thread().forced_stack = 77;
+    progress().forced_stack = 77;
     ASSERT_EQ(enter(malloc_, 101, 64), Answer::call); // the tracer has walked it
     agent::memleax_agent_leave(&frame_, kBlock);
     EXPECT_EQ(entry(0).stack, 77U);
-    EXPECT_EQ(thread().forced_stack, agent::kNoStackId); // once
+    EXPECT_EQ(progress().forced_stack, agent::kNoStackId); // once
     thread().stack_begin = address(150);
     EXPECT_EQ(enter(malloc_, 100, 64), Answer::trap); // on another stack
     thread().stack_begin = address(0);
@@ -308,6 +318,7 @@ TEST_F(AgentTest, ABlockThatWasHandedOverHasItsOwnEntries) {
     know_one_caller(malloc_, kCaller, StackId(9));
     stack_[100] = kCaller;
     data_->threads[1] = thread();
+    data_->progress[1] = progress();
     std::uint16_t& who = data_->thread_slots[agent::thread_slot(thread().pointer)];
     const auto allocate = [&](unsigned by) {
         who = static_cast<std::uint16_t>(by + 1);
@@ -348,8 +359,8 @@ TEST_F(AgentTest, WalksAnewWhereAnyWordThatItHasReadIsAnother) {
         stack.frames = {FrameAddress::exact(CodeAddr(0x1000)),
                         FrameAddress::return_address(CodeAddr(kCaller)),
                         FrameAddress::return_address(CodeAddr(outer))};
-        ASSERT_TRUE(tree_.add(malloc_.number, stack, rules,
-                              StackId(static_cast<std::uint32_t>(outer))));
+        ASSERT_TRUE(
+            tree_.add(malloc_.number, stack, rules, StackId(static_cast<std::uint32_t>(outer))));
     }
     stack_[100] = kCaller;
     const auto found = [this](std::uint64_t outer) {
@@ -483,7 +494,7 @@ TEST_F(AgentTest, FindsEveryStackThatTheTreeKnows) {
         ASSERT_EQ(enter(malloc_, made.entry, 8, 0, made.fp), Answer::call);
         EXPECT_EQ(frame_.stack, ids.at(path).value());
         agent::memleax_agent_leave(&frame_, kBlock);
-        thread().freed_parts = static_cast<std::uint8_t>(thread().head / agent::kRingPart);
+        thread().freed_parts = static_cast<std::uint8_t>(progress().head / agent::kRingPart);
     }
     tree_.clear();
     const Made made = lay_out({paths[0]});
@@ -525,7 +536,7 @@ TEST_F(AgentTest, NeverReadsBesideTheStack) {
                       thread().stack_begin, ~std::uint64_t{7}}) {
                     frame_ = {};
                     frame_.rdi = 8;
-                    thread().inside = 0;
+                    progress().inside = 0;
                     (void)agent::memleax_agent_enter(&malloc_, &frame_, words + at, fp);
                 }
             }

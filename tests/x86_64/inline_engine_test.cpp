@@ -7,12 +7,14 @@
 #include "leaks_support.hpp"
 #include "process_support.hpp"
 #include "prompt_support.hpp"
+#include "snapshot_support.hpp"
 
 namespace memleax::testing {
 namespace {
 
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 TEST(InlineEngine, OnlyTheFirstCallFromAPlaceStops) {
     constexpr int kBlocks = 20000;
@@ -46,6 +48,27 @@ TEST(InlineEngine, BlocksThatGoFromHandToHandAreCountedOnce) {
         const auto result = memleax.interrupt_and_finish();
         EXPECT_EQ(result.status, 0) << result.errors;
         expect_truth(result.json(), answer);
+        EXPECT_EQ(fixture.quit(), 0);
+    }
+}
+
+// What it writes there is its own fault: memleax may count wrongly, and its pages may stay, but
+// neither of the two may crash, and the program's code is as it was.
+TEST(InlineEngine, SurvivesATargetThatWritesIntoItsMemory) {
+    for (int round = 0; round < 4; ++round) {
+        Fixture fixture("scribbler");
+        fixture.go();
+        Memleax memleax(
+            {"--engine", "inline", "-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+        memleax.wait_until_watching();
+        const FixtureAnswer answer = fixture.go();
+        EXPECT_THAT(answer.failures, IsEmpty());
+        EXPECT_GT(answer.counts.at("scribbled"), 0);
+        const auto result = memleax.interrupt_and_finish();
+        EXPECT_EQ(result.status, 0) << result.errors;
+        EXPECT_EQ(result.json().at("session").at("engine"), "inline");
+        EXPECT_THAT(unlike_their_files(take_snapshot(fixture.pid())), IsEmpty());
+        EXPECT_THAT(fixture.go().failures, IsEmpty());
         EXPECT_EQ(fixture.quit(), 0);
     }
 }

@@ -65,6 +65,12 @@ class AccountQueries {
     /// Is this the address of a block that is live? A free of another one may be the allocator's
     /// own doing, and deserves a closer look.
     virtual bool is_live(RemoteAddr address) = 0;
+    /// The same of many, 0 or 1 for each.
+    virtual void are_live(std::span<const RemoteAddr> addresses, std::span<std::uint8_t> answers) {
+        for (std::size_t i = 0; i < addresses.size(); ++i) {
+            answers[i] = is_live(addresses[i]) ? 1 : 0;
+        }
+    }
 };
 
 /// One process's account, as its engine sees it. The three are mostly one object.

@@ -29,6 +29,7 @@ class SharedTracker final : public EventSink, public StackInterner, public Accou
     void on_mapped_before(std::span<const AddrRange> ranges) override;
     bool wants_free_stack(RemoteAddr address) override;
     bool is_live(RemoteAddr address) override;
+    void are_live(std::span<const RemoteAddr> addresses, std::span<std::uint8_t> answers) override;
     void on_code_gone(AddrRange range) override;
     void on_memory_gone(MonotonicNs time) override;
     void on_generation(std::uint32_t generation) override;

@@ -33,6 +33,8 @@ class FreedBlocks {
     void forget(RemoteAddr address);
     /// Where the block that was freed here had been allocated.
     [[nodiscard]] std::optional<StackId> find(RemoteAddr address) const;
+    /// This address will be asked for soon.
+    void prefetch(RemoteAddr address) const { __builtin_prefetch(&set_of(address), 1); }
 
   private:
     struct alignas(64) Set { ///< latest first; the address 0 is an empty slot

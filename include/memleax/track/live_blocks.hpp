@@ -44,6 +44,10 @@ class LiveBlocks {
     std::pair<BlockId, bool> insert(const Block& block);
 
     [[nodiscard]] std::optional<BlockId> find(RemoteAddr address) const;
+    /// This address will be asked for soon.
+    void prefetch(RemoteAddr address) const {
+        shards_[hash_address(address) >> (64 - kShardBits)].prefetch(address);
+    }
     /// The block at this address leaves the table.
     std::optional<BlockId> take(RemoteAddr address);
     /// Ends a block that was taken; its id may be given anew.

@@ -116,6 +116,7 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     void on_mapped_before(std::span<const AddrRange> ranges) override;
     bool wants_free_stack(RemoteAddr address) override;
     bool is_live(RemoteAddr address) override { return blocks_.find(address).has_value(); }
+    void are_live(std::span<const RemoteAddr> addresses, std::span<std::uint8_t> answers) override;
     void on_code_gone(AddrRange range) override { stacks_.on_code_gone(range); }
     void on_memory_gone(MonotonicNs time) override;
     void on_generation(std::uint32_t generation) override { stacks_.set_generation(generation); }

@@ -25,6 +25,7 @@ namespace memleax {
 namespace {
 
 using agent::Data;
+using agent::Progress;
 using agent::Thread;
 
 std::span<const std::uint8_t> agent_code() {
@@ -70,6 +71,15 @@ Result<void> AgentMemory::map(Tid worker) {
     }
     if (is_errno(*wiped)) {
         return refused("madvise", target_.pid(), *wiped);
+    }
+    // We write there nevertheless, as a debugger does.
+    auto made =
+        target_.system_call(worker, SYS_mprotect, {begin, offsetof(Data, next_ticket), PROT_READ});
+    if (!made) {
+        return std::move(made).error();
+    }
+    if (is_errno(*made)) {
+        return refused("mprotect", target_.pid(), *made);
     }
     begin_epoch();
     return {};
@@ -136,6 +146,10 @@ RemoteAddr AgentMemory::thread_at(std::uint32_t index, std::size_t offset) const
     return at(offsetof(Data, threads) + index * sizeof(Thread) + offset);
 }
 
+RemoteAddr AgentMemory::progress_at(std::uint32_t index, std::size_t offset) const {
+    return at(offsetof(Data, progress) + index * sizeof(Progress) + offset);
+}
+
 // It may have ended meanwhile, which is told elsewhere.
 void AgentMemory::write(RemoteAddr at, std::span<const std::uint8_t> bytes) {
     if (!mapped()) {
@@ -152,7 +166,9 @@ void AgentMemory::enable() {
 void AgentMemory::set_tick(std::uint8_t tick) {
     write_object(at(offsetof(Data, tick)), tick);
 }
-void AgentMemory::write_thread(std::uint32_t index, const Thread& thread) {
+void AgentMemory::write_thread(std::uint32_t index, const Thread& thread,
+                               const Progress& progress) {
+    write_object(progress_at(index, 0), progress);
     write_object(thread_at(index, 0), thread);
 }
 void AgentMemory::set_ready(std::uint32_t index, bool ready) {
@@ -162,10 +178,10 @@ void AgentMemory::set_trap(std::uint32_t index, bool trap) {
     write_object(thread_at(index, offsetof(Thread, trap)), std::uint8_t{trap});
 }
 void AgentMemory::set_interrupted(std::uint32_t index, bool interrupted) {
-    write_object(thread_at(index, offsetof(Thread, interrupted)), std::uint8_t{interrupted});
+    write_object(progress_at(index, offsetof(Progress, interrupted)), std::uint8_t{interrupted});
 }
 void AgentMemory::forget_failure(std::uint32_t index) {
-    write_object(thread_at(index, offsetof(Thread, has_failed)), std::uint8_t{0});
+    write_object(progress_at(index, offsetof(Progress, has_failed)), std::uint8_t{0});
 }
 void AgentMemory::set_claimed_parts(std::uint32_t index, std::uint8_t parts) {
     write_object(thread_at(index, offsetof(Thread, claimed_parts)), parts);
@@ -174,14 +190,14 @@ void AgentMemory::set_freed_parts(std::uint32_t index, std::uint8_t parts) {
     write_object(thread_at(index, offsetof(Thread, freed_parts)), parts);
 }
 void AgentMemory::set_forced_stack(std::uint32_t index, std::uint32_t stack) {
-    write_object(thread_at(index, offsetof(Thread, forced_stack)), stack);
+    write_object(progress_at(index, offsetof(Progress, forced_stack)), stack);
 }
 void AgentMemory::set_stack(std::uint32_t index, AddrRange stack) {
     static_assert(offsetof(Thread, stack_end) == offsetof(Thread, stack_begin) + 8);
     write_object(thread_at(index, offsetof(Thread, stack_begin)), stack);
 }
 void AgentMemory::set_inside(std::uint32_t index, std::uint64_t inside) {
-    write_object(thread_at(index, offsetof(Thread, inside)), inside);
+    write_object(progress_at(index, offsetof(Progress, inside)), inside);
 }
 void AgentMemory::write_thread_slot(std::uint32_t slot, std::uint16_t value) {
     write_object(at(offsetof(Data, thread_slots) + slot * sizeof value), value);
@@ -193,9 +209,16 @@ void AgentMemory::write_node(std::uint32_t index, const agent::Node& node) {
 void AgentMemory::write_child(std::uint32_t slot, std::uint32_t node) {
     write_object(at(offsetof(Data, children) + slot * sizeof node), node);
 }
+void AgentMemory::write_first_child(std::uint32_t parent, std::uint32_t node) {
+    write_object(at(offsetof(Data, nodes) + parent * sizeof(agent::Node) +
+                    offsetof(agent::Node, first_child)),
+                 node);
+}
 void AgentMemory::clear_children() {
     const std::vector<std::uint8_t> zeros(sizeof(Data::children));
     write(at(offsetof(Data, children)), zeros);
+    constexpr std::size_t kFunctionsBytes = (agent::kMaxFunctions + 1) * sizeof(agent::Node);
+    write(at(offsetof(Data, nodes)), {zeros.data(), kFunctionsBytes});
     begin_epoch();
 }
 // Whoever reads the four bytes meanwhile finds the old epoch, the new one, or none.
@@ -215,8 +238,8 @@ void AgentMemory::begin_epoch() {
 bool AgentMemory::read_next_ticket(std::uint64_t* ticket) const {
     return mapped() && read(at(offsetof(Data, next_ticket)), std::span(ticket, 1));
 }
-bool AgentMemory::read_threads(std::span<Thread> threads) const {
-    return mapped() && read(thread_at(0, 0), threads);
+bool AgentMemory::read_progress(std::span<Progress> progress) const {
+    return mapped() && read(progress_at(0, 0), progress);
 }
 bool AgentMemory::read_entries(std::uint32_t thread, std::uint64_t first,
                                std::span<agent::Entry> entries) const {

@@ -42,7 +42,8 @@ class AgentMemory final : public CallTreeWriter {
     void enable();
     void set_tick(std::uint8_t tick);
     /// Gives out no thread twice that runs, nor writes to what one may read but in single bytes.
-    void write_thread(std::uint32_t index, const agent::Thread& thread);
+    void write_thread(std::uint32_t index, const agent::Thread& thread,
+                      const agent::Progress& progress);
     void set_ready(std::uint32_t index, bool ready);
     void set_trap(std::uint32_t index, bool trap);
     void set_interrupted(std::uint32_t index, bool interrupted);
@@ -56,11 +57,12 @@ class AgentMemory final : public CallTreeWriter {
 
     void write_node(std::uint32_t index, const agent::Node& node) override;
     void write_child(std::uint32_t slot, std::uint32_t node) override;
+    void write_first_child(std::uint32_t parent, std::uint32_t node) override;
     void clear_children() override;
 
     /// False: it is gone, or is not there yet.
     [[nodiscard]] bool read_next_ticket(std::uint64_t* ticket) const;
-    [[nodiscard]] bool read_threads(std::span<agent::Thread> threads) const;
+    [[nodiscard]] bool read_progress(std::span<agent::Progress> progress) const;
     [[nodiscard]] bool read_entries(std::uint32_t thread, std::uint64_t first,
                                     std::span<agent::Entry> entries) const;
     /// The address space is gone.
@@ -75,6 +77,7 @@ class AgentMemory final : public CallTreeWriter {
     Result<Piece*> piece_near(CodeAddr entry, Tid worker);
     [[nodiscard]] RemoteAddr at(std::size_t offset) const;
     [[nodiscard]] RemoteAddr thread_at(std::uint32_t index, std::size_t offset) const;
+    [[nodiscard]] RemoteAddr progress_at(std::uint32_t index, std::size_t offset) const;
     void write(RemoteAddr at, std::span<const std::uint8_t> bytes);
     template <class T> void write_object(RemoteAddr where, const T& object) {
         write(where, {reinterpret_cast<const std::uint8_t*>(&object), sizeof object});

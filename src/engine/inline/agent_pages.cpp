@@ -41,27 +41,33 @@ std::optional<RemoteAddr> AgentPages::agent_data() const {
                : std::nullopt;
 }
 
-std::vector<agent::Thread> AgentPages::blocks_inside() const {
-    std::vector<agent::Thread> result;
+std::vector<AgentPages::Inside> AgentPages::threads_inside() const {
+    std::vector<Inside> result;
     const auto data = agent_data();
     if (!data) {
         return result;
     }
     constexpr std::uint32_t kAtOnce = 32;
     std::array<agent::Thread, kAtOnce> threads;
+    std::array<agent::Progress, kAtOnce> progress;
+    const auto read = [&](std::size_t offset, auto& into) {
+        return target_.memory().try_read_unmasked(*data + static_cast<std::int64_t>(offset),
+                                                  std::as_writable_bytes(std::span(into))) ==
+               sizeof into;
+    };
     for (std::uint32_t first = 0; first < agent::kMaxThreads; first += kAtOnce) {
-        const auto at = *data + static_cast<std::int64_t>(offsetof(agent::Data, threads) +
-                                                          first * sizeof(agent::Thread));
-        if (target_.memory().try_read_unmasked(at, std::as_writable_bytes(std::span(threads))) !=
-            sizeof threads) {
+        if (!read(offsetof(agent::Data, threads) + first * sizeof threads[0], threads) ||
+            !read(offsetof(agent::Data, progress) + first * sizeof progress[0], progress)) {
             break;
         }
-        for (const agent::Thread& thread : threads) {
-            if (thread.tid == 0) {
+        for (std::uint32_t i = 0; i < kAtOnce; ++i) {
+            if (threads[i].tid == 0) {
                 return result; // they have no holes
             }
-            if (thread.inside != 0) {
-                result.push_back(thread);
+            if (progress[i].inside != 0) {
+                result.push_back({Tid(threads[i].tid),
+                                  {threads[i].stack_begin, threads[i].stack_end},
+                                  progress[i].inside});
             }
         }
     }
@@ -71,19 +77,18 @@ std::vector<agent::Thread> AgentPages::blocks_inside() const {
 // A call that was left by siglongjmp has no frame any more, once its stack is shorter. On another
 // stack (a handler's, a coroutine's) that cannot be told.
 bool AgentPages::will_be_back(Tid tid, RemoteAddr sp) const {
-    const auto blocks = blocks_inside();
-    return std::any_of(blocks.begin(), blocks.end(), [&](const agent::Thread& thread) {
-        const AddrRange stack{thread.stack_begin, thread.stack_end};
-        const bool is_over = stack.contains(thread.inside) && stack.contains(sp.value()) &&
-                             sp.value() > thread.inside;
-        return thread.tid == tid.value() && !is_over;
+    const auto threads = threads_inside();
+    return std::any_of(threads.begin(), threads.end(), [&](const Inside& thread) {
+        const bool is_over = thread.stack.contains(thread.sp) &&
+                             thread.stack.contains(sp.value()) && sp.value() > thread.sp;
+        return thread.tid == tid && !is_over;
     });
 }
 
 std::set<Tid> AgentPages::inside() const {
     std::set<Tid> result;
-    for (const agent::Thread& thread : blocks_inside()) {
-        result.insert(Tid(thread.tid));
+    for (const Inside& thread : threads_inside()) {
+        result.insert(thread.tid);
     }
     return result;
 }

@@ -37,7 +37,12 @@ class AgentPages final : public OwnCode {
 
   private:
     /// The blocks of the threads that are in a call.
-    [[nodiscard]] std::vector<agent::Thread> blocks_inside() const;
+    struct Inside {
+        Tid tid;
+        AddrRange stack;
+        std::uint64_t sp; ///< Progress::inside
+    };
+    [[nodiscard]] std::vector<Inside> threads_inside() const;
 
     Target& target_;
     std::function<void()> before_unmapping_;

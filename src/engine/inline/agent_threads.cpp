@@ -11,6 +11,7 @@ namespace memleax {
 
 using agent::Entry;
 using agent::kKinds;
+using agent::Progress;
 using agent::Thread;
 
 std::optional<std::uint32_t> AgentThreads::find(Tid tid) const {
@@ -60,16 +61,18 @@ std::optional<std::uint32_t> AgentThreads::get(Tid tid, std::uint64_t pointer, A
     written.freed_parts = free->freed_parts;
     written.claimed_parts = free->claimed_parts;
     written.tid = tid.value();
-    written.head = free->read;
-    memory_.write_thread(index, written);
+    Progress progress;
+    progress.head = free->read;
+    memory_.write_thread(index, written, progress);
     if (!put_in_table(index, pointer)) {
         return std::nullopt;
     }
     memory_.set_ready(index, true);
-    seen_[index] = written;
+    seen_[index] = progress;
     Known known;
     known.tid = tid;
     known.pointer = pointer;
+    known.stack = stack;
     known.read = free->read;
     known.freed_parts = free->freed_parts;
     known.claimed_parts = free->claimed_parts;
@@ -93,6 +96,11 @@ void AgentThreads::release(std::uint32_t index) {
     by_tid_.erase(known.tid);
     known.tid = Tid();
     known.pointer = 0;
+}
+
+void AgentThreads::set_stack(std::uint32_t index, AddrRange stack) {
+    known_[index].stack = stack;
+    memory_.set_stack(index, stack);
 }
 
 void AgentThreads::on_birth(Tid tid, std::uint64_t pointer) {
@@ -185,7 +193,7 @@ void AgentThreads::read_ring(std::uint32_t index, std::uint64_t head) {
 void AgentThreads::fetch() {
     fetched_at_ = monotonic_now();
     // In this order: what came before an entry with one of these tickets is in its ring by now.
-    if (!memory_.read_next_ticket(&tickets_) || known_.empty() || !memory_.read_threads(seen_)) {
+    if (!memory_.read_next_ticket(&tickets_) || known_.empty() || !memory_.read_progress(seen_)) {
         return;
     }
     for (std::uint32_t index = 0; index < known_.size(); ++index) {
@@ -200,12 +208,11 @@ void AgentThreads::fetch() {
 const std::vector<RecordedCall>& AgentThreads::take() {
     told_.clear();
     const bool too_many = waiting_.size() > kMostWaiting;
-    const auto later =
-        too_many ? waiting_.end()
-                 : std::lower_bound(waiting_.begin(), waiting_.end(), tickets_,
-                                    [](const Recorded& each, std::uint64_t ticket) {
-                                        return each.entry.ticket < ticket;
-                                    });
+    const auto later = too_many ? waiting_.end()
+                                : std::lower_bound(waiting_.begin(), waiting_.end(), tickets_,
+                                                   [](const Recorded& each, std::uint64_t ticket) {
+                                                       return each.entry.ticket < ticket;
+                                                   });
     std::for_each(waiting_.begin(), later, [this](const Recorded& each) { deliver(each); });
     waiting_.erase(waiting_.begin(), later);
 
@@ -236,9 +243,9 @@ void AgentThreads::deliver(const Recorded& recorded) {
         told_out_of_order_.insert(entry.ticket);
     }
     Known& known = known_[recorded.thread];
-    const bool has_stack =
-        entry.kind == Entry::Kind::allocated || entry.kind == Entry::Kind::brief ||
-        entry.kind == Entry::Kind::realloc_began;
+    const bool has_stack = entry.kind == Entry::Kind::allocated ||
+                           entry.kind == Entry::Kind::brief ||
+                           entry.kind == Entry::Kind::realloc_began;
     if (entry.function >= functions_ || static_cast<std::uint8_t>(entry.kind) >= kKinds ||
         (has_stack && entry.stack > last_stack_.value())) {
         give_up(recorded.thread);

@@ -34,7 +34,10 @@ class AgentThreads {
     void on_thread_gone(Tid tid);
 
     /// As it was when fetch() was called last.
-    [[nodiscard]] const agent::Thread& seen(std::uint32_t index) const { return seen_[index]; }
+    [[nodiscard]] const agent::Progress& seen(std::uint32_t index) const { return seen_[index]; }
+    /// The memory that its stack lies in, as far as the agent knows. A coroutine has another one.
+    [[nodiscard]] AddrRange stack(std::uint32_t index) const { return known_[index].stack; }
+    void set_stack(std::uint32_t index, AddrRange stack);
     /// Reads what has been recorded by now.
     void fetch();
     /// What has been fetched, and can be told. Whatever happened to a block before something that
@@ -68,6 +71,7 @@ class AgentThreads {
     struct Known {
         Tid tid; ///< 0: free
         std::uint64_t pointer = 0;
+        AddrRange stack;
         std::uint64_t read = 0; ///< entries of its ring
         std::uint8_t freed_parts = 0;
         std::uint8_t claimed_parts = 0;
@@ -105,7 +109,7 @@ class AgentThreads {
     std::vector<Known> known_; ///< by index
     absl::flat_hash_map<Tid, std::uint32_t> by_tid_;
     std::array<std::uint16_t, agent::kThreadSlots> table_{};
-    std::vector<agent::Thread> seen_;
+    std::vector<agent::Progress> seen_;
     std::uint64_t calls_of_gone_ = 0; ///< of the threads that have ended
     std::vector<Recorded> waiting_;   ///< have been fetched, and are to be told; by tickets
     std::uint64_t tickets_ = 0;       ///< lower ones have all been fetched

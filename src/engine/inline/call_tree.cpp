@@ -102,18 +102,24 @@ std::uint32_t CallTree::child(const Key& key, Node node) {
     if (const auto known = nodes_.find(key); known != nodes_.end()) {
         return known->second;
     }
-    const std::uint32_t slot = free_slot(key);
+    const bool is_first = !parents_[key.parent];
+    const std::uint32_t slot = is_first ? 0 : free_slot(key);
     if (slot == agent::kChildSlots || next_node_ == agent::kMaxNodes) {
         return 0;
     }
     node.parent = key.parent;
     node.return_address = key.return_address;
     const std::uint32_t index = next_node_++;
-    // The node is whole before anything leads to it. A slot that is half written leads to a node
-    // that says so, as it is another's.
+    // The node is whole before anything leads to it. What is half written leads to a node that says
+    // so, as it is another's.
     writer_.write_node(index, node);
-    writer_.write_child(slot, index);
-    taken_[slot] = true;
+    if (is_first) {
+        writer_.write_first_child(key.parent, index);
+        parents_[key.parent] = true;
+    } else {
+        writer_.write_child(slot, index);
+        taken_[slot] = true;
+    }
     nodes_.emplace(key, index);
     return index;
 }
@@ -124,6 +130,7 @@ void CallTree::clear() {
         writer_.clear_children();
         nodes_.clear();
         taken_.assign(agent::kChildSlots, false);
+        parents_.assign(agent::kMaxNodes, false);
     }
 }
 

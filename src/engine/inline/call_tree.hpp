@@ -22,7 +22,8 @@ class CallTreeWriter {
     virtual ~CallTreeWriter() = default;
     virtual void write_node(std::uint32_t index, const agent::Node& node) = 0;
     virtual void write_child(std::uint32_t slot, std::uint32_t node) = 0;
-    /// And what walks in it have found is not true any more.
+    virtual void write_first_child(std::uint32_t parent, std::uint32_t node) = 0;
+    /// And those of the functions themselves; and what walks in it have found is not true any more.
     virtual void clear_children() = 0;
 };
 
@@ -55,6 +56,7 @@ class CallTree {
     CallTreeWriter& writer_;
     absl::flat_hash_map<Key, std::uint32_t> nodes_;
     std::vector<bool> taken_ = std::vector<bool>(agent::kChildSlots);
+    std::vector<bool> parents_ = std::vector<bool>(agent::kMaxNodes); ///< those that have a child
     std::uint32_t next_node_ = agent::kMaxFunctions + 1;
 };
 

@@ -289,14 +289,11 @@ InlineEngine::Way InlineEngine::decide(Tid tid, const arch::Registers& regs,
         }
     }
     const auto stack =
-        index && AddrRange{threads_.seen(*index).stack_begin, threads_.seen(*index).stack_end}
-                     .contains(sp.value())
-            ? std::nullopt
-            : stack_at(sp);
+        index && threads_.stack(*index).contains(sp.value()) ? std::nullopt : stack_at(sp);
     if (!index) {
         index = stack ? threads_.get(tid, arch::thread_pointer(regs), *stack) : std::nullopt;
     } else if (stack) { // a coroutine's, or a signal's
-        memory_.set_stack(*index, *stack);
+        threads_.set_stack(*index, *stack);
     }
     if (!index || threads_.get(tid, arch::thread_pointer(regs), {}) != index) {
         return Way::stop;

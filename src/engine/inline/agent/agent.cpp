@@ -39,7 +39,7 @@ AGENT_PART void set_argument(Frame& frame, int8_t n, uint64_t value) {
     }
 }
 
-AGENT_PART Thread* find_thread(Data& data) {
+AGENT_PART const Thread* find_thread(const Data& data) {
     const uint64_t pointer = arch::agent_thread_pointer();
     for (uint32_t i = 0; i < kMostProbes; ++i) {
         const uint32_t index = load(data.thread_slots[(thread_slot(pointer) + i) % kThreadSlots]);
@@ -49,7 +49,7 @@ AGENT_PART Thread* find_thread(Data& data) {
         if (index > kMaxThreads) {
             continue;
         }
-        Thread& thread = data.threads[index - 1];
+        const Thread& thread = data.threads[index - 1];
         if (load(thread.pointer) == pointer) {
             return load(thread.ready) != 0 ? &thread : nullptr;
         }
@@ -57,17 +57,17 @@ AGENT_PART Thread* find_thread(Data& data) {
     return nullptr;
 }
 
-AGENT_PART bool has_room(const Thread& thread) {
+AGENT_PART bool has_room(const Thread& thread, const Progress& progress) {
     // Of 256 parts, fewer than kRingParts are in use.
     const auto used_parts =
-        static_cast<uint8_t>(thread.head / kRingPart - load(thread.freed_parts));
+        static_cast<uint8_t>(progress.head / kRingPart - load(thread.freed_parts));
     return used_parts < kRingParts - 1 ||
-           (used_parts == kRingParts - 1 && thread.head % kRingPart + kLeastRoom < kRingPart);
+           (used_parts == kRingParts - 1 && progress.head % kRingPart + kLeastRoom < kRingPart);
 }
 
-AGENT_PART void record(Data& data, Thread& thread, Entry::Kind kind, uint8_t function,
+AGENT_PART void record(Data& data, Progress& progress, Entry::Kind kind, uint8_t function,
                        uint64_t address, uint64_t size_or_caller, uint32_t stack) {
-    Entry& entry = data.rings[&thread - data.threads][thread.head % kRingEntries];
+    Entry& entry = data.rings[&progress - data.progress][progress.head % kRingEntries];
     entry.address = address;
     entry.size_or_caller = size_or_caller;
     entry.stack = stack;
@@ -77,17 +77,17 @@ AGENT_PART void record(Data& data, Thread& thread, Entry::Kind kind, uint8_t fun
     // A full barrier: what the allocator did before an allocation's entry, it did before its
     // number; what it does after a free's, it does after that one's.
     entry.ticket = __atomic_fetch_add(&data.next_ticket, 1, __ATOMIC_SEQ_CST);
-    store(thread.head, thread.head + 1);
+    store(progress.head, progress.head + 1);
 }
 
-AGENT_PART uint32_t index_of(const Data& data, const Thread& thread) {
-    return static_cast<uint32_t>(&thread - data.threads);
+AGENT_PART uint32_t index_of(const Data& data, const Progress& progress) {
+    return static_cast<uint32_t>(&progress - data.progress);
 }
 
 /// The entry that was recorded last is the allocation of this block.
-AGENT_PART void remember_young(Data& data, const Thread& thread, uint64_t address) {
-    const uint64_t place = (thread.head - 1) & Young::kPlaceBits;
-    store(data.young[Young::slot(address)], Young::key(address, index_of(data, thread)) | place);
+AGENT_PART void remember_young(Data& data, const Progress& progress, uint64_t address) {
+    const uint64_t place = (progress.head - 1) & Young::kPlaceBits;
+    store(data.young[Young::slot(address)], Young::key(address, index_of(data, progress)) | place);
 }
 
 /// The block ends, and that is told by an entry of its own.
@@ -110,17 +110,18 @@ enum class Ended : uint8_t {
 };
 
 /// The block ends. If it is this thread's, and nobody has read of it, then it ends where it began.
-AGENT_PART Ended end_young(Data& data, const Thread& thread, uint64_t address) {
+AGENT_PART Ended end_young(Data& data, const Progress& progress, uint64_t address) {
     uint64_t& slot = data.young[Young::slot(address)];
     const uint64_t young = load(slot);
-    const uint32_t index = index_of(data, thread);
+    const uint32_t index = index_of(data, progress);
     const uint64_t key = Young::key(address, index);
     if (((young ^ key) & Young::kAddressBits) != 0) {
         return Ended::not_here;
     }
     store(slot, uint64_t{0});
+    const Thread& thread = data.threads[index];
     const auto place = static_cast<uint32_t>(young);
-    const uint32_t age = static_cast<uint32_t>(thread.head) - place;
+    const uint32_t age = static_cast<uint32_t>(progress.head) - place;
     Entry& entry = data.rings[index][place % kRingEntries];
     if ((young & ~Young::kPlaceBits) != key || age == 0 || age > kRingEntries ||
         is_claimed(thread, place) || entry.address != address ||
@@ -155,27 +156,31 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, const u
     if (load(data.enabled) == 0) {
         return Answer::pass;
     }
-    Thread* thread = find_thread(data);
+    const Thread* thread = find_thread(data);
     const auto sp = reinterpret_cast<uint64_t>(entry_sp);
     if (thread == nullptr || load(thread->trap) != 0 || sp < thread->stack_begin ||
-        sp >= thread->stack_end || !has_room(*thread)) {
+        sp >= thread->stack_end) {
+        return Answer::trap;
+    }
+    Progress& progress = data.progress[thread - data.threads];
+    if (!has_room(*thread, progress)) {
         return Answer::trap;
     }
     const bool has_pointer = function->kind != Function::Kind::allocate;
     const uint64_t pointer = has_pointer ? argument(*frame, function->pointer_argument) : 0;
-    if (thread->inside > sp) {
-        if (load(thread->interrupted) != 0 ||
+    if (progress.inside > sp) {
+        if (load(progress.interrupted) != 0 ||
             (function->kind == Function::Kind::reallocate && pointer != 0)) {
             return Answer::trap;
         }
         if (pointer != 0) {
             forget_young(data, pointer);
-            record(data, *thread, Entry::Kind::inner_free, function->number, pointer, 0,
+            record(data, progress, Entry::Kind::inner_free, function->number, pointer, 0,
                    kNoStackId);
         }
         return Answer::pass;
     }
-    frame->thread = thread;
+    frame->progress = &progress;
     frame->function = function;
     frame->size = 0;
     frame->stack = kNoStackId;
@@ -188,34 +193,34 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, const u
         if (function->kind == Function::Kind::reallocate && frame->size == 0) {
             return Answer::trap; // may free, or not
         }
-        frame->stack = thread->forced_stack;
+        frame->stack = progress.forced_stack;
         if (frame->stack == kNoStackId) {
             frame->stack =
-                call_stack(data, *thread, function->number, Stack{sp, thread->stack_end}, fp);
+                call_stack(data, progress, function->number, Stack{sp, thread->stack_end}, fp);
         }
         if (frame->stack == kNoStackId) {
             return Answer::trap;
         }
-        thread->forced_stack = kNoStackId;
+        progress.forced_stack = kNoStackId;
         if (function->nothrow_argument >= 0) {
             set_argument(*frame, function->nothrow_argument, reinterpret_cast<uint64_t>(function));
         }
     }
     // Until now a signal's handler may have made calls as any other; what is recorded from here on
     // must not be interrupted by them, and they trap.
-    ++thread->calls;
-    thread->interrupted = 0; // of a call that was left by siglongjmp, if at all
-    store(thread->inside, sp);
+    ++progress.calls;
+    progress.interrupted = 0; // of a call that was left by siglongjmp, if at all
+    store(progress.inside, sp);
     if (function->kind == Function::Kind::free) {
-        const Ended ended = end_young(data, *thread, pointer);
+        const Ended ended = end_young(data, progress, pointer);
         if (ended != Ended::here) {
-            record(data, *thread,
+            record(data, progress,
                    ended == Ended::unclear ? Entry::Kind::freed_if_live : Entry::Kind::freed,
                    function->number, pointer, *entry_sp, kNoStackId);
         }
     } else if (pointer != 0) {
         forget_young(data, pointer);
-        record(data, *thread, Entry::Kind::realloc_began, function->number, pointer, frame->size,
+        record(data, progress, Entry::Kind::realloc_began, function->number, pointer, frame->size,
                frame->stack);
     }
     return Answer::call;
@@ -230,19 +235,19 @@ AGENT bool memleax_agent_leave(const Frame* frame, uint64_t result) {
                     : 0;
     }
     Data& data = *reinterpret_cast<Data*>(function.data);
-    Thread& thread = *frame->thread;
+    Progress& progress = *frame->progress;
     const bool has_failed = block == 0 && function.called != function.original;
     // In a forked child all is zero here, and in a target that is being left nobody will read it.
     if (load(data.enabled) != 0 && function.kind != Function::Kind::free && !has_failed) {
-        record(data, thread, Entry::Kind::allocated, function.number, block, frame->size,
+        record(data, progress, Entry::Kind::allocated, function.number, block, frame->size,
                frame->stack);
         if (block != 0 && function.kind == Function::Kind::allocate) {
-            remember_young(data, thread, block);
+            remember_young(data, progress, block);
         }
     }
-    store(thread.has_failed, uint8_t{has_failed});
-    store(thread.inside, uint64_t{0});
-    store(thread.interrupted, uint8_t{0});
+    store(progress.has_failed, uint8_t{has_failed});
+    store(progress.inside, uint64_t{0});
+    store(progress.interrupted, uint8_t{0});
     return !has_failed;
 }
 

@@ -38,17 +38,19 @@ struct Node {
     uint32_t stack = kNoStackId;
     int32_t cfa_offset = 0;
     int32_t fp_offset = 0;
+    uint32_t first_child = 0; ///< most have no other one; 0: none
     Kind kind = Kind::trap;
     Base base = Base::sp;
     FpPlace fp_place = FpPlace::unchanged;
-    uint8_t unused[5] = {};
+    uint8_t unused = 0;
 };
 static_assert(sizeof(Node) == 32);
 
 /// Node 0 is none; 1 to kMaxFunctions are the functions themselves, by their numbers.
 inline constexpr uint32_t kMaxFunctions = 255;
 inline constexpr uint32_t kMaxNodes = 1U << 16;
-/// From (parent, return address) to the node: a hash table with open addressing.
+/// From (parent, return address) to the node, if it is not the first child: a hash table with open
+/// addressing.
 inline constexpr uint32_t kChildSlots = 1U << 18;
 inline constexpr uint32_t kMostProbes = 8;
 
@@ -65,7 +67,6 @@ struct alignas(64) Memo {
     uint64_t epoch = 0; ///< Data::epoch of the walk; 0: there was none
     uint64_t sp = 0;
     uint64_t fp = 0;
-    uint64_t end = 0; ///< behind the outermost word
     uint32_t function = 0;
     uint32_t stack = kNoStackId;
     uint32_t candidate = 0; ///< of the last one that was not kept
@@ -78,9 +79,9 @@ inline constexpr uint32_t kMemos = 64; ///< of a thread
 /// What a thread has done, in the order in which it did it.
 struct Entry {
     enum class Kind : uint8_t {
-        freed,        ///< told before the allocator gets the block: address, and who calls
-        inner_free,   ///< the same, in a call of an allocator's own
-        allocated,    ///< told after it has given it: address (0: it failed), size, stack
+        freed,         ///< told before the allocator gets the block: address, and who calls
+        inner_free,    ///< the same, in a call of an allocator's own
+        allocated,     ///< told after it has given it: address (0: it failed), size, stack
         realloc_began, ///< address is the old block; size, stack. `allocated` of the same thread
                        ///< ends it.
         brief,         ///< `allocated`, and its thread has freed it again before anybody claimed
@@ -111,30 +112,34 @@ static_assert(kRingParts < 128); // two places in a ring are compared by their p
 /// interrupt it before it is noted as begun, leave it that.
 inline constexpr uint32_t kLeastRoom = 16;
 
-/// A thread of the target's.
+/// A thread of the target's, as the tracer has it. Written mostly while the thread is stopped.
 struct alignas(64) Thread {
-    // Written by the tracer, mostly while the thread is stopped.
     uint64_t pointer = 0; ///< the thread pointer; 0: unused
     uint64_t stack_begin = 0;
-    uint64_t stack_end = 0;             ///< of the memory that its stack lies in
-    uint32_t forced_stack = kNoStackId; ///< of the next call, which need not be walked
+    uint64_t stack_end = 0; ///< of the memory that its stack lies in
+    int32_t tid = 0;        ///< 0: no thread has ever been here, nor in those behind
     uint8_t ready = 0;
     uint8_t trap = 0;        ///< every call is the tracer's
-    uint8_t interrupted = 0; ///< a signal was delivered in the call that it is inside of
     uint8_t freed_parts = 0; ///< of the ring, modulo 256
-    int32_t tid = 0;         ///< 0: no thread has ever been here, nor in those behind
     /// Entries of the parts before this one (modulo 256) may have been read, and are not changed.
     uint8_t claimed_parts = 0;
-    uint8_t unused[27] = {};
-    // Written by the thread.
-    alignas(64) uint64_t head = 0; ///< entries that it has ever written
+    uint8_t unused[32] = {};
+};
+static_assert(sizeof(Thread) == 64);
+
+/// The same thread, as it writes itself; what the tracer writes here it takes back.
+struct alignas(64) Progress {
+    uint64_t head = 0; ///< entries that it has ever written
     /// Where the return address of the call is, to the allocator, that it is inside of; 0: none.
     uint64_t inside = 0;
-    uint64_t calls = 0;     ///< that needed no trap
-    uint8_t has_failed = 0; ///< a nothrow twin has; the tracer takes it back
+    uint64_t calls = 0;                 ///< that needed no trap
+    uint32_t forced_stack = kNoStackId; ///< of the next call, which need not be walked
+    uint8_t interrupted = 0;            ///< a signal was delivered in the call that it is inside of
+    uint8_t has_failed = 0;             ///< a nothrow twin has; the tracer takes it back
     uint8_t uses_memo = 0;
+    uint8_t unused[29] = {};
 };
-static_assert(sizeof(Thread) == 128);
+static_assert(sizeof(Progress) == 64);
 
 inline constexpr uint32_t kMaxThreads = 256;
 inline constexpr uint32_t kThreadSlots = 1024;
@@ -164,21 +169,28 @@ struct Young {
     static constexpr uint64_t kPlaceBits = 0xffffffff; ///< Thread::head, the lower half
 };
 
+inline constexpr uint64_t kLargestPage = 65536; ///< arm64 kernels may have such
+
 /// All of it is private to the target, anonymous, and MADV_WIPEONFORK: a forked child, which nobody
 /// watches yet, finds zeros, and so a disabled agent.
 struct Data {
+    // What leads the agent: written by the tracer, which may, and read-only to the target. So
+    // nothing that a target does to the rest can lead the agent out of its stack and of this.
     uint8_t enabled = 0;
     uint8_t tick = 0; ///< goes on every few milliseconds
     /// Goes on when stacks are taken out of the tree. Its low byte is never 0 while it is one.
     uint32_t epoch = 0;
-    alignas(64) uint64_t next_ticket = 0;
-    alignas(64) Thread threads[kMaxThreads];
+    Thread threads[kMaxThreads];
     uint16_t thread_slots[kThreadSlots]; ///< by thread_slot(): its index + 1; 0: none,
                                          ///< kNoThread: none any more
-    /// By Young::slot(): Young::key(), and the entry's place.
-    alignas(64) uint64_t young[Young::kSlots];
     Node nodes[kMaxNodes];
     uint32_t children[kChildSlots]; ///< by child_slot(): the node's index; 0: none
+
+    // What the agent writes.
+    alignas(kLargestPage) uint64_t next_ticket = 0;
+    Progress progress[kMaxThreads];
+    /// By Young::slot(): Young::key(), and the entry's place.
+    alignas(64) uint64_t young[Young::kSlots];
     // Each thread's, by its index. Only what is used takes memory.
     Memo memos[kMaxThreads][kMemos];
     Entry rings[kMaxThreads][kRingEntries];
@@ -210,7 +222,7 @@ static_assert(offsetof(Function, original) == 8 && offsetof(Function, trap) == 1
 
 /// The stub's frame: the registers as at the function's entry, and what its return needs.
 struct Frame {
-    Thread* thread;
+    Progress* progress;
     const Function* function;
     uint64_t size;
     uint32_t stack;

@@ -20,6 +20,13 @@ template <class T> AGENT_PART void store(T& to, T value) {
 // Indices are 64 bits wide throughout: what is spilled as 32 bits and read back as 64 waits until
 // the store has left the CPU.
 AGENT_PART uint64_t find_child(const Data& data, uint64_t parent, uint64_t return_address) {
+    const uint64_t first = load(data.nodes[parent].first_child);
+    if (first != 0 && first < kMaxNodes) {
+        const Node& node = data.nodes[first];
+        if (node.return_address == return_address && node.parent == parent) {
+            return first;
+        }
+    }
     uint64_t slot = child_slot(parent, return_address);
     for (uint32_t i = 0; i < kMostProbes; ++i) {
         const uint64_t index = load(data.children[slot]);
@@ -102,14 +109,19 @@ AGENT_PART uint32_t walk(const Data& data, uint32_t function, Reads& reads, uint
 /// Would a walk read the same as the memo's?
 AGENT_PART bool reads_the_same(const Memo& memo, uint64_t epoch, uint32_t function,
                                const Stack& stack, uint64_t fp) {
+    const uint64_t count = memo.count;
     if (memo.epoch != epoch || memo.sp != stack.begin || memo.fp != fp ||
-        memo.function != function || memo.end > stack.end) {
+        memo.function != function || count > Memo::kWords) {
         return false;
     }
+    // The program may have written here, or the stack's end is another one: no place is believed.
+    const uint64_t last = stack.end - stack.begin - sizeof(uint64_t);
     uint64_t difference = 0;
-    for (uint64_t i = 0; i < memo.count; ++i) {
-        difference |=
-            *reinterpret_cast<const uint64_t*>(stack.begin + memo.places[i]) ^ memo.words[i];
+    for (uint64_t i = 0; i < count; ++i) {
+        const uint64_t place = memo.places[i];
+        difference |= static_cast<uint64_t>(place > last);
+        difference |= *reinterpret_cast<const uint64_t*>(stack.begin + (place > last ? 0 : place)) ^
+                      memo.words[i];
     }
     return difference == 0;
 }
@@ -128,27 +140,22 @@ AGENT_PART uint32_t walk_into(Memo& memo, const Data& data, uint64_t epoch, uint
     memo.function = function;
     memo.stack = id;
     memo.count = reads.count;
-    uint32_t last = 0;
-    for (uint64_t i = 0; i < reads.count; ++i) {
-        last = memo.places[i] > last ? memo.places[i] : last;
-    }
-    memo.end = stack.begin + last + sizeof(uint64_t);
     memo.epoch = epoch;
     return id;
 }
 
 /// The call stack's id, from the thread's memo or by a walk; kNoStackId: it is not known.
-AGENT_PART uint32_t call_stack(Data& data, Thread& thread, uint32_t function, const Stack& stack,
-                               uint64_t fp) {
+AGENT_PART uint32_t call_stack(Data& data, Progress& progress, uint32_t function,
+                               const Stack& stack, uint64_t fp) {
     const uint64_t epoch = load(data.epoch);
     const uint64_t return_address = *reinterpret_cast<const uint64_t*>(stack.begin);
     const uint64_t mixed = (return_address ^ (stack.begin << 20)) * 0x9e3779b97f4a7c15ULL;
-    Memo& memo = data.memos[&thread - data.threads][mixed >> 32 & (kMemos - 1)];
+    Memo& memo = data.memos[&progress - data.progress][mixed >> 32 & (kMemos - 1)];
     // A signal's handler that interrupts us here must not change the memo, and does without. A low
     // byte of 0 is no epoch, or one that is being written.
-    if (load(thread.uses_memo) == 0 && epoch % 256 != 0 &&
+    if (load(progress.uses_memo) == 0 && epoch % 256 != 0 &&
         stack.end - stack.begin <= kNoStackId) {
-        store(thread.uses_memo, uint8_t{1});
+        store(progress.uses_memo, uint8_t{1});
         uint32_t id = kNoStackId;
         if (reads_the_same(memo, epoch, function, stack, fp)) {
             id = memo.stack;
@@ -158,7 +165,7 @@ AGENT_PART uint32_t call_stack(Data& data, Thread& thread, uint32_t function, co
             // Not yet: where more stacks take turns than there are memos, none would be of use.
             memo.candidate = static_cast<uint32_t>(mixed);
         }
-        store(thread.uses_memo, uint8_t{0});
+        store(progress.uses_memo, uint8_t{0});
         if (id != kNoStackId) {
             return id;
         }
