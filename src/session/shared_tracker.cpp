@@ -2,17 +2,14 @@
 #include "memleax/session/shared_tracker.hpp"
 
 #include <algorithm>
-#include <chrono>
 
 namespace memleax {
 
-std::unique_lock<std::timed_mutex> SharedTracker::lock_unless_abandoned() {
-    std::unique_lock lock(mutex_, std::try_to_lock);
-    while (!lock.owns_lock() && !abandoned_.load()) {
-        constexpr std::chrono::milliseconds kLookAround(20);
-        (void)lock.try_lock_for(kLookAround);
+std::unique_lock<AbandonableMutex> SharedTracker::lock_unless_abandoned() {
+    if (mutex_.lock_unless(abandoned_)) {
+        return {mutex_, std::adopt_lock};
     }
-    return lock;
+    return {mutex_, std::defer_lock};
 }
 
 StackId SharedTracker::intern(std::span<const FrameAddress> frames, StackEnd end) {

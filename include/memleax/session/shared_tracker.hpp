@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "memleax/base/abandonable_mutex.hpp"
 #include "memleax/track/tracker.hpp"
 #include "memleax/track/tracker_snapshot.hpp"
 
@@ -68,9 +69,9 @@ class SharedTracker final : public EventSink, public StackInterner, public Accou
 
   private:
     /// For events. Without the lock once abandoned, if somebody has it.
-    std::unique_lock<std::timed_mutex> lock_unless_abandoned();
+    std::unique_lock<AbandonableMutex> lock_unless_abandoned();
 
-    std::timed_mutex mutex_;
+    AbandonableMutex mutex_;
     const std::atomic<bool>& abandoned_;
     Tracker tracker_;
 };
