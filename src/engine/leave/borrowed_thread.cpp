@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "borrowed_thread.hpp"
+
+#include <set>
+#include <span>
+
+#include <poll.h>
+#include <sys/syscall.h>
+
+#include "memleax/base/patience.hpp"
+#include "memleax/proc/process_info.hpp"
+
+namespace memleax {
+
+std::vector<OwedSignal> owed_signals(RecoveryRecord& record) {
+    std::vector<OwedSignal> result;
+    for (RecoveryRecord::OwedSignal& entry : record.owed) {
+        if (entry.tid.load() != 0) {
+            result.push_back({Tid(entry.tid.load()), entry.info});
+            entry.tid.store(0);
+        }
+    }
+    record.owed_count.store(0);
+    return result;
+}
+
+namespace {
+
+constexpr int kBetweenLooksMs = 1;
+
+/// A thread that is in the loop behind its mmap has that call's result.
+void note_mapping(RecoveryRecord::BorrowedThread& borrowed, const arch::Registers& now) {
+    const long result = arch::system_call_result(now);
+    const bool executed =
+        arch::pc(now) == CodeAddr(borrowed.parking) + std::int64_t{arch::kSyscallBytes.size()};
+    if (executed && borrowed.number == SYS_mmap && !is_errno(result)) {
+        borrowed.mapped.store(static_cast<std::uint64_t>(result));
+    }
+}
+
+/// It has other registers or another mask than its own: there is no other way than to wait for its
+/// stop, or for its end.
+bool stop_or_see_end(Target& target, Tid tid) {
+    while (target.threads().contains(tid)) {
+        if (target.stop_and_defer(tid)) {
+            return true;
+        }
+        const auto kernel = try_read_kernel_state(target.pid(), tid);
+        if (!kernel || kernel->has_ended()) {
+            break;
+        }
+        poll(nullptr, 0, kBetweenLooksMs);
+    }
+    return false;
+}
+
+/// Is this the mask that holds signals back while a thread executes something for us
+/// (remote_step.cpp)? Else the thread's own, `own`, is in force again, and it may have changed it
+/// since: who is in pthread_create blocks everything, for a moment.
+bool holds_back(std::uint64_t mask, std::uint64_t own) {
+    constexpr std::uint64_t kNever = signal_bit(SIGKILL) | signal_bit(SIGSTOP);
+    constexpr std::uint64_t kOthers = ~(kExceptionSignals | kNever);
+    const std::uint64_t exceptions = mask & kExceptionSignals & ~signal_bit(SIGTRAP);
+    return (mask & kOthers) == kOthers && (exceptions & ~own) == 0;
+}
+
+/// Asleep in a call that it has made itself: it got its registers back before the tracer died, and
+/// may be in a transfer that a stop would cut short.
+bool sleeps_by_itself(Tid pid, Tid tid, AddrRange parking) {
+    const auto kernel = try_read_kernel_state(pid, tid);
+    return kernel && (kernel->state == 'S' || kernel->state == 'D') && kernel->system_call &&
+           !parking.contains(kernel->pc.value());
+}
+
+/// It may be in our handler, for the step of the call that it executed: where it stands then is not
+/// yet where that call has left it. Out of there it gets by itself, and soon.
+void leave_handler(Target& target, Tid tid, AddrRange parking) {
+    const AddrRange page = target.record().handler;
+    arch::Registers now{};
+    for (const Patience patience(kMostMsForOthers);
+         target.get_registers(tid, &now) && page.contains(arch::pc(now).value()) &&
+         !parking.contains(arch::pc(now).value()) && !patience.is_over();) {
+        target.let_run_on(tid);
+        if (!stop_or_see_end(target, tid)) {
+            return;
+        }
+    }
+}
+
+} // namespace
+
+Tid return_borrowed_thread(Target& target) {
+    RecoveryRecord::BorrowedThread& borrowed = target.record().borrowed;
+    const AddrRange parking{borrowed.parking, borrowed.parking + arch::kParkingBytes.size()};
+    Tid tid(borrowed.tid.load());
+    if (tid.value() != 0 && sleeps_by_itself(target.pid(), tid, parking)) {
+        tid = Tid();
+    }
+    if (tid.value() != 0 && stop_or_see_end(target, tid)) {
+        arch::Registers now{};
+        leave_handler(target, tid, parking);
+        if (target.get_registers(tid, &now) && parking.contains(arch::pc(now).value())) {
+            note_mapping(borrowed, now);
+            target.set_registers(tid, borrowed.registers);
+        }
+    }
+    // Also if it has ended since, or has its own registers.
+    if (borrowed.tid.load() != 0 && borrowed.parking_byte_count != 0) {
+        (void)target.memory().write(
+            RemoteAddr(borrowed.parking),
+            std::span(borrowed.parking_bytes).first(borrowed.parking_byte_count));
+    }
+    borrowed.tid.store(0);
+    const Tid masked(borrowed.tid_of_mask.load());
+    const auto info = masked.value() != 0 ? try_read_process_info(masked) : std::nullopt;
+    if (info && holds_back(info->blocked_signals, borrowed.mask) &&
+        stop_or_see_end(target, masked) &&
+        holds_back(target.signal_mask(masked).value_or(0), borrowed.mask)) {
+        target.set_signal_mask(masked, borrowed.mask);
+    }
+    borrowed.tid_of_mask.store(0);
+    return tid;
+}
+
+void give_owed_signals(Target& target, Tid borrowed, const std::vector<OwedSignal>& owed) {
+    std::set<Tid> threads;
+    if (borrowed.value() != 0) {
+        threads.insert(borrowed);
+    }
+    for (const auto& [tid, info] : owed) {
+        target.send_again(tid, info);
+        threads.insert(tid);
+    }
+    for (const Tid tid : threads) {
+        if (target.stop_and_defer(tid)) {
+            target.advance_to_signal(tid);
+        }
+    }
+}
+
+AddrRange unknown_page(RecoveryRecord& record) {
+    const std::uint64_t begin = record.borrowed.mapped.exchange(0);
+    if (begin == 0 || begin == record.handler.begin) {
+        return {};
+    }
+    return {begin, begin + record.borrowed.mapped_bytes};
+}
+
+} // namespace memleax

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Children have copies of what their parent had of ours, and nobody else knows of it.
+#include <memory>
+#include <set>
+
+#include "memleax/base/log.hpp"
+#include "memleax/engine/recovery.hpp"
+#include "memleax/proc/memory_sharers.hpp"
+#include "memleax/proc/process_info.hpp"
+#include "recorded_handler.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// Was it executing something for the dead one?
+bool is_borrowed(Tid child, const RecoveryRecord& parents) {
+    return parents.borrowed.tid.load() == child.value() ||
+           parents.borrowed.tid_of_mask.load() == child.value();
+}
+
+/// What is to be put back in a child that has a copy of what its parent had; null if it has none.
+std::shared_ptr<RecoveryRecord> record_of_child(Tid child, const RecoveryRecord& parents) {
+    const auto info = try_read_process_info(child);
+    const bool handler_is_there = look_for_handler(child, parents) == HandlersPlace::handler;
+    if (!info || !(handler_is_there || is_borrowed(child, parents))) {
+        return nullptr;
+    }
+    auto record = parents.copy_for(child.value(), info->start_time);
+    if (!handler_is_there) { // it was the last that was to be taken out
+        forget_handler(*record);
+    }
+    return record;
+}
+
+/// Nothing if there is nothing to restore.
+void restore_child(const std::shared_ptr<RecoveryRecord>& record) {
+    if (record == nullptr) {
+        return;
+    }
+    (void)restore_code(*record);
+    if (const auto restored = restore_process(record); !restored) {
+        log_debug("child {}: {}", pid_of(*record).value(), restored.error().message());
+    }
+}
+
+} // namespace
+
+void restore_borrowed_child(RecoveryRecord& before) {
+    const Tid pid = pid_of(before);
+    const Tid with_registers(before.borrowed.tid.load());
+    const Tid child =
+        with_registers.value() != 0 ? with_registers : Tid(before.borrowed.tid_of_mask.load());
+    // One with the parent's memory is restored with it.
+    if (child.value() != 0 && !is_thread_of(pid, child) &&
+        program_identity(child) == program_identity(pid) && !shares_memory(pid, child)) {
+        restore_child(record_of_child(child, before));
+    }
+    before.borrowed.tid.store(0);
+    before.borrowed.tid_of_mask.store(0);
+}
+
+void restore_children(const RecoveryRecord& before, const std::set<Tid>& watched) {
+    const Tid pid = pid_of(before);
+    if (before.handler.begin == 0) {
+        return;
+    }
+    for (const Tid thread : list_threads(pid)) {
+        for (const Tid child : list_children(pid, thread)) {
+            const auto record = watched.contains(child) ? nullptr : record_of_child(child, before);
+            if (record == nullptr || shares_memory(pid, child)) {
+                continue;
+            }
+            const auto childs = record->copy_for(child.value(), record->start_time);
+            restore_child(record);
+            restore_children(*childs, watched);
+        }
+    }
+}
+
+} // namespace memleax
