@@ -7,7 +7,7 @@ set -euo pipefail
 
 packages=(
     # to build
-    g++ cmake ninja-build pkg-config
+    g++ cmake ninja-build pkg-config ccache
     libdw-dev libelf-dev libunwind-dev libcapstone-dev libiberty-dev libreadline-dev libcli11-dev
     libfmt-dev libabsl-dev nlohmann-json3-dev zlib1g-dev libprotozero-dev
     scdoc

@@ -15,7 +15,7 @@ namespace memleax {
 
 namespace {
 
-constexpr std::size_t kMaxName = 4096; // PATH_MAX
+constexpr std::size_t kMaxLink = 4096; // PATH_MAX
 
 /// prelink(8) moves a library, but not the debug file that was made of it before.
 bool has_addresses_of(const ElfImage& image, Elf* debug_file) {
@@ -59,7 +59,7 @@ std::shared_ptr<const SymbolEntries> find_debug_symbols(const Module& module,
     }
     GElf_Word crc = 0; // not compared: the whole file would have to be read
     const char* link = dwelf_elf_gnu_debuglink(image->handle(), &crc);
-    if (link != nullptr && strnlen(link, kMaxName) == kMaxName) {
+    if (link != nullptr && strnlen(link, kMaxLink) == kMaxLink) {
         link = nullptr;
     }
     const DebugSources here{.folders = sources.folders, .debuginfod = nullptr};

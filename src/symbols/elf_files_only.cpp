@@ -23,7 +23,7 @@ namespace memleax {
 
 namespace {
 
-thread_local unsigned guards = 0;
+thread_local unsigned open_guards = 0;
 thread_local const TargetRoot* root_of_paths = nullptr;
 
 /// Nothing but ELF: libdwfl would unpack a gzip or xz file into memory, however large it gets.
@@ -55,18 +55,18 @@ int only_if_sane(Result<int> fd) {
 } // namespace
 
 ElfFilesOnly::ElfFilesOnly(const TargetRoot* root) : before_(std::exchange(root_of_paths, root)) {
-    ++guards;
+    ++open_guards;
 }
 
 ElfFilesOnly::~ElfFilesOnly() {
-    --guards;
+    --open_guards;
     root_of_paths = before_;
 }
 
-ElfFilesOnly::Suspended::Suspended() : guards_(std::exchange(guards, 0)) {}
+ElfFilesOnly::Suspended::Suspended() : guards_(std::exchange(open_guards, 0)) {}
 
 ElfFilesOnly::Suspended::~Suspended() {
-    guards = guards_;
+    open_guards = guards_;
 }
 
 int open_elf_file(const char* path) {
@@ -112,7 +112,7 @@ int memleax_open64(const char* path, int flags, ...) __asm__("open64"); // NOLIN
 namespace {
 
 int guarded_open(const char* path, int flags, mode_t mode) {
-    if (memleax::guards != 0 && memleax::only_reads(flags)) {
+    if (memleax::open_guards != 0 && memleax::only_reads(flags)) {
         return memleax::open_what_a_file_names(path);
     }
     return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));

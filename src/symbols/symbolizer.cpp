@@ -72,7 +72,7 @@ struct Symbolizer::Impl {
 
 namespace {
 
-constexpr std::size_t kMaxName = std::size_t{64} * 1024; // a name may be as long as its file
+constexpr std::size_t kMaxSymbolName = std::size_t{64} * 1024; // a name may be as long as its file
 
 bool is_same(const Module& a, const Module& b) {
     return a.loaded == b.loaded && a.load_bias == b.load_bias && a.device == b.device &&
@@ -126,7 +126,7 @@ std::vector<SourceFrame> Symbolizer::Impl::look_up(FrameAddress frame, Known* kn
         }
         SourceFrame& outermost = found.frames.back();
         if (const auto symbol = image->symbols().find(address)) {
-            const FunctionPart part = part_of(symbol->name.substr(0, kMaxName));
+            const FunctionPart part = part_of(symbol->name.substr(0, kMaxSymbolName));
             outermost.function = demangle(std::string(part.function));
             if (!part.is_elsewhere) {
                 outermost.offset = pc.value() - symbol->start.value();

@@ -2,7 +2,6 @@
 #include "trap_frame.hpp"
 
 #include <array>
-#include <csignal>
 #include <cstring>
 #include <span>
 #include <vector>
@@ -13,8 +12,6 @@
 namespace memleax {
 
 namespace {
-
-constexpr std::uint64_t kTrapBit = signal_bit(SIGTRAP);
 
 // Frames of handlers that have returned long ago may still be there, above all those of our hits
 // after the death of a memleax that was here before.

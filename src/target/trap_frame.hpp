@@ -2,6 +2,7 @@
 /// Finds a thread that is in the target's own SIGTRAP handler, by the signal frame on its stack.
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 
 #include "memleax/base/types.hpp"
@@ -10,6 +11,8 @@
 namespace memleax {
 
 class Target;
+
+inline constexpr std::uint64_t kTrapBit = signal_bit(SIGTRAP);
 
 /// While the target's own handler for SIGTRAP (`action`) runs, SIGTRAP is blocked. Does this
 /// stopped thread, with this signal mask, block it for that reason, and only until the handler

@@ -12,7 +12,6 @@ namespace memleax {
 
 namespace {
 
-constexpr std::uint64_t kTrapBit = signal_bit(SIGTRAP);
 constexpr std::uint64_t kOneShot = static_cast<std::uint32_t>(SA_RESETHAND);
 
 TrapAction::Action as_default(TrapAction::Action action) {
