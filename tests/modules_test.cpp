@@ -136,7 +136,7 @@ TEST_F(Modules, LibrariesComeAndGo) {
     EXPECT_EQ(module->loaded, 2U);
     EXPECT_EQ(map.generation(), 2U);
     EXPECT_EQ(map.find(function), module.get());
-    EXPECT_TRUE(module->range.contains(function.value()));
+    EXPECT_TRUE(module->range.contains(function));
 
     library.close();
     changes = refresh();

@@ -27,7 +27,7 @@ void put_jump(std::span<std::uint8_t> at, CodeAddr from, CodeAddr target) {
 bool leads_into(const Instruction& instruction, AddrRange inside) {
     return (instruction.flow == Flow::jump || instruction.flow == Flow::branch ||
             instruction.flow == Flow::call) &&
-           inside.contains(instruction.target.value());
+           inside.contains(instruction.target);
 }
 
 } // namespace

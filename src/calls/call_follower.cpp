@@ -45,7 +45,7 @@ bool CallFollower::follows_mappings() const {
 void CallFollower::forget_functions(AddrRange range) {
     mappings_.forget_owners(range);
     for (AllocatorEntry& function : functions_) {
-        if (range.contains(function.address.value())) {
+        if (range.contains(function.address)) {
             functions_that_free_ -= ends_blocks(function) ? 1 : 0;
             function.address = CodeAddr();
         }

@@ -90,7 +90,7 @@ void MappingFollower::add_owner(const AllocatorEntry& entry) {
 void MappingFollower::forget_owners(AddrRange range) {
     std::erase_if(owners_,
                   [&](const OwnersCode& each) { return range.contains(each.range.begin); });
-    std::erase_if(allocators_, [&](CodeAddr each) { return range.contains(each.value()); });
+    std::erase_if(allocators_, [&](CodeAddr each) { return range.contains(each); });
 }
 
 bool MappingFollower::is_allocators_module(CodeAddr code) {

@@ -29,7 +29,7 @@ bool is_on_stack(const FreeingCall& outer, const UnwoundStack& stack) {
         if (!stack.frames[i].is_return_address()) {
             return false; // interrupted by a signal, whose handler frees for itself
         }
-        if (outer.code.contains(stack.frames[i].lookup_pc().value())) {
+        if (outer.code.contains(stack.frames[i].lookup_pc())) {
             return true;
         }
     }

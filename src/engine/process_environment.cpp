@@ -60,7 +60,7 @@ bool ProcessEnvironment::in_new_heap(RemoteAddr address, MonotonicNs now) {
         heap_seen_ = now;
         look_at_heap();
     }
-    return new_heap_.contains(address.value());
+    return new_heap_.contains(address);
 }
 
 void ProcessEnvironment::look_at_heap() {

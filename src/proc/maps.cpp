@@ -97,7 +97,7 @@ std::optional<Mapping> parse_line(std::string_view line) {
     const auto device_minor = scan.number<unsigned>(16);
     scan.expect(' ');
     mapping.inode = scan.number<std::uint64_t>(10);
-    if (!scan.ok() || mapping.range.begin >= mapping.range.end) {
+    if (!scan.ok() || mapping.range.empty()) {
         return std::nullopt;
     }
     mapping.readable = flags[0] == 'r';

@@ -118,7 +118,7 @@ Result<std::shared_ptr<ElfImage>> read_vdso(MemoryReader& memory, const Mapping&
                                  mapping.range.size()));
     }
     std::vector<std::byte> bytes(mapping.range.size());
-    bytes.resize(memory.try_read(RemoteAddr(mapping.range.begin), bytes));
+    bytes.resize(memory.try_read(mapping.range.start(), bytes));
     return ElfImage::from_memory(std::move(bytes), mapping.path);
 }
 

@@ -49,8 +49,8 @@ bool begins_as_elf(const Mapping& code, const std::vector<Mapping>& mappings,
     return std::any_of(mappings.begin(), mappings.end(), [&](const Mapping& mapping) {
         std::array<char, kMagic.size()> bytes{};
         return file_key(mapping) == file_key(code) && mapping.offset.value() == 0 &&
-               memory.try_read(RemoteAddr(mapping.range.begin),
-                               std::as_writable_bytes(std::span(bytes))) == bytes.size() &&
+               memory.try_read(mapping.range.start(), std::as_writable_bytes(std::span(bytes))) ==
+                   bytes.size() &&
                std::string_view(bytes.data(), bytes.size()) == kMagic;
     });
 }
@@ -97,7 +97,7 @@ AddrRange find_range(const Module& module, const std::vector<Mapping>& mappings)
         const bool behind = mapping.range.begin >= range.end;
         const bool named = !mapping.path.empty() && !mapping.path.starts_with("[anon:");
         if (file_key(mapping) == file_key(module)) {
-            own = {std::min(own.begin, mapping.range.begin), std::max(own.end, mapping.range.end)};
+            own = own.joined_with(mapping.range);
         } else if (named && before) {
             limit.begin = mapping.range.end;
             own.begin = range.begin;
@@ -110,14 +110,12 @@ AddrRange find_range(const Module& module, const std::vector<Mapping>& mappings)
         return own;
     }
     for (const ElfSegment& segment : module.image->segments()) {
-        const std::uint64_t begin = module.to_runtime(segment.address).value();
-        const std::uint64_t end = begin + segment.memory_size;
-        if (begin < end) {
-            range.begin = std::min(range.begin, begin);
-            range.end = std::max(range.end, end);
+        const auto loaded = AddrRange::at(module.to_runtime(segment.address), segment.memory_size);
+        if (!loaded.empty()) {
+            range = range.joined_with(loaded);
         }
     }
-    return {std::max(range.begin, limit.begin), std::min(range.end, limit.end)};
+    return range.common_with(limit);
 }
 
 /// A new Module for the load that this mapping is the first executable one of.
@@ -306,7 +304,7 @@ bool ModuleMap::look_for_generated_code() {
     const std::size_t of_modules = code.size();
     for (const Mapping& mapping : *mappings) {
         const auto is_modules = [&mapping](const CodeRange& each) {
-            return each.range.begin < mapping.range.end && mapping.range.begin < each.range.end;
+            return each.range.overlaps(mapping.range);
         };
         const auto end = code.begin() + static_cast<std::ptrdiff_t>(of_modules);
         if (mapping.executable && std::none_of(code.begin(), end, is_modules)) {
@@ -334,7 +332,7 @@ const ModuleMap::CodeRange* ModuleMap::code_range(CodeAddr pc) const {
     auto after = std::upper_bound(
         code_.begin(), code_.end(), pc.value(),
         [](std::uint64_t address, const CodeRange& code) { return address < code.range.begin; });
-    if (after == code_.begin() || !std::prev(after)->range.contains(pc.value())) {
+    if (after == code_.begin() || !std::prev(after)->range.contains(pc)) {
         return nullptr;
     }
     return &*std::prev(after);

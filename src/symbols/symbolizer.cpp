@@ -81,7 +81,7 @@ bool is_same(const Module& a, const Module& b) {
 
 bool has_code_at(const Module& module, CodeAddr pc) {
     return std::any_of(module.executable.begin(), module.executable.end(),
-                       [pc](AddrRange range) { return range.contains(pc.value()); });
+                       [pc](AddrRange range) { return range.contains(pc); });
 }
 
 } // namespace

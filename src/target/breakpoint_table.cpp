@@ -362,7 +362,7 @@ Result<void> BreakpointTable::restore_in_copy(Tid child) const {
 void BreakpointTable::forget(AddrRange range) {
     for (auto it = table_.begin(); it != table_.end();) {
         Breakpoint& breakpoint = *it->second;
-        if (!range.contains(it->first.value())) {
+        if (!range.contains(it->first)) {
             ++it;
             continue;
         }

@@ -107,7 +107,7 @@ Result<AddrRange> map_code_near(Target& target, CodeAddr near, Tid worker) {
             target.record().borrowed.mapped.store(0);
             continue;
         }
-        return AddrRange{begin, begin + kRegionBytes};
+        return AddrRange::at(RemoteAddr(begin), kRegionBytes);
     }
     return no_room(target.pid(), near, errnum);
 }

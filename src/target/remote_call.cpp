@@ -170,7 +170,7 @@ Result<CodeAddr> Target::find_syscall_instruction(Tid pid, RemoteMemory& memory)
     }
     const auto search = [&memory](const Mapping& mapping) -> std::optional<CodeAddr> {
         std::vector<std::byte> bytes(std::min<std::uint64_t>(mapping.range.size(), kSearchBytes));
-        bytes.resize(memory.try_read(RemoteAddr(mapping.range.begin), bytes));
+        bytes.resize(memory.try_read(mapping.range.start(), bytes));
         for (std::size_t i = 0; i + arch::kSyscallBytes.size() <= bytes.size();
              i += arch::kInstructionAlignment) {
             if (std::equal(arch::kSyscallBytes.begin(), arch::kSyscallBytes.end(),
@@ -205,7 +205,7 @@ Result<long> Target::system_call_in_copy(Tid tid, RemoteMemory& memory, long num
     // Our page is in a forked child, too, unless it is the one that is to go.
     std::array<std::uint8_t, arch::kParkingBytes.size()> there{};
     const bool goes = parking_ && number == SYS_munmap &&
-                      AddrRange{as_span[0], as_span[0] + as_span[1]}.contains(parking_->value());
+                      AddrRange::at(RemoteAddr(as_span[0]), as_span[1]).contains(*parking_);
     const bool is_there =
         parking_ && !goes &&
         memory.try_read(parking_->as_data(), std::as_writable_bytes(std::span(there))) ==

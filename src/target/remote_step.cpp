@@ -113,7 +113,7 @@ bool is_fault(Tid tid, int signal, CodeAddr instruction, const DeferredStops& as
         ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) != 0 || info.si_code <= 0) {
         return false;
     }
-    const AddrRange code{instruction.value(), instruction.value() + arch::kSyscallBytes.size()};
+    const auto code = AddrRange::at(instruction, arch::kSyscallBytes.size());
     return code.contains(reinterpret_cast<std::uintptr_t>(info.si_addr)) || aside.has(signal);
 }
 

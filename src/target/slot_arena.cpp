@@ -48,7 +48,7 @@ Result<CodeAddr> SlotArena::allocate(CodeAddr near, Tid worker) {
 
 void SlotArena::release(CodeAddr slot) {
     for (Region& region : regions_) {
-        if (region.range.contains(slot.value())) {
+        if (region.range.contains(slot)) {
             region.free.push_back(slot);
         }
     }
@@ -108,7 +108,7 @@ std::vector<AddrRange> SlotArena::ranges() const {
 
 bool SlotArena::contains(CodeAddr pc) const {
     return std::any_of(regions_.begin(), regions_.end(),
-                       [pc](const Region& region) { return region.range.contains(pc.value()); });
+                       [pc](const Region& region) { return region.range.contains(pc); });
 }
 
 Result<void> SlotArena::unmap(Tid worker) {

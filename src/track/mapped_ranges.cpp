@@ -33,7 +33,7 @@ void MappedRanges::add_piece(AddrRange range, MappingId mapping) {
 }
 
 MappingId MappedRanges::insert(const MappedMemory& memory) {
-    MEMLEAX_ASSERT(memory.whole.begin < memory.whole.end && covered(memory.whole) == 0);
+    MEMLEAX_ASSERT(!memory.whole.empty() && covered(memory.whole) == 0);
     const MappingId id(next_id_++);
     MappedMemory& added = mappings_.emplace_hint(mappings_.end(), id, memory)->second;
     added.bytes = memory.whole.size();
@@ -46,7 +46,7 @@ MappingId MappedRanges::insert(const MappedMemory& memory) {
 
 std::vector<MappedRanges::Piece> MappedRanges::cut(AddrRange range) {
     std::vector<Piece> result;
-    if (range.begin >= range.end) {
+    if (range.empty()) {
         return result;
     }
     for (auto it = first_behind(range.begin); it != pieces_.end() && it->first < range.end;) {
@@ -59,8 +59,7 @@ std::vector<MappedRanges::Piece> MappedRanges::cut(AddrRange range) {
         if (piece.end > range.end) {
             it = pieces_.emplace_hint(it, range.end, End{piece.end, mapping});
         }
-        result.push_back(
-            {{std::max(piece.begin, range.begin), std::min(piece.end, range.end)}, mapping});
+        result.push_back({piece.common_with(range), mapping});
     }
     return result;
 }
@@ -129,7 +128,7 @@ std::optional<MappingId> MappedRanges::find(RemoteAddr address) const {
 std::uint64_t MappedRanges::covered(AddrRange range) const {
     std::uint64_t bytes = 0;
     for (auto it = first_behind(range.begin); it != pieces_.end() && it->first < range.end; ++it) {
-        bytes += std::min(it->second.end, range.end) - std::max(it->first, range.begin);
+        bytes += AddrRange{it->first, it->second.end}.common_with(range).size();
     }
     return bytes;
 }

@@ -50,9 +50,8 @@ void StackTable::on_code_gone(AddrRange range) {
     for (auto it = index_.begin(); it != index_.end();) {
         const auto stack = frames(StackId(*it));
         // By lookup_pc: a call at the very end of a module returns to an address behind it.
-        if (std::any_of(stack.begin(), stack.end(), [&](FrameAddress frame) {
-                return range.contains(frame.lookup_pc().value());
-            })) {
+        if (std::any_of(stack.begin(), stack.end(),
+                        [&](FrameAddress frame) { return range.contains(frame.lookup_pc()); })) {
             index_.erase(it++);
         } else {
             ++it;

@@ -72,12 +72,40 @@ class CodeAddr : public Strong<struct CodeAddrTag, std::uint64_t> {
     }
 };
 
-/// A half-open range of target addresses.
+/// A half-open range of target addresses, of code or data: mappings have both. Its bounds are
+/// numbers as /proc and mmap(2) give them; who is asked for, and what is read there, are typed
+/// addresses.
 struct AddrRange {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
-    [[nodiscard]] constexpr bool contains(std::uint64_t a) const { return a >= begin && a < end; }
+    /// `size` bytes from there on.
+    [[nodiscard]] static constexpr AddrRange at(RemoteAddr begin, std::uint64_t size) {
+        return {begin.value(), begin.value() + size};
+    }
+    [[nodiscard]] static constexpr AddrRange at(CodeAddr begin, std::uint64_t size) {
+        return at(begin.as_data(), size);
+    }
+    /// Where to read or write its first byte.
+    [[nodiscard]] constexpr RemoteAddr start() const { return RemoteAddr(begin); }
     [[nodiscard]] constexpr std::uint64_t size() const { return end - begin; }
+    /// Also if it is no range, as what is left of one may be.
+    [[nodiscard]] constexpr bool empty() const { return begin >= end; }
+    [[nodiscard]] constexpr bool contains(RemoteAddr a) const { return contains(a.value()); }
+    [[nodiscard]] constexpr bool contains(CodeAddr a) const { return contains(a.value()); }
+    /// Of a word that may be an address of either kind, or none.
+    [[nodiscard]] constexpr bool contains(std::uint64_t a) const { return a >= begin && a < end; }
+    /// Neither may be empty.
+    [[nodiscard]] constexpr bool overlaps(const AddrRange& other) const {
+        return begin < other.end && other.begin < end;
+    }
+    /// What both have in common; may be empty.
+    [[nodiscard]] constexpr AddrRange common_with(const AddrRange& other) const {
+        return {begin > other.begin ? begin : other.begin, end < other.end ? end : other.end};
+    }
+    /// The smallest range that has both in it.
+    [[nodiscard]] constexpr AddrRange joined_with(const AddrRange& other) const {
+        return {begin < other.begin ? begin : other.begin, end > other.end ? end : other.end};
+    }
     friend constexpr bool operator==(const AddrRange&, const AddrRange&) = default;
 };
 

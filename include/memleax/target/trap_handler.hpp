@@ -42,7 +42,7 @@ class TrapHandler final : public OwnCode {
     [[nodiscard]] std::vector<AddrRange> ranges() const override {
         return mapped() ? std::vector{page_} : std::vector<AddrRange>();
     }
-    [[nodiscard]] bool contains(CodeAddr pc) const override { return page_.contains(pc.value()); }
+    [[nodiscard]] bool contains(CodeAddr pc) const override { return page_.contains(pc); }
     /// It is short, blocks all signals but for its last instruction, and has registers of the
     /// interrupted code that only it can put back.
     [[nodiscard]] bool move_out(arch::Registers* /*regs*/) const override { return false; }

@@ -69,7 +69,7 @@ bool holds_back(std::uint64_t mask, std::uint64_t own) {
 bool sleeps_by_itself(Tid pid, Tid tid, AddrRange parking) {
     const auto kernel = try_read_kernel_state(pid, tid);
     return kernel && (kernel->state == 'S' || kernel->state == 'D') && kernel->system_call &&
-           !parking.contains(kernel->pc.value());
+           !parking.contains(kernel->pc);
 }
 
 /// It may be in our handler, for the step of the call that it executed: where it stands then is not
@@ -78,8 +78,8 @@ void leave_handler(Target& target, Tid tid, AddrRange parking) {
     const AddrRange page = target.record().handler;
     arch::Registers now{};
     for (const Patience patience(kMostMsForOthers);
-         target.get_registers(tid, &now) && page.contains(arch::pc(now).value()) &&
-         !parking.contains(arch::pc(now).value()) && !patience.is_over();) {
+         target.get_registers(tid, &now) && page.contains(arch::pc(now)) &&
+         !parking.contains(arch::pc(now)) && !patience.is_over();) {
         target.let_run_on(tid);
         if (!stop_or_see_end(target, tid)) {
             return;
@@ -91,7 +91,7 @@ void leave_handler(Target& target, Tid tid, AddrRange parking) {
 
 Tid return_borrowed_thread(Target& target) {
     RecoveryRecord::BorrowedThread& borrowed = target.record().borrowed;
-    const AddrRange parking{borrowed.parking, borrowed.parking + arch::kParkingBytes.size()};
+    const auto parking = AddrRange::at(CodeAddr(borrowed.parking), arch::kParkingBytes.size());
     Tid tid(borrowed.tid.load());
     if (tid.value() != 0 && sleeps_by_itself(target.pid(), tid, parking)) {
         tid = Tid();
@@ -99,7 +99,7 @@ Tid return_borrowed_thread(Target& target) {
     if (tid.value() != 0 && stop_or_see_end(target, tid)) {
         arch::Registers now{};
         leave_handler(target, tid, parking);
-        if (target.get_registers(tid, &now) && parking.contains(arch::pc(now).value())) {
+        if (target.get_registers(tid, &now) && parking.contains(arch::pc(now))) {
             note_mapping(borrowed, now);
             target.set_registers(tid, borrowed.registers);
         }
@@ -143,7 +143,7 @@ AddrRange unknown_page(RecoveryRecord& record) {
     if (begin == 0 || begin == record.handler.begin) {
         return {};
     }
-    return {begin, begin + record.borrowed.mapped_bytes};
+    return AddrRange::at(RemoteAddr(begin), record.borrowed.mapped_bytes);
 }
 
 } // namespace memleax

@@ -26,9 +26,8 @@ class StackSearch {
     }
 
     std::optional<AddrRange> search(RemoteAddr sp) {
-        const auto mapping = std::find_if(maps_.begin(), maps_.end(), [sp](const Mapping& m) {
-            return m.range.contains(sp.value());
-        });
+        const auto mapping = std::find_if(maps_.begin(), maps_.end(),
+                                          [sp](const Mapping& m) { return m.range.contains(sp); });
         if (mapping == maps_.end()) {
             return std::nullopt;
         }
@@ -121,7 +120,7 @@ bool leads_past(const Target& target, Tid tid, std::span<const AddrRange> pages,
     return stack.end == StackEnd::outermost &&
            std::none_of(stack.frames.begin(), stack.frames.end(), [&](FrameAddress frame) {
                return std::any_of(pages.begin(), pages.end(), [frame](const AddrRange& page) {
-                   return page.contains(frame.pc().value());
+                   return page.contains(frame.pc());
                });
            });
 }
