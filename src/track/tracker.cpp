@@ -3,19 +3,12 @@
 
 #include <algorithm>
 #include <limits>
-
-#include "memleax/base/error.hpp"
+#include <utility>
 
 namespace memleax {
 
 namespace {
 
-/// After so many frees of expired blocks a call stack is taken for a cache, and is not shown any
-/// more while the session runs (the original memleax's rule).
-constexpr std::uint64_t kShownExpiredFrees = 3;
-/// Notices that wait to be printed. A stack that lets blocks expire faster than they can be printed
-/// is known by its first ones.
-constexpr std::size_t kMaxNotices = 10'000;
 /// Blocks that one event lets expire, besides its own.
 constexpr std::size_t kExpiredByAnEvent = 64;
 /// In a batch, the tables' lines for an event are asked for so many events before.
@@ -23,23 +16,13 @@ constexpr std::size_t kAhead = 8;
 
 } // namespace
 
-Tracker::Tracker(const Options& options) : options_(options), intervals_(options.interval_ns) {
+Tracker::Tracker(const Options& options)
+    : options_(options), notices_(options.notices),
+      accounts_(stacks_, {options.memory_block_max, options.call_stack_max}, notices_),
+      intervals_(options.interval_ns), mappings_(accounts_, intervals_, options.expire_ns) {
     if (options.check) {
         checker_.emplace();
     }
-}
-
-CallStackAccount& Tracker::account_of(StackId id) {
-    if (id.value() >= accounts_.size()) {
-        accounts_.resize(stacks_.size());
-    }
-    MEMLEAX_ASSERT(id.value() < accounts_.size());
-    return accounts_[id.value()];
-}
-
-const CallStackAccount& Tracker::account(StackId id) const {
-    static const CallStackAccount none;
-    return id.value() < accounts_.size() ? accounts_[id.value()] : none;
 }
 
 StackId Tracker::intern(std::span<const FrameAddress> frames, StackEnd end) {
@@ -183,7 +166,7 @@ void Tracker::begin_block(const AllocationEvent& event) {
         // It may be what an operator new has got, from a call that is not followed itself.
         checker_->begin(event.address, event.size, sees_all_ ? event.by : AllocatedBy::unclear);
     }
-    account_of(event.stack).alloc.add(event.size);
+    accounts_[event.stack].alloc.add(event.size);
     intervals_.begin(event.stack, event.time, event.size);
 }
 
@@ -238,37 +221,12 @@ void Tracker::end_block(BlockId id, MonotonicNs time, StackId freed_at) {
         }
     }
     intervals_.end(block.stack, block.time, age, block.size);
-    count_end(block.stack, age, block.size, block.expired, true);
-}
-
-void Tracker::count_end(StackId stack, std::int64_t age, std::uint64_t size, bool expired,
-                        bool whole) {
-    CallStackAccount& account = account_of(stack);
-    if (!whole) {
-        account.free.bytes += size;
-        account.free_expired.bytes += expired ? size : 0;
-        return;
-    }
-    account.lifetime_min = account.free.blocks == 0 ? age : std::min(account.lifetime_min, age);
-    account.lifetime_max = std::max(account.lifetime_max, age);
-    account.lifetime_sum += static_cast<double>(age);
-    account.free.add(size);
-    if (!expired) {
-        return;
-    }
-    account.free_expired.add(size);
-    const std::uint64_t times = account.free_expired.blocks;
-    if (times <= kShownExpiredFrees) {
-        notify({.kind = Notice::Kind::expired_freed, .stack = stack, .id = account.id, .age = age});
-    }
-    if (times == kShownExpiredFrees) {
-        notify({.kind = Notice::Kind::too_many_expired_free, .stack = stack, .id = account.id});
-    }
+    accounts_.count_end(block.stack, age, block.size, block.expired, true);
 }
 
 std::optional<MonotonicNs> Tracker::next_expiry() const {
     auto oldest = blocks_.oldest_young();
-    if (const auto mapped = mapped_.oldest_young()) {
+    if (const auto mapped = mappings_.ranges().oldest_young()) {
         oldest = std::min(oldest.value_or(*mapped), *mapped);
     }
     return oldest ? std::optional(MonotonicNs(oldest->value() + options_.expire_ns)) : std::nullopt;
@@ -281,7 +239,7 @@ bool Tracker::expire(MonotonicNs now, std::size_t budget) {
     for (; budget > 0; --budget) {
         const auto id = blocks_.next_to_expire(latest);
         if (!id) {
-            return expire_mappings(latest, budget);
+            return mappings_.expire(latest, budget);
         }
         expire_block(*id);
     }
@@ -304,53 +262,7 @@ void Tracker::expire_up_to(BlockId id) {
 void Tracker::expire_block(BlockId id) {
     const Block block = blocks_[id];
     blocks_.mark_expired(id);
-    count_expired(block.stack, block.size);
-}
-
-void Tracker::count_expired(StackId stack, std::uint64_t size) {
-    CallStackAccount& account = account_of(stack);
-    account.expired.add(size);
-    number(stack);
-    const bool first = account.expired.blocks == 1;
-    stacks_expired_ += first ? 1 : 0;
-    if (account.free_expired.blocks < kShownExpiredFrees) {
-        notify({.kind = Notice::Kind::expired,
-                .stack = stack,
-                .id = account.id,
-                .size = size,
-                .count = account.expired.blocks});
-    }
-    if (options_.memory_block_max != 0 && account.expired.blocks == options_.memory_block_max) {
-        notify({.kind = Notice::Kind::block_limit,
-                .stack = stack,
-                .id = account.id,
-                .count = account.expired.blocks});
-    }
-    if (first && options_.call_stack_max != 0 && stacks_expired_ == options_.call_stack_max) {
-        notify({.kind = Notice::Kind::stack_limit, .count = stacks_expired_});
-    }
-}
-
-std::uint32_t Tracker::number(StackId id) {
-    CallStackAccount& account = account_of(id);
-    if (account.id == 0) {
-        account.id = next_number_++;
-    }
-    return account.id;
-}
-
-void Tracker::notify(const Notice& notice) {
-    const bool limit =
-        notice.kind == Notice::Kind::block_limit || notice.kind == Notice::Kind::stack_limit;
-    // A stack's first expiry comes with its backtrace; without it the later lines mean nothing.
-    const bool first = notice.kind == Notice::Kind::expired && notice.count == 1;
-    if (limit || (options_.notices && (first || notices_.size() < kMaxNotices))) {
-        notices_.push_back(notice);
-    }
-}
-
-std::vector<Notice> Tracker::take_notices() {
-    return std::exchange(notices_, {});
+    accounts_.count_expired(block.stack, block.size);
 }
 
 void Tracker::untrack_block(BlockId id, MonotonicNs time) {
@@ -358,23 +270,17 @@ void Tracker::untrack_block(BlockId id, MonotonicNs time) {
     blocks_.release(id);
     intervals_.end(block.stack, block.time,
                    std::max<std::int64_t>(time.value() - block.time.value(), 0), block.size);
-    count_untracked(block);
-}
-
-void Tracker::count_untracked(const Block& block) {
-    CallStackAccount& account = account_of(block.stack);
-    account.untracked.add(block.size);
-    if (block.expired) {
-        account.untracked_expired.add(block.size);
-    }
+    accounts_.count_untracked(block.stack, block.size, block.expired);
 }
 
 void Tracker::forget_live(MonotonicNs now) {
-    blocks_.for_each([this](const Block& block) { count_untracked(block); });
+    blocks_.for_each([this](const Block& block) {
+        accounts_.count_untracked(block.stack, block.size, block.expired);
+    });
     blocks_.clear();
     pending_.clear();
     forget_freed();
-    forget_mapped();
+    mappings_.forget();
     // Their shares of live blocks mean nothing any more.
     if (intervals_.recording()) {
         intervals_.start(now);
@@ -397,7 +303,7 @@ void Tracker::on_memory_gone(MonotonicNs time) {
             end_block(*id, time);
         }
     }
-    end_all_mapped(time);
+    mappings_.end_all(time);
     sees_all_ = true;
     forget_freed(); // the new program's addresses are others, whatever their numbers
 }

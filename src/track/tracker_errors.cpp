@@ -111,7 +111,7 @@ void Tracker::report(MemoryError error, const AllocationEvent& event) {
     const MemoryError* known = errors_.add(error);
     if (known != nullptr && is_power_of_ten(known->count)) {
         const StackId stack = error.alloc_stack != kNoStack ? error.alloc_stack : error.free_stack;
-        notify({.kind = Notice::Kind::memory_error, .stack = stack, .error = *known});
+        notices_.add({.kind = Notice::Kind::memory_error, .stack = stack, .error = *known});
     }
 }
 
@@ -119,7 +119,7 @@ void Tracker::on_unseen_alloc(const AllocationEvent& event) {
     ++allocations_;
     if (event.stack != kNoStack) { // else it is an allocator's own affair
         ++events_.unfollowed_alloc;
-        CallStackAccount& account = account_of(event.stack);
+        CallStackAccount& account = accounts_[event.stack];
         account.unfollowed.add(event.size);
         account.why_unfollowed = event.unseen;
     }

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -14,38 +13,16 @@
 #include "memleax/base/types.hpp"
 #include "memleax/events/event_sink.hpp"
 #include "memleax/track/block_checker.hpp"
-#include "memleax/track/block_count.hpp"
 #include "memleax/track/freed_blocks.hpp"
 #include "memleax/track/intervals.hpp"
 #include "memleax/track/live_blocks.hpp"
-#include "memleax/track/mapped_ranges.hpp"
-#include "memleax/track/mapping_log.hpp"
+#include "memleax/track/mapping_account.hpp"
 #include "memleax/track/memory_error.hpp"
+#include "memleax/track/notice_queue.hpp"
+#include "memleax/track/stack_accounts.hpp"
 #include "memleax/track/stack_table.hpp"
 
 namespace memleax {
-
-/// What happened at one call stack. Its blocks are mappings if its kind is not heap: one counts as
-/// ended with its last byte, and its bytes as they go.
-struct CallStackAccount {
-    std::uint32_t id = 0; ///< the number that people see: 1, 2, ... by first expiry; 0: none yet
-    MemoryKind kind = MemoryKind::heap; ///< a stack has one: its innermost function tells
-    BlockCount alloc;                   ///< began here
-    BlockCount free;                    ///< of those, ended
-    BlockCount expired;                 ///< of those, lived longer than the expire threshold
-    BlockCount free_expired;            ///< of those, ended after that
-    BlockCount untracked;               ///< began here, and nobody knows whether they ended
-    BlockCount untracked_expired;       ///< of those, expired
-    std::int64_t lifetime_min = 0;      ///< ns, of the ended ones
-    std::int64_t lifetime_max = 0;
-    double lifetime_sum = 0;
-    BlockCount unfollowed; ///< allocations called from here of which nobody knows what they gave
-    Unseen why_unfollowed = Unseen::generated_code;
-
-    [[nodiscard]] BlockCount live() const { return alloc - free - untracked; }
-    /// Expired and still there.
-    [[nodiscard]] BlockCount may_leak() const { return expired - free_expired - untracked_expired; }
-};
 
 /// Calls, by what they did.
 struct EventCounts {
@@ -67,33 +44,6 @@ struct EventCounts {
     }
 };
 
-/// The ranges that are followed.
-struct MappedTotals {
-    std::uint64_t mapped = 0;   ///< calls that have mapped something
-    std::uint64_t unmapped = 0; ///< calls that have unmapped something that we knew
-    std::uint64_t failed = 0;
-    std::array<BlockCount, kMemoryKinds> live{}; ///< by MemoryKind; not heap
-};
-
-/// Something to tell the user while the session runs.
-struct Notice {
-    enum class Kind {
-        expired,               ///< `count` blocks so far at this stack; `size` of the last
-        expired_freed,         ///< `age` ns
-        too_many_expired_free, ///< this stack is not mentioned any more
-        memory_error,          ///< `error`; its first time, its tenth, its hundredth, ...
-        block_limit,           ///< memory_block_max reached at this stack: the session is to end
-        stack_limit            ///< call_stack_max reached: likewise
-    };
-    Kind kind{};
-    StackId stack = kNoStack;
-    std::uint32_t id = 0; ///< of the stack, as people see it
-    std::uint64_t size = 0;
-    std::uint64_t count = 0;
-    std::int64_t age = 0;
-    MemoryError error{};
-};
-
 /// Takes events from one thread; no locks inside.
 class Tracker final : public EventSink, public StackInterner, public AccountQueries {
   public:
@@ -106,14 +56,19 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
         bool check = false; ///< frees come with their stacks; look for all kinds of MemoryError
     };
     explicit Tracker(const Options& options);
+    /// Its parts know each other.
+    Tracker(const Tracker&) = delete;
+    Tracker& operator=(const Tracker&) = delete;
 
     StackId intern(std::span<const FrameAddress> frames, StackEnd end) override;
     void on_events(std::span<const AllocationEvent> events) override;
     void on_watermark(MonotonicNs time) override { watermark_ = time; }
     void on_seen_calls(const SeenCalls& calls) override { seen_calls_ = calls; }
     [[nodiscard]] const SeenCalls& seen_calls() const { return seen_calls_; }
-    void on_mapping(const MappingEvent& event) override;
-    void on_mapped_before(std::span<const AddrRange> ranges) override;
+    void on_mapping(const MappingEvent& event) override { mappings_.on_mapping(event); }
+    void on_mapped_before(std::span<const AddrRange> ranges) override {
+        mappings_.on_mapped_before(ranges);
+    }
     bool wants_free_stack(RemoteAddr address) override;
     bool is_live(RemoteAddr address) override { return blocks_.find(address).has_value(); }
     void are_live(std::span<const RemoteAddr> addresses, std::span<std::uint8_t> answers) override;
@@ -134,38 +89,42 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     [[nodiscard]] std::optional<MonotonicNs> next_expiry() const;
     /// What has come up since the last call. Not more than some thousands are kept; of "expired"
     /// notices beyond that only the last of each stack's is not told.
-    std::vector<Notice> take_notices();
+    std::vector<Notice> take_notices() { return notices_.take(); }
     /// Sets all live blocks aside, as untracked: frees were missed. To be called at the end of a
     /// time without breakpoints, before they are put in again. If intervals are being recorded,
     /// they start anew. One pass over all blocks.
     void forget_live(MonotonicNs now);
     void on_gap(MonotonicNs time) override { forget_live(time); }
     /// From now on blocks expire at this age. Those that have expired stay so.
-    void set_expire_ns(std::int64_t expire_ns) { options_.expire_ns = expire_ns; }
+    void set_expire_ns(std::int64_t expire_ns) {
+        options_.expire_ns = expire_ns;
+        mappings_.set_expire_ns(expire_ns);
+    }
 
     [[nodiscard]] StackTable& stacks() { return stacks_; }
     [[nodiscard]] const StackTable& stacks() const { return stacks_; }
     [[nodiscard]] const LiveBlocks& blocks() const { return blocks_; }
     [[nodiscard]] const EventCounts& events() const { return events_; }
     [[nodiscard]] const std::vector<MemoryError>& errors() const { return errors_.all(); }
-    [[nodiscard]] const MappedRanges& mapped() const { return mapped_; }
-    [[nodiscard]] const MappedTotals& mapped_totals() const { return mapped_totals_; }
-    [[nodiscard]] const MappingLog& mapping_log() const { return mapping_log_; }
+    [[nodiscard]] const MappedRanges& mapped() const { return mappings_.ranges(); }
+    [[nodiscard]] const MappedTotals& mapped_totals() const { return mappings_.totals(); }
+    [[nodiscard]] const MappingLog& mapping_log() const { return mappings_.log(); }
     /// Of a range of pages that is mapped now: the bytes of which we know neither a call that has
     /// mapped them nor that they were mapped before. The break begins and ends within a page (of
     /// `page_size` bytes, a power of two), and nobody else has the rest of that.
-    [[nodiscard]] std::uint64_t unexplained(AddrRange range, std::uint64_t page_size) const;
+    [[nodiscard]] std::uint64_t unexplained(AddrRange range, std::uint64_t page_size) const {
+        return mappings_.unexplained(range, page_size);
+    }
     /// Allocations at an address that was still live: their block's free was not seen.
     [[nodiscard]] std::uint64_t missed_frees() const { return missed_frees_; }
-    [[nodiscard]] const CallStackAccount& account(StackId id) const;
+    [[nodiscard]] const CallStackAccount& account(StackId id) const { return accounts_.find(id); }
     [[nodiscard]] Intervals& intervals() { return intervals_; }
     [[nodiscard]] const Intervals& intervals() const { return intervals_; }
     /// Gives the stack its number, if it has none.
-    std::uint32_t number(StackId id);
+    std::uint32_t number(StackId id) { return accounts_.number(id); }
 
   private:
     void take(const AllocationEvent& event);
-    CallStackAccount& account_of(StackId id);
     void begin_block(const AllocationEvent& event);
     /// `freed_at` is kNoStack if it is not known.
     void end_block(BlockId id, MonotonicNs time, StackId freed_at = kNoStack);
@@ -176,7 +135,6 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     void on_unseen_alloc(const AllocationEvent& event);
     /// Nobody will know whether it has ended: it is neither live nor freed.
     void untrack_block(BlockId id, MonotonicNs time);
-    void count_untracked(const Block& block);
     void forget_freed();
     /// The event ends what is not live: is that known to be wrong? If so it is counted, and told.
     bool is_wrong_end(const AllocationEvent& event, RemoteAddr address);
@@ -190,39 +148,22 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     /// True if the old block was one that we knew.
     bool finish_realloc(const AllocationEvent& event);
     void put_back(BlockId id, MonotonicNs time);
-    void notify(const Notice& notice);
-    /// Counts a block that expires, ...
-    void count_expired(StackId stack, std::uint64_t size);
-    /// ... or bytes that end, of a block that lives on if it is not `whole`.
-    void count_end(StackId stack, std::int64_t age, std::uint64_t size, bool expired, bool whole);
-
-    // tracker_mappings.cpp
-    using Pieces = std::vector<MappedRanges::Piece>;
-    void begin_unmapping(const MappingEvent& event);
-    void begin_mapping(const MappingEvent& event, MemoryKind kind);
-    void log_mapping(const MappingEvent& event, MemoryKind kind, AddrRange ended,
-                     std::uint64_t known);
-    /// True if there was anything.
-    bool end_mapped(const Pieces& pieces, MonotonicNs time);
-    [[nodiscard]] MemoryKind kind_of(const MappingEvent& event, const Pieces& ended) const;
-    bool expire_mappings(MonotonicNs latest, std::size_t budget);
-    void expire_mapping(MappingId id);
-    void forget_mapped();
-    void end_all_mapped(MonotonicNs time);
 
     Options options_;
     MonotonicNs watermark_ = kAllTold;
     SeenCalls seen_calls_;
     StackTable stacks_;
+    NoticeQueue notices_;
+    StackAccounts accounts_;
     LiveBlocks blocks_;
     Intervals intervals_;
+    MappingAccount mappings_;
     FreedBlocks freed_;
     std::optional<BlockChecker> checker_; ///< with Options::check
     MemoryErrors errors_;
     /// What is freed is not remembered any more, as there are blocks that we do not know of.
     bool sees_all_ = true;
     std::uint64_t allocations_ = 0; ///< of blocks of any kind: memory was given out so many times
-    std::vector<CallStackAccount> accounts_; ///< by StackId
     /// Reallocs under way: the old block, which is held out of the table. Whether its address is
     /// wrong is looked up when the call begins: it may not return, and before it does, another
     /// thread may have been given the address, and have freed it.
@@ -234,22 +175,8 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
         std::uint64_t allocations = 0; ///< allocations_ when it began
     };
     absl::flat_hash_map<Tid, PendingRealloc> pending_;
-    MappedRanges mapped_;
-    MappedRanges mapped_before_; ///< what was there when the watching began, as one mapping
-    /// What calls under way are about to end; a signal handler may make one within another.
-    struct Unmapping {
-        AddrRange named; ///< by the call
-        Pieces pieces;
-        Pieces before; ///< of mapped_before_
-    };
-    absl::flat_hash_map<Tid, std::vector<Unmapping>> unmapping_;
-    MappingLog mapping_log_;
-    MappedTotals mapped_totals_;
     EventCounts events_;
     std::uint64_t missed_frees_ = 0;
-    std::vector<Notice> notices_;
-    std::uint32_t next_number_ = 1;
-    std::uint64_t stacks_expired_ = 0;
 };
 
 } // namespace memleax

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Tracker: memory that is mapped, which ends piece by piece.
+#include "memleax/track/mapping_account.hpp"
+
 #include <algorithm>
 #include <iterator>
 #include <set>
 #include <utility>
-
-#include "memleax/track/tracker.hpp"
 
 namespace memleax {
 
@@ -25,10 +24,10 @@ void append(std::vector<MappedRanges::Piece>& to, const std::vector<MappedRanges
 
 } // namespace
 
-void Tracker::on_mapped_before(std::span<const AddrRange> ranges) {
+void MappingAccount::on_mapped_before(std::span<const AddrRange> ranges) {
     mapped_before_.clear();
     for (const AddrRange range : ranges) {
-        if (range.begin < range.end && mapped_before_.covered(range) == 0) {
+        if (!range.empty() && mapped_before_.covered(range) == 0) {
             mapped_before_.insert({.whole = range,
                                    .kind = MemoryKind::allocator, // it never expires
                                    .stack = kNoStack,
@@ -38,7 +37,7 @@ void Tracker::on_mapped_before(std::span<const AddrRange> ranges) {
     }
 }
 
-void Tracker::begin_unmapping(const MappingEvent& event) {
+void MappingAccount::begin_unmapping(const MappingEvent& event) {
     Unmapping call;
     call.named = event.ended[0];
     for (const AddrRange range : event.ended) {
@@ -54,7 +53,7 @@ void Tracker::begin_unmapping(const MappingEvent& event) {
     unmapping_[event.tid].push_back(std::move(call));
 }
 
-void Tracker::on_mapping(const MappingEvent& event) {
+void MappingAccount::on_mapping(const MappingEvent& event) {
     if (event.step == MappingEvent::Step::begun) {
         begin_unmapping(event);
         return;
@@ -68,9 +67,9 @@ void Tracker::on_mapping(const MappingEvent& event) {
         }
     }
     if (event.step == MappingEvent::Step::failed) {
-        ++mapped_totals_.failed;
+        ++totals_.failed;
         log_mapping(event, kind_of(event, call.pieces), call.named, 0);
-        end_mapped(mapped_.put_back(call.pieces), event.time);
+        end_pieces(mapped_.put_back(call.pieces), event.time);
         mapped_before_.put_back(call.before);
         return;
     }
@@ -81,27 +80,27 @@ void Tracker::on_mapping(const MappingEvent& event) {
     }
     const MemoryKind kind = kind_of(event, call.pieces);
     log_mapping(event, kind, call.named, bytes_of(call.pieces));
-    mapped_totals_.unmapped += end_mapped(call.pieces, event.time) ? 1 : 0;
-    if (event.added.begin < event.added.end) {
+    totals_.unmapped += end_pieces(call.pieces, event.time) ? 1 : 0;
+    if (!event.added.empty()) {
         begin_mapping(event, kind);
     }
 }
 
-void Tracker::log_mapping(const MappingEvent& event, MemoryKind kind, AddrRange ended,
-                          std::uint64_t known) {
-    mapping_log_.add({.number = 0, // given there
-                      .time = event.time,
-                      .tid = event.tid,
-                      .call = event.call,
-                      .kind = kind,
-                      .added = event.added,
-                      .ended = ended,
-                      .known = known,
-                      .failed = event.step == MappingEvent::Step::failed,
-                      .stack = event.stack});
+void MappingAccount::log_mapping(const MappingEvent& event, MemoryKind kind, AddrRange ended,
+                                 std::uint64_t known) {
+    log_.add({.number = 0, // given there
+              .time = event.time,
+              .tid = event.tid,
+              .call = event.call,
+              .kind = kind,
+              .added = event.added,
+              .ended = ended,
+              .known = known,
+              .failed = event.step == MappingEvent::Step::failed,
+              .stack = event.stack});
 }
 
-std::uint64_t Tracker::unexplained(AddrRange range, std::uint64_t page_size) const {
+std::uint64_t MappingAccount::unexplained(AddrRange range, std::uint64_t page_size) const {
     const auto known = [this](AddrRange part) {
         return mapped_.covered(part) + mapped_before_.covered(part);
     };
@@ -114,24 +113,24 @@ std::uint64_t Tracker::unexplained(AddrRange range, std::uint64_t page_size) con
 }
 
 /// What mremap moves stays what it was.
-MemoryKind Tracker::kind_of(const MappingEvent& event, const Pieces& ended) const {
+MemoryKind MappingAccount::kind_of(const MappingEvent& event, const Pieces& ended) const {
     const bool inherits = event.kind == MemoryKind::mmap && !ended.empty() &&
                           (event.call == MappingCall::mremap || event.call == MappingCall::munmap);
     return inherits ? mapped_[ended.front().mapping].kind : event.kind;
 }
 
-void Tracker::begin_mapping(const MappingEvent& event, MemoryKind kind) {
+void MappingAccount::begin_mapping(const MappingEvent& event, MemoryKind kind) {
     // What was unmapped without our seeing it, or is replaced.
-    end_mapped(mapped_.cut(event.added), event.time);
+    end_pieces(mapped_.cut(event.added), event.time);
     (void)mapped_before_.cut(event.added);
     mapped_.insert({.whole = event.added,
                     .kind = kind,
                     .stack = event.stack,
                     .tid = event.tid,
                     .time = event.time});
-    ++mapped_totals_.mapped;
-    mapped_totals_.live.at(static_cast<std::size_t>(kind)).add(event.added.size());
-    CallStackAccount& account = account_of(event.stack);
+    ++totals_.mapped;
+    totals_.live.at(static_cast<std::size_t>(kind)).add(event.added.size());
+    CallStackAccount& account = stacks_[event.stack];
     account.kind = kind;
     account.alloc.add(event.added.size());
     if (is_programs_own(kind)) {
@@ -139,67 +138,63 @@ void Tracker::begin_mapping(const MappingEvent& event, MemoryKind kind) {
     }
 }
 
-bool Tracker::end_mapped(const Pieces& pieces, MonotonicNs time) {
+bool MappingAccount::end_pieces(const Pieces& pieces, MonotonicNs time) {
     for (const MappedRanges::Piece& piece : pieces) {
         const MappedMemory& memory = mapped_[piece.mapping];
         const std::int64_t age = std::max<std::int64_t>(time.value() - memory.time.value(), 0);
         const bool is_own = is_programs_own(memory.kind);
-        if (is_own && !memory.expired && age >= options_.expire_ns) {
-            expire_mapping(piece.mapping);
+        if (is_own && !memory.expired && age >= expire_ns_) {
+            expire_one(piece.mapping);
         }
         const MappedMemory left = mapped_.end(piece);
         const bool whole = left.bytes == 0;
         const std::uint64_t size = piece.range.size();
-        BlockCount& live = mapped_totals_.live.at(static_cast<std::size_t>(left.kind));
+        BlockCount& live = totals_.live.at(static_cast<std::size_t>(left.kind));
         live = live - BlockCount{whole ? 1U : 0U, size};
         if (is_own && whole) {
             intervals_.end(left.stack, left.time, age, size);
         } else if (is_own) {
             intervals_.shrink(left.stack, left.time, size);
         }
-        count_end(left.stack, age, size, left.expired, whole);
+        stacks_.count_end(left.stack, age, size, left.expired, whole);
     }
     return !pieces.empty();
 }
 
-bool Tracker::expire_mappings(MonotonicNs latest, std::size_t budget) {
+bool MappingAccount::expire(MonotonicNs latest, std::size_t budget) {
     for (; budget > 0; --budget) {
         const auto id = mapped_.next_to_expire(latest);
         if (!id) {
             return false;
         }
-        expire_mapping(*id);
+        expire_one(*id);
     }
     return true;
 }
 
-void Tracker::expire_mapping(MappingId id) {
+void MappingAccount::expire_one(MappingId id) {
     mapped_.mark_expired(id);
-    count_expired(mapped_[id].stack, mapped_[id].bytes);
+    stacks_.count_expired(mapped_[id].stack, mapped_[id].bytes);
 }
 
-void Tracker::forget_mapped() {
+void MappingAccount::forget() {
     for (const auto& [id, memory] : mapped_.mappings()) {
-        CallStackAccount& account = account_of(memory.stack);
-        account.untracked.add(memory.bytes);
-        if (memory.expired) {
-            account.untracked_expired.add(memory.bytes);
-        }
+        stacks_.count_untracked(memory.stack, memory.bytes, memory.expired);
     }
     mapped_.clear();
     mapped_before_.clear();
     unmapping_.clear();
-    mapped_totals_.live = {};
+    totals_.live = {};
 }
 
-void Tracker::end_all_mapped(MonotonicNs time) {
+void MappingAccount::end_all(MonotonicNs time) {
     Pieces ending = mapped_.pieces();
     for (const auto& [tid, calls] : std::exchange(unmapping_, {})) {
         for (const Unmapping& call : calls) {
             append(ending, call.pieces);
         }
     }
-    end_mapped(ending, time);
+    end_pieces(ending, time);
     mapped_.clear();
     mapped_before_.clear();
 }
