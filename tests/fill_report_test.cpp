@@ -60,6 +60,48 @@ TEST_F(FillReport, SaysWhatItThinksOfEachStack) {
     EXPECT_EQ(report.callstacks[1].judgement->verdict, Verdict::plateau);
 }
 
+TEST_F(FillReport, CountsSuspectsAlsoOfStacksThatAreNotChosen) {
+    EXPECT_EQ(fill().totals.leaking_stacks, 0U);
+    EXPECT_EQ(fill().totals.suspect_stacks, 1U) << "growing";
+    // Then the first stack leaks. The second is a plateau, though its block has expired.
+    for (std::int64_t s = 300; s < 1800; ++s) {
+        tracker.expire(at(s), SIZE_MAX);
+        alloc(a, s, 10);
+    }
+    SnapshotCopier copier(at(1800));
+    while (copier.copy_some(tracker)) {
+    }
+    Report report;
+    fill_report(
+        copier.take(), at(100), [](StackId) { return Backtrace{}; },
+        [](const Backtrace&) { return false; }, &report);
+    EXPECT_TRUE(report.callstacks.empty());
+    EXPECT_EQ(report.totals.leaking_stacks, 1U);
+    EXPECT_EQ(report.totals.suspect_stacks, 1U);
+    EXPECT_GT(report.totals.expired.bytes, 1U << 20);
+}
+
+TEST(CallStackReport, IsSuspectIfItsExpiredBlocksAreNotClearedByTheVerdict) {
+    const auto is_suspect = [](std::optional<Verdict> verdict, std::uint64_t expired) {
+        CallStackReport stack;
+        stack.expired = {expired, expired * 10};
+        if (verdict) {
+            stack.judgement = Judgement{};
+            stack.judgement->verdict = *verdict;
+        }
+        return stack.is_suspect();
+    };
+    for (const auto verdict : {std::optional<Verdict>(), std::optional(Verdict::too_early),
+                               std::optional(Verdict::growing)}) {
+        EXPECT_TRUE(is_suspect(verdict, 1));
+        EXPECT_FALSE(is_suspect(verdict, 0));
+    }
+    EXPECT_FALSE(is_suspect(Verdict::settled, 1));
+    EXPECT_FALSE(is_suspect(Verdict::plateau, 1));
+    EXPECT_TRUE(is_suspect(Verdict::leaking, 1));
+    EXPECT_TRUE(is_suspect(Verdict::leaking, 0)) << "--expire may be longer than a verdict takes";
+}
+
 TEST_F(FillReport, IntervalsAreThoseOfTheWatching) {
     const auto intervals = fill().callstacks[0].intervals;
     ASSERT_GT(intervals.size(), 5U);

@@ -110,6 +110,16 @@ TEST(OptionsTest, LongNames) {
     EXPECT_EQ(options.log_level, LogLevel::debug);
 }
 
+TEST(OptionsTest, ErrorsFor) {
+    EXPECT_EQ(accepted({"--error-exitcode", "9", "1"}).errors_for, ErrorsFor::suspect);
+    const std::pair<const char*, ErrorsFor> kinds[] = {{"leaking", ErrorsFor::leaking},
+                                                       {"suspect", ErrorsFor::suspect},
+                                                       {"expired", ErrorsFor::expired}};
+    for (const auto& [name, kind] : kinds) {
+        EXPECT_EQ(accepted({"--errors-for", name, "--error-exitcode", "9", "1"}).errors_for, kind);
+    }
+}
+
 TEST(OptionsTest, LogLevels) {
     EXPECT_EQ(accepted({"--log", "error", "1"}).log_level, LogLevel::error);
     EXPECT_EQ(accepted({"--log", "warning", "1"}).log_level, LogLevel::warning);

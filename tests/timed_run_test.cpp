@@ -205,5 +205,42 @@ TEST(ErrorExitcode, TellsOfLeaksInATimedRun) {
     }
 }
 
+TEST(ErrorExitcode, IsForAVerdictOrForWhatExpires) {
+    const auto status_for = [](const char* kind, const char* request) {
+        Fixture fixture("expiring");
+        Memleax memleax({"-t", "0.5", "-e", "0.01", "--error-exitcode", "9", "--errors-for", kind,
+                         pid_of(fixture)});
+        memleax.wait_until_watching();
+        fixture.ask(request);
+        const int status = WEXITSTATUS(memleax.finish().status);
+        EXPECT_EQ(fixture.quit(), 0);
+        return status;
+    };
+    EXPECT_EQ(status_for("suspect", "leak"), 9) << "too early is no all-clear";
+    EXPECT_EQ(status_for("expired", "leak"), 9);
+    EXPECT_EQ(status_for("leaking", "leak"), 0);
+    EXPECT_EQ(status_for("expired", "nothing"), 0);
+}
+
+// As long as it takes to tell that nothing is added to it any more.
+TEST(ErrorExitcode, ACacheThatIsFullIsNoError) {
+    for (const bool any_expired : {false, true}) {
+        Fixture fixture("expiring");
+        std::vector<std::string> words{"-t", "12", "-e", "1", "--error-exitcode", "9"};
+        if (any_expired) {
+            words.insert(words.end(), {"--errors-for", "expired"});
+        }
+        words.push_back(pid_of(fixture));
+        Memleax memleax(words);
+        memleax.wait_until_watching();
+        for (int i = 0; i < 40; ++i) {
+            fixture.ask("hold");
+        }
+        const auto result = memleax.finish();
+        EXPECT_EQ(WEXITSTATUS(result.status), any_expired ? 9 : 0) << result.output;
+        EXPECT_EQ(fixture.quit(), 0);
+    }
+}
+
 } // namespace
 } // namespace memleax::testing

@@ -201,6 +201,10 @@ TEST(UsageErrorTest, WrongNamesAndFiles) {
     }
     EXPECT_EQ(refused({"--log", "loud", "1"}),
               "--log: 'loud' is none of debug, error, info, warning");
+    EXPECT_EQ(refused({"--error-exitcode", "9", "--errors-for", "leaks", "1"}),
+              "--errors-for: 'leaks' is none of expired, leaking, suspect");
+    EXPECT_EQ(refused({"--errors-for", "leaking", "1"}),
+              "--errors-for: goes with --error-exitcode only");
     EXPECT_EQ(refused({"-o", "", "1"}), "--output: the file's name is empty");
     EXPECT_EQ(refused({"-d", "", "1"}), "--debug-info: the file's name is empty");
 }

@@ -9,10 +9,9 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "allocator_options.hpp"
-#include "memleax/report/live_lines.hpp"
+#include "option_checks.hpp"
 #include "option_values.hpp"
 
 namespace memleax {
@@ -53,6 +52,9 @@ const Names<LogLevel> kLevels{{"error", LogLevel::error},
 const Names<EngineChoice> kEngines{{"auto", EngineChoice::automatic},
                                    {"int3", EngineChoice::int3},
                                    {"inline", EngineChoice::inlined}};
+const Names<ErrorsFor> kErrors{{"leaking", ErrorsFor::leaking},
+                               {"suspect", ErrorsFor::suspect},
+                               {"expired", ErrorsFor::expired}};
 const Names<Options::Color> kColors{{"auto", Options::Color::automatic},
                                     {"always", Options::Color::always},
                                     {"never", Options::Color::never}};
@@ -97,6 +99,8 @@ class Parser {
     [[nodiscard]] bool version() const { return version_; }
     /// Of --expire, if it was given.
     [[nodiscard]] std::optional<double> expire_s() const { return expire_s_; }
+    /// Was --errors-for given?
+    [[nodiscard]] bool has_errors_for() const { return has_errors_for_; }
 
   private:
     void add_allocators(Options& options);
@@ -113,6 +117,7 @@ class Parser {
     CLI::App app_{"Tells where a running process leaks memory.", "memleax"};
     std::vector<std::string> positionals_;
     std::optional<double> expire_s_;
+    bool has_errors_for_ = false;
     bool version_ = false;
 };
 
@@ -179,8 +184,14 @@ Parser::Parser(Options& options) {
             options.format = parse_format(name, text);
         });
     add("--error-exitcode", "N",
-        "exit with N, 1 to 255, if blocks have expired\nand are not freed, or --check found errors",
+        "exit with N, 1 to 255, if there are leaks (see\n--errors-for), or --check found errors",
         whole_into(options.error_exitcode, 1, kMaxExitCode));
+    add("--errors-for", "KIND",
+        "what --error-exitcode is for: suspect (default),\nleaking, or any expired block",
+        [&options, this](const std::string& name, const std::string& text) {
+            options.errors_for = parse_name(name, text, kErrors);
+            has_errors_for_ = true;
+        });
     add("--log", "LEVEL", "error, warning, info (default) or debug",
         name_into(options.log_level, kLevels));
     add("--interval", "SECONDS[,COUNT]",
@@ -293,65 +304,6 @@ void Parser::parse(std::vector<std::string> last_first) {
     }
 }
 
-/// The PID, or the command, and not both.
-void take_target(const std::vector<std::string>& positionals, bool has_command, Options& options) {
-    if (has_command && options.command.empty()) {
-        throw UsageError("there is no COMMAND after '--'");
-    }
-    if (has_command && !positionals.empty()) {
-        throw UsageError(fmt::format("'{}' and a COMMAND: give one of them", positionals[0]));
-    }
-    if (has_command && options.ns_pid) {
-        throw UsageError("--ns-pid and a COMMAND: give one of them");
-    }
-    if (has_command) {
-        return;
-    }
-    if (positionals.empty()) {
-        throw UsageError("no PID and no COMMAND is given");
-    }
-    if (positionals.size() > 1) {
-        throw UsageError(fmt::format("'{}': only one PID can be watched", positionals[1]));
-    }
-    options.pid = parse_pid(positionals[0]);
-}
-
-/// Within the time that is given there must be some for blocks to expire: else the report would be
-/// an all-clear that says nothing.
-void take_expiry(std::optional<double> given, Options& options) {
-    constexpr double kParts = 3;
-    if (!given) {
-        if (options.time_s) {
-            options.expire_s = std::min(options.expire_s, *options.time_s / kParts);
-        }
-        return;
-    }
-    options.expire_s = *given;
-    if (options.time_s && *given >= *options.time_s) {
-        throw UsageError(fmt::format(
-            "--expire: no block gets {} seconds old in the {} of --time: give less, or more time",
-            seconds_text(*given), seconds_text(*options.time_s)));
-    }
-}
-
-/// There is something to print, and somewhere to print it.
-void check_events(const Options& options) {
-    if (options.events && !options.allocators->tracked().any_mapped()) {
-        throw UsageError("--events: no mapped memory is followed: add --track heap,mmap,brk,shm");
-    }
-    if (options.events && options.format->write != write_text) {
-        throw UsageError("--events: goes with --format text only");
-    }
-}
-
-/// A terminal would take bytes of the report for commands.
-void refuse_binary_on_terminal(const Options& options) {
-    if (options.format->is_binary && options.output.empty() && isatty(STDOUT_FILENO) == 1) {
-        throw UsageError(fmt::format("--format: {} is not for a terminal: give a file with -o",
-                                     options.format->name));
-    }
-}
-
 } // namespace
 
 std::variant<Options, EarlyExit> parse_options(int argc, const char* const* argv) {
@@ -380,6 +332,7 @@ std::variant<Options, EarlyExit> parse_options(int argc, const char* const* argv
         take_expiry(parser.expire_s(), options);
         refuse_binary_on_terminal(options);
         check_events(options);
+        check_errors(parser.has_errors_for(), options);
         options.live_lines = !options.quiet && !options.interval_s;
     } catch (const CLI::CallForHelp&) {
         return EarlyExit{0, parser.help()};

@@ -55,9 +55,11 @@ void add(const EventCounts& seen, Report::Events* sum) {
     sum->mismatched_free += seen.mismatched_free;
 }
 
-void add(const CallStackAccount& account, Report::Totals* sum) {
-    sum->live = sum->live + account.live();
-    sum->expired = sum->expired + account.may_leak();
+void add(const CallStackReport& stack, Report::Totals* sum) {
+    sum->live = sum->live + stack.live;
+    sum->expired = sum->expired + stack.may_leak();
+    sum->leaking_stacks += stack.is_leaking() ? 1 : 0;
+    sum->suspect_stacks += stack.is_suspect() ? 1 : 0;
 }
 
 void add(const MappedTotals& seen, std::optional<std::uint64_t> unexplained,
@@ -116,16 +118,17 @@ void fill_report(const TrackerSnapshot& snapshot, MonotonicNs begin, const Stack
     }
     for (const StackSnapshot& each : snapshot.stacks) {
         const bool is_own = is_programs_own(each.account.kind);
+        CallStackReport stack = describe_stack(each, snapshot.time, begin);
         if (is_own) {
-            add(each.account, &report->totals);
-            add(each.account, &process.totals);
+            add(stack, &report->totals);
+            add(stack, &process.totals);
         }
         Backtrace frames = resolve(each.id);
         if (shows(frames)) {
             auto& stacks = is_own ? report->callstacks : report->internal_callstacks;
-            stacks.push_back(describe_stack(each, snapshot.time, begin));
-            stacks.back().frames = std::move(frames);
-            stacks.back().process = index;
+            stack.frames = std::move(frames);
+            stack.process = index;
+            stacks.push_back(std::move(stack));
         }
     }
     for (const UnfollowedSnapshot& each : snapshot.unfollowed) {

@@ -22,6 +22,18 @@ void add_modules(std::vector<Report::Module> modules, Report* report) {
     }
 }
 
+bool has_errors(const Report::Totals& totals, ErrorsFor kind) {
+    switch (kind) {
+    case ErrorsFor::leaking:
+        return totals.leaking_stacks > 0;
+    case ErrorsFor::suspect:
+        return totals.suspect_stacks > 0;
+    case ErrorsFor::expired:
+        return totals.expired.blocks > 0;
+    }
+    return true;
+}
+
 } // namespace
 
 Report Session::make_report() {
@@ -89,7 +101,8 @@ int Session::write_report() {
         return 1;
     }
     const bool is_wrong = options_.check && !report.errors.empty();
-    if (options_.error_exitcode != 0 && (report.totals.expired.blocks > 0 || is_wrong)) {
+    if (options_.error_exitcode != 0 &&
+        (has_errors(report.totals, options_.errors_for) || is_wrong)) {
         return options_.error_exitcode;
     }
     // As env(1) and strace(1) do; 0 if it was left while it ran.

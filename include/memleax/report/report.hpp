@@ -54,6 +54,15 @@ struct CallStackReport {
 
     /// Expired and still there.
     [[nodiscard]] BlockCount may_leak() const { return expired - free_expired - untracked_expired; }
+    [[nodiscard]] bool is_leaking() const {
+        return judgement && judgement->verdict == Verdict::leaking;
+    }
+    /// It leaks, or has expired blocks that nothing speaks for: too short a run is no all-clear.
+    [[nodiscard]] bool is_suspect() const {
+        const bool is_cleared = judgement && (judgement->verdict == Verdict::settled ||
+                                              judgement->verdict == Verdict::plateau);
+        return is_leaking() || (may_leak().blocks > 0 && !is_cleared);
+    }
 };
 
 /// Allocations whose return could not be watched.
@@ -120,6 +129,8 @@ struct Report {
     struct Totals {
         BlockCount live;
         BlockCount expired; ///< and still there
+        std::uint64_t leaking_stacks = 0;
+        std::uint64_t suspect_stacks = 0; ///< the leaking ones among them
     };
     /// Memory that was mapped while we watched. See MappedTotals in tracker.hpp.
     struct Mapped {

@@ -42,8 +42,8 @@ class Session {
     Session& operator=(const Session&) = delete;
 
     /// Returns the exit status: 0, 1 after an error (told on stderr), or options.error_exitcode if
-    /// expired blocks are live at the end. The target is as it was when this returns. `client` may
-    /// be null.
+    /// there is what options.errors_for names. The target is as it was when this returns. `client`
+    /// may be null.
     int run(SessionClient* client);
 
     [[nodiscard]] Phase phase() const { return phase_; }

@@ -14,6 +14,13 @@
 
 namespace memleax {
 
+/// What error_exitcode tells of, from the narrowest to the widest.
+enum class ErrorsFor : std::uint8_t {
+    leaking, ///< a call stack whose verdict is that
+    suspect, ///< and those with expired blocks whose verdict is no all-clear (see is_suspect())
+    expired  ///< any expired block that is still there
+};
+
 struct SessionOptions {
     std::optional<int> pid;           ///< watch this process, or
     std::vector<std::string> command; ///< start this program and watch it
@@ -34,7 +41,8 @@ struct SessionOptions {
     const ReportFormat* format = report_formats().data(); ///< text
     bool live_lines = true; ///< where the report is text: a line for each block that expires
     bool events = false;    ///< print calls that map memory, as they happen
-    int error_exitcode = 0;
+    int error_exitcode = 0; ///< 0: none
+    ErrorsFor errors_for = ErrorsFor::suspect;
 };
 
 } // namespace memleax
