@@ -71,8 +71,8 @@ TEST(LiveLines, TheOriginals) {
               "CallStack[3]: memory expires with 101 bytes, backtrace:\n"
               "    0x00007fd322bd8220  libc.so.6  malloc()+0\n"
               "    0x000000000040084e  test  foo()+14  foo.c:12\n");
-    EXPECT_EQ(expired_again(3, 18446744073709551615U, 2),
-              "CallStack[3]: memory expires with 18446744073709551615 bytes, 2 times again\n");
+    EXPECT_EQ(expired_again(3, 18446744073709551615U, 10),
+              "CallStack[3]: memory expires with 18446744073709551615 bytes, 10 times by now\n");
     EXPECT_EQ(freed_after_expiry(6, 10), "CallStack[6]: expired-memory frees after 10 seconds\n");
     EXPECT_EQ(freed_after_expiry(6, 0.25),
               "CallStack[6]: expired-memory frees after 0.25 seconds\n");

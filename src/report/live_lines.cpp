@@ -46,7 +46,7 @@ std::string expired_first(std::uint64_t id, std::uint64_t size, const Backtrace&
 }
 
 std::string expired_again(std::uint64_t id, std::uint64_t size, std::uint64_t times) {
-    return fmt::format("CallStack[{}]: memory expires with {} bytes, {} times again\n", id, size,
+    return fmt::format("CallStack[{}]: memory expires with {} bytes, {} times by now\n", id, size,
                        times);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "memleax/base/error.hpp"
+#include "memleax/base/power_of_ten.hpp"
 
 namespace memleax {
 
@@ -41,7 +42,8 @@ void StackAccounts::count_expired(StackId id, std::uint64_t size) {
     number(id);
     const bool first = account.expired.blocks == 1;
     stacks_expired_ += first ? 1 : 0;
-    if (account.free_expired.blocks < kShownExpiredFrees) {
+    if (account.free_expired.blocks < kShownExpiredFrees &&
+        is_power_of_ten(account.expired.blocks)) {
         notices_.add({.kind = Notice::Kind::expired,
                       .stack = id,
                       .id = account.id,

@@ -185,10 +185,10 @@ void Tracker::pass_block(const AllocationEvent& event) {
     if (sees_all_) {
         freed_.remember(event.address, event.stack);
     }
-    account_of(event.stack).alloc.add(event.size);
+    accounts_[event.stack].alloc.add(event.size);
     intervals_.begin(event.stack, event.time, event.size);
     intervals_.end(event.stack, event.time, event.age, event.size);
-    count_end(event.stack, event.age, event.size, false, true);
+    accounts_.count_end(event.stack, event.age, event.size, false, true);
 }
 
 void Tracker::free_block(const AllocationEvent& event) {

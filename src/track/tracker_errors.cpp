@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Tracker: ends of blocks that are wrong.
+#include "memleax/base/power_of_ten.hpp"
 #include "memleax/track/tracker.hpp"
 
 namespace memleax {
 
 namespace {
-
-bool is_power_of_ten(std::uint64_t n) {
-    while (n % 10 == 0) {
-        n /= 10;
-    }
-    return n == 1;
-}
 
 /// Can a function of this kind not end what one of that kind has begun?
 bool do_not_match(AllocatedBy begun, AllocatedBy ended) {

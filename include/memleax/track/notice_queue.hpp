@@ -14,7 +14,7 @@ namespace memleax {
 /// Something to tell the user while the session runs.
 struct Notice {
     enum class Kind {
-        expired,               ///< `count` blocks so far at this stack; `size` of the last
+        expired,               ///< the first, tenth, hundredth (`count`) of a stack; its `size`
         expired_freed,         ///< `age` ns
         too_many_expired_free, ///< this stack is not mentioned any more
         memory_error,          ///< `error`; its first time, its tenth, its hundredth, ...
