@@ -787,8 +787,9 @@ TEST(Input, EndsTheSession) {
                                     "cat " + folder.file("commands") + " | " + memleax}) {
         ChildProcess shell({"/bin/sh", "-c", line});
         EXPECT_EQ(shell.wait_for_end(), 0) << shell.errors();
-        EXPECT_THAT(shell.output(), StartsWith("stats prints 3 call stacks.\n"
-                                               "stats prints 4 call stacks.\n\n== Watched "));
+        EXPECT_THAT(shell.output(),
+                    StartsWith("stats prints 3 call stacks.\n"
+                               "stats prints 4 call stacks.\n\nNothing to judge: "));
         EXPECT_THAT(shell.errors(), HasSubstr("memleax: error: there is no command 'nonsense'"));
     }
     ChildProcess nothing({"/bin/sh", "-c", memleax + " < /dev/null"});

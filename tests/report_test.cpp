@@ -134,6 +134,7 @@ TEST(SecondsText, DecimalsThatMatter) {
 
 TEST(TextReport, Whole) {
     EXPECT_EQ(text_of(write_text, sample_report()), R"(
+Not judged, for want of intervals: 3 call stacks hold 2.1 KiB in 22 blocks
 == Watched 4711 (/usr/bin/test) for 12.3 s; the time is up.
 == Seen: 1001 allocations, 1 free, 2 reallocations; 3 failed, 4 frees of unknown blocks, 1 double free.
 == Callstack statistics: (in ascending order)
@@ -167,11 +168,127 @@ TEST(TextReport, EmptyAndEndReasons) {
     for (const auto& [reason, words] : reasons) {
         report.session.end_reason = reason;
         EXPECT_EQ(text_of(write_text, report),
-                  "\n== Watched 1 (/x?y) for 0 s; " + std::string(words) +
+                  "\nNothing to judge: no allocation was seen\n== Watched 1 (/x?y) for 0 s; " +
+                      std::string(words) +
                       ".\n== Seen: 0 allocations, 0 frees, 0 reallocations; 0 failed, 0 frees of "
                       "unknown blocks, 0 double frees.\n== No expired memory blocks.\n"
                       "== Live in all: 0 (0 bytes).\n");
     }
+}
+
+TEST(TextReport, TellsHowTheProcessHasEnded) {
+    Report report;
+    report.session.end_reason = "target-exit";
+    report.processes.resize(1);
+    const auto text = [&report](std::optional<int> status) {
+        report.processes[0].status = status;
+        return text_of(write_text, report);
+    };
+    EXPECT_NE(text(7 << 8).find("; the process has ended: exit status 7.\n"), std::string::npos);
+    EXPECT_NE(text(9).find("; the process has ended: killed by signal 9.\n"), std::string::npos);
+    EXPECT_NE(text({}).find("; the process has ended.\n"), std::string::npos);
+}
+
+Judgement judged(Verdict verdict, Reason reason, double blocks_per_s = 0, double bytes_per_s = 0) {
+    return {verdict, 0, reason, blocks_per_s, bytes_per_s};
+}
+
+TEST(TextReport, ShowsTheVerdictOfACallStack) {
+    Report report = sample_report();
+    report.callstacks[1].judgement =
+        judged(Verdict::plateau, reason::NoneLately{.left = 1, .lately_s = 40}, 1, 9);
+    report.callstacks[2].judgement = judged(
+        Verdict::growing, reason::Stay{.share = 1, .during_s = 20, .may_fill_up = true}, 2, 1500);
+    const std::string text = text_of(write_text, report);
+    EXPECT_NE(text.find("CallStack[7]: may-leak=1 (5 bytes)\n"
+                        "    verdict: plateau (1 block left, none of the last 40 s)\n"
+                        "    expired=3 "),
+              std::string::npos)
+        << text;
+    EXPECT_NE(text.find("    verdict: growing, 5.1 MiB an hour (100% of blocks stay for 20 s; "
+                        "2 blocks/s; it may be a cache that fills)\n"),
+              std::string::npos)
+        << text;
+}
+
+TEST(TextReport, ShowsALeakBeforeItExpires) {
+    Report report = sample_report();
+    report.callstacks[2].expired = {};
+    report.callstacks[2].judgement =
+        judged(Verdict::leaking, reason::StayForGood{.share = 1}, 1, 100);
+    EXPECT_NE(text_of(write_text, report).find("CallStack[3]: may-leak=0 (0 bytes)\n"),
+              std::string::npos);
+}
+
+/// The first line of the text.
+std::string sentence_of(const Report& report) {
+    const std::string text = text_of(write_text, report);
+    return text.substr(1, text.find('\n', 1) - 1);
+}
+
+struct FirstSentence : testing::Test {
+    FirstSentence() {
+        report.callstacks.erase(report.callstacks.begin(), report.callstacks.begin() + 2);
+        leak().frames = Backtrace{frame(1, "libc.so.6", "malloc"), frame(2, "libc.so.6", "strdup"),
+                                  frame(3, "a", "parse_line(char*)", 4, "/src/leak.c", 7),
+                                  frame(5, "a", "main")};
+    }
+    CallStackReport& leak() { return report.callstacks.back(); }
+    Report report = sample_report();
+};
+
+TEST_F(FirstSentence, OfALeak) {
+    const auto leaking = [](double bytes_per_s, double share = 0.4, double blocks_per_s = 1) {
+        return judged(Verdict::leaking, reason::StayForGood{.share = share}, blocks_per_s,
+                      bytes_per_s);
+    };
+    leak().judgement = leaking(5.2 * 1024 * 1024 / 3600);
+    EXPECT_EQ(sentence_of(report),
+              "LEAK: parse_line (leak.c:7) by way of strdup: 5.2 MiB an hour, 40 % never freed");
+    report.callstacks.push_back(leak()); // another, which costs more
+    leak().frames = small_stack();
+    leak().judgement = leaking(2 * 1024 * 1024, 0.999);
+    EXPECT_EQ(sentence_of(report), "LEAK: foo (foo.c:12): 2.0 MiB a second, over 99 % never freed; "
+                                   "1 more call stack leaks");
+    leak().judgement = leaking(0, 1, 0.01); // a resource
+    leak().live = {3, 0};
+    report.callstacks.erase(report.callstacks.begin());
+    EXPECT_EQ(sentence_of(report), "LEAK: foo (foo.c:12): 36 blocks an hour, 100 % never freed");
+    leak().judgement = leaking(100);
+    leak().frames = Backtrace{frame(1, "libc.so.6", "calloc"), frame(0x11d1d, "memcached")};
+    EXPECT_EQ(sentence_of(report),
+              "LEAK: memcached+0x11d1d by way of calloc: 8.2 MiB a day, 40 % never freed");
+}
+
+TEST_F(FirstSentence, CallsNothingElseALeak) {
+    leak().judgement = judged(
+        Verdict::growing, reason::Stay{.share = 1, .during_s = 20, .may_fill_up = true}, 2, 1500);
+    EXPECT_EQ(
+        sentence_of(report),
+        "GROWING: parse_line (leak.c:7) by way of strdup: 5.1 MiB an hour, 100 % not freed so "
+        "far; too early to tell a leak from a cache that fills");
+    leak().judgement =
+        judged(Verdict::growing, reason::Stay{.share = 0.5, .during_s = 20}, 2, 1500);
+    EXPECT_EQ(sentence_of(report),
+              "GROWING: parse_line (leak.c:7) by way of strdup: 5.1 MiB an hour, 50 % not freed so "
+              "far; too early to tell whether it leaks");
+    leak().judgement = judged(Verdict::too_early, reason::SeenShortly{.seen_s = 4}, 2, 1500);
+    EXPECT_EQ(sentence_of(report),
+              "Too early to tell: 1 call stack holds 2.0 KiB in 20 blocks after 12.3 s");
+    report.callstacks.push_back(leak());
+    leak().judgement = judged(Verdict::plateau, reason::NoneLately{.left = 20, .lately_s = 40});
+    EXPECT_EQ(sentence_of(report), "No leak seen: 2 call stacks hold 3.9 KiB in 40 blocks; too "
+                                   "early to tell of 1 of them (2.0 KiB)");
+    report.callstacks.erase(report.callstacks.begin());
+    EXPECT_EQ(sentence_of(report), "No leak seen: 1 call stack holds 2.0 KiB in 20 blocks, and "
+                                   "nothing keeps growing");
+    report.totals.leaking_stacks = 1;
+    EXPECT_EQ(sentence_of(report), "No leak seen: 1 call stack holds 2.0 KiB in 20 blocks, and "
+                                   "nothing keeps growing; hidden: 1 call stack called leaking");
+    report.totals.leaking_stacks = 0;
+    report.callstacks.clear();
+    EXPECT_EQ(sentence_of(report),
+              "No leak seen: nothing that was allocated meanwhile is still live");
 }
 
 TEST(TextReport, CallStacksWithoutALeakAreNotShown) {

@@ -213,8 +213,10 @@ TEST(LiveLines, AppearWhileWatching) {
     EXPECT_THAT(line(), ::testing::MatchesRegex(
                             "CallStack.2.: expired-memory frees after [0-9.]+ seconds"));
     const auto result = memleax.interrupt_and_finish();
+    EXPECT_THAT(result.output, HasSubstr("\nToo early to tell: "));
     EXPECT_THAT(result.output, HasSubstr("CallStack[1]: may-leak=11 (1111 bytes)\n"
-                                         "    expired=11 (1111 bytes), free_expired=0 (0 bytes)\n"
+                                         "    verdict: too early (seen for "));
+    EXPECT_THAT(result.output, HasSubstr("    expired=11 (1111 bytes), free_expired=0 (0 bytes)\n"
                                          "    alloc=11 (1111 bytes), free=0 (0 bytes)\n"));
     EXPECT_EQ(fixture.quit(), 0);
 }

@@ -35,7 +35,8 @@ TEST(TimedRun, PrintsNothingButTheReport) {
     Fixture fixture("expiring");
     const auto result = Memleax({"-t", "0.05", pid_of(fixture)}).finish();
     EXPECT_EQ(result.status, 0);
-    EXPECT_THAT(result.output, StartsWith("\n== Watched "));
+    EXPECT_THAT(result.output,
+                StartsWith("\nNothing to judge: no allocation was seen\n== Watched "));
     EXPECT_THAT(result.output, HasSubstr("the time is up"));
     EXPECT_EQ(count_of(result.errors, "\n"), 1U) << result.errors; // "watching"
     EXPECT_EQ(fixture.quit(), 0);

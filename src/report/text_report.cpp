@@ -6,11 +6,13 @@
 #include <fmt/format.h>
 
 #include "backtrace_texts.hpp"
+#include "first_sentence.hpp"
 #include "memleax/base/printable.hpp"
 #include "memleax/events/process_end.hpp"
 #include "memleax/report/live_lines.hpp"
 #include "memleax/report/readable.hpp"
 #include "memleax/report/report_writer.hpp"
+#include "memleax/report/verdict_text.hpp"
 
 namespace memleax {
 
@@ -20,12 +22,26 @@ std::string count_text(BlockCount count) {
     return fmt::format("{} ({} bytes)", count.blocks, count.bytes);
 }
 
+/// "    verdict: growing, 5.2 MiB an hour (96% of blocks stay for 36 s; 1.2 blocks/s)".
+std::string verdict_line(const Judgement& judgement) {
+    std::string text = fmt::format("    verdict: {}", describe(judgement.verdict));
+    // Of others a rate would promise what nobody knows.
+    if (judgement.verdict >= Verdict::growing) {
+        text += ", " + growth_text(judgement);
+    }
+    if (const std::string reason = why(judgement); !reason.empty()) {
+        text += " (" + reason + ")";
+    }
+    return text + "\n";
+}
+
 std::string call_stack_text(const CallStackReport& stack, BacktraceTexts& backtraces) {
     const FreedLifetime freed = stack.freed_lifetime.value_or(FreedLifetime{});
     std::string text = fmt::format(
         "CallStack[{}]{}: may-leak={}\n", stack.id,
         stack.kind == MemoryKind::heap ? "" : fmt::format(" ({})", describe(stack.kind)),
         count_text(stack.may_leak()));
+    text += stack.judgement ? verdict_line(*stack.judgement) : "";
     text += fmt::format("    expired={}, free_expired={}\n", count_text(stack.expired),
                         count_text(stack.free_expired));
     text += fmt::format("    alloc={}, free={}\n", count_text(stack.alloc), count_text(stack.free));
@@ -38,7 +54,7 @@ std::string call_stack_text(const CallStackReport& stack, BacktraceTexts& backtr
     return text += '\n';
 }
 
-const char* why(const std::string& end_reason) {
+const char* ending(const std::string& end_reason) {
     if (end_reason.empty()) {
         return "the watching goes on";
     }
@@ -55,6 +71,16 @@ const char* why(const std::string& end_reason) {
         return "the watching failed";
     }
     return "ended by the user";
+}
+
+/// With the status of the process, where there is one only.
+std::string end_of(const Report& report) {
+    const std::string& reason = report.session.end_reason;
+    const bool has_status = reason == "target-exit" && !report.follows_forks &&
+                            !report.processes.empty() && report.processes.front().status;
+    return has_status
+               ? fmt::format("{}: {}", ending(reason), end_text(report.processes.front().status))
+               : ending(reason);
 }
 
 std::string events_text(const Report::Events& events) {
@@ -104,9 +130,9 @@ std::string header(const Report& report) {
         !report.follows_forks
             ? ""
             : fmt::format(" and {} child process{}", others, others == 1 ? "" : "es");
-    return fmt::format("\n== Watched {} ({}){} for {} s; {}.\n", report.target.pid,
-                       printable(report.target.exe), and_others, seconds_text(session.duration_s),
-                       why(session.end_reason)) +
+    return fmt::format("\n{}\n== Watched {} ({}){} for {} s; {}.\n", first_sentence(report),
+                       report.target.pid, printable(report.target.exe), and_others,
+                       seconds_text(session.duration_s), end_of(report)) +
            events_text(session.events) + (report.follows_forks ? "" : mapped_text(report.mapped));
 }
 
@@ -163,7 +189,8 @@ std::size_t write_stacks(const Report& report, std::optional<std::uint32_t> proc
                          BacktraceTexts& backtraces, ReportSink& sink) {
     std::size_t shown = 0;
     for (const CallStackReport& stack : report.callstacks) {
-        if (stack.may_leak().blocks == 0 || (process && stack.process != *process)) {
+        if ((stack.may_leak().blocks == 0 && !stack.is_leaking()) ||
+            (process && stack.process != *process)) {
             continue;
         }
         if (shown++ == 0) {

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "first_sentence.hpp"
+
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <tuple>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "memleax/base/printable.hpp"
+#include "memleax/report/function_name.hpp"
+#include "memleax/report/live_lines.hpp"
+#include "memleax/report/own_frame.hpp"
+#include "memleax/report/readable.hpp"
+
+namespace memleax {
+
+namespace {
+
+struct Period {
+    double seconds;
+    const char* name;
+};
+constexpr std::array<Period, 3> kPeriods{{{1, "a second"}, {3600, "an hour"}, {86400, "a day"}}};
+
+/// The first in which there are that many.
+template <class Text> std::string per_period(double per_s, double enough, Text text) {
+    for (const Period& period : kPeriods) {
+        if (per_s * period.seconds >= enough || &period == &kPeriods.back()) {
+            return fmt::format("{} {}", text(per_s * period.seconds), period.name);
+        }
+    }
+    return "";
+}
+
+std::string percent(double share) {
+    const double p = share * 100;
+    if (p > 99 && p < 100) { // not all of them
+        return "over 99 %";
+    }
+    return p < 1 && p > 0 ? "under 1 %" : fmt::format("{:.0f} %", p);
+}
+
+/// "parse_line (leak.c:7)", "png_read (libpng16.so.16)", "memcached+0x11d1d".
+std::string place_of(const SourceFrame& frame) {
+    if (frame.function.empty()) {
+        return frame.module.empty() ? fmt::format("0x{:x}", frame.pc.value())
+                                    : fmt::format("{}+0x{:x}", printable(frame.module),
+                                                  frame.module_offset.value_or(frame.pc.value()));
+    }
+    const std::string name = printable(bare_name(frame.function));
+    if (!frame.file.empty()) {
+        const std::string file = printable(frame.file.substr(frame.file.rfind('/') + 1));
+        return frame.line == 0 ? fmt::format("{} ({})", name, file)
+                               : fmt::format("{} ({}:{})", name, file, frame.line);
+    }
+    return frame.module.empty() ? name : fmt::format("{} ({})", name, printable(frame.module));
+}
+
+/// With what it has called, if that is not just malloc.
+std::string place_of(const CallStackReport& stack) {
+    if (stack.frames.empty()) {
+        return "a call stack that is not known";
+    }
+    const auto own = static_cast<std::ptrdiff_t>(own_frame(stack.frames));
+    const std::string place = place_of(*std::next(stack.frames.begin(), own));
+    if (own == 0) {
+        return place;
+    }
+    const SourceFrame& called = *std::next(stack.frames.begin(), own - 1);
+    const std::string name = printable(bare_name(called.function));
+    return name.empty() || name == "malloc" ? place : fmt::format("{} by way of {}", place, name);
+}
+
+/// The call stacks of one verdict.
+struct Group {
+    std::uint64_t stacks = 0;
+    BlockCount live;
+    const CallStackReport* worst = nullptr;
+
+    void add(const CallStackReport& stack) {
+        const auto cost = [](const CallStackReport& each) {
+            return std::tuple(each.judgement ? each.judgement->bytes_per_s : 0, each.live.bytes,
+                              each.judgement ? each.judgement->blocks_per_s : 0);
+        };
+        ++stacks;
+        live = live + stack.live;
+        if (worst == nullptr || cost(stack) > cost(*worst)) {
+            worst = &stack;
+        }
+    }
+    /// "; 2 more call stacks leak".
+    [[nodiscard]] std::string others(const char* verb) const {
+        return stacks < 2 ? ""
+                          : fmt::format("; {} more call stack{} {}{}", stacks - 1,
+                                        stacks == 2 ? "" : "s", verb, stacks == 2 ? "s" : "");
+    }
+    /// "3 call stacks hold 1.2 KiB in 5 blocks".
+    [[nodiscard]] std::string holding() const {
+        return fmt::format("{} hold{} {} in {}", number_of(stacks, "call stack"),
+                           stacks == 1 ? "s" : "", bytes_text(static_cast<double>(live.bytes)),
+                           number_of(live.blocks, "block"));
+    }
+};
+
+std::string leak_sentence(const Group& leaking) {
+    const Judgement& judgement = *leaking.worst->judgement;
+    const auto* reason = std::get_if<reason::StayForGood>(&judgement.reason);
+    return fmt::format("LEAK: {}: {}{}{}", place_of(*leaking.worst), growth_text(judgement),
+                       reason != nullptr ? ", " + percent(reason->share) + " never freed" : "",
+                       leaking.others("leak"));
+}
+
+std::string growth_sentence(const Group& growing) {
+    const Judgement& judgement = *growing.worst->judgement;
+    const auto* reason = std::get_if<reason::Stay>(&judgement.reason);
+    return fmt::format("GROWING: {}: {}{}; too early to tell {}{}", place_of(*growing.worst),
+                       growth_text(judgement),
+                       reason != nullptr ? ", " + percent(reason->share) + " not freed so far" : "",
+                       reason != nullptr && reason->may_fill_up ? "a leak from a cache that fills"
+                                                                : "whether it leaks",
+                       growing.others("grow"));
+}
+
+} // namespace
+
+std::string growth_text(const Judgement& judgement) {
+    constexpr double kMiB = 1024 * 1024;
+    if (judgement.bytes_per_s > 0) {
+        return per_period(judgement.bytes_per_s, kMiB, bytes_text);
+    }
+    if (judgement.blocks_per_s > 0) {
+        return per_period(judgement.blocks_per_s, 1, [](double blocks) {
+            return blocks < 1
+                       ? "less than 1 block"
+                       : number_of(static_cast<std::uint64_t>(std::llround(blocks)), "block");
+        });
+    }
+    return "";
+}
+
+std::string first_sentence(const Report& report) {
+    std::array<Group, 5> groups; // by verdict
+    Group judged;
+    Group unjudged;
+    for (const CallStackReport& stack : report.callstacks) {
+        if (stack.live.blocks == 0) {
+            continue;
+        }
+        (stack.judgement ? judged : unjudged).add(stack);
+        if (stack.judgement) {
+            groups.at(static_cast<std::size_t>(stack.judgement->verdict)).add(stack);
+        }
+    }
+    const auto of = [&groups](Verdict verdict) -> const Group& {
+        return groups.at(static_cast<std::size_t>(verdict));
+    };
+    if (of(Verdict::leaking).stacks > 0) {
+        return leak_sentence(of(Verdict::leaking));
+    }
+    const std::uint64_t hidden = report.totals.leaking_stacks;
+    const std::string and_hidden =
+        hidden == 0 ? ""
+                    : fmt::format("; hidden: {} called leaking", number_of(hidden, "call stack"));
+    if (of(Verdict::growing).stacks > 0) {
+        return growth_sentence(of(Verdict::growing)) + and_hidden;
+    }
+    if (unjudged.stacks > 0) {
+        return fmt::format("Not judged, for want of intervals: {}{}", unjudged.holding(),
+                           and_hidden);
+    }
+    if (judged.stacks == 0) {
+        return (report.session.events.alloc + report.session.events.realloc == 0
+                    ? "Nothing to judge: no allocation was seen"
+                    : "No leak seen: nothing that was allocated meanwhile is still live") +
+               and_hidden;
+    }
+    const Group& early = of(Verdict::too_early);
+    if (early.stacks == judged.stacks) {
+        return fmt::format("Too early to tell: {} after {} s{}", judged.holding(),
+                           seconds_text(report.session.duration_s), and_hidden);
+    }
+    const std::string but_early =
+        early.stacks == 0 ? ", and nothing keeps growing"
+                          : fmt::format("; too early to tell of {} of them ({})", early.stacks,
+                                        bytes_text(static_cast<double>(early.live.bytes)));
+    return fmt::format("No leak seen: {}{}{}", judged.holding(), but_early, and_hidden);
+}
+
+} // namespace memleax
