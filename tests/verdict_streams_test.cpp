@@ -53,13 +53,19 @@ class Stream {
     std::uint64_t alloc(std::uint64_t size = 100) {
         next_ += 16;
         send(EventKind::alloc, next_, 0, size);
+        births_.emplace(next_, now_);
         return next_;
     }
-    void free(std::uint64_t address) { send(EventKind::free, address, 0, 0); }
+    void free(std::uint64_t address) {
+        send(EventKind::free, address, 0, 0);
+        births_.erase(address);
+    }
     std::uint64_t realloc(std::uint64_t old, std::uint64_t size) {
         next_ += 16;
         send(EventKind::realloc_begin, 0, old, 0);
         send(EventKind::realloc_end, next_, old, size);
+        births_.erase(old);
+        births_.emplace(next_, now_);
         return next_;
     }
     void free_after(std::uint64_t address, double s) { due_.emplace(now_ + in_ns(s), address); }
@@ -96,11 +102,14 @@ class Stream {
             const MonotonicNs look(looked_);
             tracker.expire(look, SIZE_MAX);
             if (looked_ % kNsPerSecond == 0) {
-                said.push_back(
-                    {looked_ / kNsPerSecond, judge(tracker.intervals().of(stack_, look), look)});
+                said.push_back({looked_ / kNsPerSecond,
+                                judge(tracker.intervals().of(stack_, look), look, oldest_live())});
             }
         }
         now_ = std::max(now_, time);
+    }
+    [[nodiscard]] std::optional<MonotonicNs> oldest_live() const {
+        return births_.empty() ? std::nullopt : std::optional(MonotonicNs(births_.begin()->second));
     }
     void send(EventKind kind, std::uint64_t address, std::uint64_t old, std::uint64_t size) {
         tracker.on_event({.kind = kind,
@@ -117,7 +126,8 @@ class Stream {
     std::int64_t now_ = 0;
     std::int64_t looked_ = 0;
     std::uint64_t next_ = 0x1000;
-    std::map<double, std::size_t> lives_; ///< by their mean
+    std::map<std::uint64_t, std::int64_t> births_; ///< of live blocks: addresses only grow
+    std::map<double, std::size_t> lives_;          ///< by their mean
     std::map<double, std::int64_t> turns_;
     std::multimap<std::int64_t, std::uint64_t> due_;
 };
@@ -326,14 +336,14 @@ std::vector<Program> programs() {
         {"leak_of_one_in_a_thousand",
          leak_of_one_in_a_thousand,
          {6000, 600, 260},
-         {"E0 S11 E59 P61 G159 L309 G334 L359", "E0 S11 E14 G24 L101", "E0 S11 E14 G24 L101"},
+         {"E0 S11 E59 P61 G159 L309 G334 L359", "E0 S11 E14 G24 L65", "E0 S11 E14 G24 L61"},
          Verdict::leaking,
          {3000, 300, 130},
          {0.02, 0.2, 2}},
         {"leak_of_everything",
          leak_of_everything,
          always(1800),
-         {"E0 G10 L857 G1024 L1113", "E0 G11 L921", "E0 G11 L921"},
+         {"E0 G10 L601", "E0 G11 L601", "E0 G11 L601"},
          Verdict::leaking,
          always(1500),
          {1, 10, 100}},
@@ -364,14 +374,14 @@ std::vector<Program> programs() {
         {"leak_that_starts_late",
          leak_that_starts_late,
          always(800),
-         {"E0 S11 P314 G324 L381", "E0 S11 P314 G324 L381", "E0 S11 E314 G324 L381"},
+         {"E0 S11 P314 G324 L365", "E0 S11 P314 G324 L365", "E0 S11 E314 G324 L361"},
          Verdict::leaking,
          always(530),
          {0.2, 0.2, 2}},
         {"leak_that_starts_after_a_long_quiet_time",
          leak_that_starts_after_a_long_quiet_time,
          always(3000),
-         {"E0 S11 E2514 G2524 L2581"},
+         {"E0 S11 E2514 G2524 L2561"},
          Verdict::leaking,
          always(2650),
          always(1)},

@@ -4,6 +4,7 @@
 #include "memleax/analysis/verdict.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -222,6 +223,28 @@ TEST_F(MostStay, IsLeakingAfterTenMinutes) {
     EXPECT_EQ(judge(intervals).verdict, Verdict::leaking);
     intervals[0].end = intervals[1].begin = MonotonicNs(s(400) + kJust);
     EXPECT_EQ(judge(intervals), growing(100, 1000));
+}
+
+/// Where blocks come evenly, the oldest one counts, and not the end of its interval, which moves
+/// away when intervals are merged.
+TEST_F(MostStay, IsLeakingTenMinutesAfterTheOldestBlockOfAnEvenGrowth) {
+    const auto with_lately = [](std::uint64_t blocks) {
+        return Intervals{interval(0, s(500), 100, 100), interval(s(500), s(750), 50, 50),
+                         interval(s(750), s(1000), blocks - 50, blocks - 50)};
+    };
+    const auto verdict = [](const Intervals& intervals, std::optional<std::int64_t> oldest) {
+        return memleax::judge(intervals, intervals.back().end,
+                              oldest ? std::optional(MonotonicNs(*oldest)) : std::nullopt)
+            .verdict;
+    };
+    const Intervals even = with_lately(100);
+    EXPECT_EQ(verdict(even, s(400)), Verdict::leaking);
+    EXPECT_EQ(verdict(even, s(400) + kJust), Verdict::growing);
+    EXPECT_EQ(verdict(even, std::nullopt), Verdict::growing);
+    EXPECT_EQ(verdict(even, -kJust), Verdict::growing) << "it is in none of the intervals";
+    // Twice as fast as before is even, more is not, and the oldest block may be one of few.
+    EXPECT_EQ(verdict(with_lately(200), s(400)), Verdict::leaking);
+    EXPECT_EQ(verdict(with_lately(201), s(400)), Verdict::growing);
 }
 
 TEST_F(MostStay, IsMoreThanNineInTen) {

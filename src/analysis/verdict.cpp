@@ -23,7 +23,7 @@ constexpr std::int64_t kLeakLives = 4;
 constexpr double kMostStay = 0.9;
 constexpr std::int64_t kLeakAgeIfMostStay = 600 * kNsPerSecond;
 /// A cache that fills does so ever more slowly.
-constexpr double kSteadyIfMostStay = 0.5;
+constexpr double kSteady = 0.5;
 /// Part of the run that is long enough to show that it has come to an end, ...
 constexpr double kPartToSlacken = 1.0 / 8;
 /// ... blocks that would have come to stay in it, and part of those that did.
@@ -83,18 +83,22 @@ std::size_t newer_half(Intervals intervals) {
 /// One judgement under way.
 class Judge {
   public:
-    Judge(Intervals intervals, MonotonicNs now) : now_(now), all_(intervals) {}
+    Judge(Intervals intervals, MonotonicNs now, std::optional<MonotonicNs> oldest_live)
+        : now_(now), oldest_live_(oldest_live), all_(intervals) {}
     Judgement judge();
 
   private:
     [[nodiscard]] std::int64_t age(MonotonicNs time) const { return now_.value() - time.value(); }
     Judgement judge_without_old();
     Judgement judge_run(Intervals run, Intervals old, bool most_stay);
+    /// For how long at least a block of these has lived.
+    [[nodiscard]] std::int64_t proved(Intervals old, bool is_even) const;
     /// Has the run come to an end? The newest intervals that show it.
     static std::optional<Sum> slackened(Intervals run);
     static Judgement make(Verdict verdict, const Sum* window, double score, Reason reason);
 
     MonotonicNs now_;
+    std::optional<MonotonicNs> oldest_live_;
     Intervals all_; ///< from the first that has an allocation
     std::int64_t longest_life_ = 0;
 };
@@ -191,6 +195,18 @@ std::optional<Sum> Judge::slackened(Intervals run) {
     return std::nullopt;
 }
 
+std::int64_t Judge::proved(Intervals old, bool is_even) const {
+    const auto first = std::find_if(old.begin(), old.end(),
+                                    [](const IntervalCount& i) { return i.live.blocks != 0; });
+    if (first == old.end()) {
+        return 0;
+    }
+    // Where blocks come evenly, the oldest one stands for many. Else it may be there by chance.
+    const bool is_counted =
+        oldest_live_ && *oldest_live_ >= first->begin && *oldest_live_ < first->end;
+    return age(is_even && is_counted ? *oldest_live_ : first->end);
+}
+
 Judgement Judge::judge_run(Intervals run, Intervals old, bool most_stay) {
     const Sum whole(run);
     const Sum newer(run.last(newer_half(run)));
@@ -216,14 +232,13 @@ Judgement Judge::judge_run(Intervals run, Intervals old, bool most_stay) {
                     reason::NoneLately{.left = whole.live.blocks, .lately_s = newer.seconds});
     }
     const Sum older(run.first(run.size() - newer_half(run)));
-    const auto first_old = std::find_if(old.begin(), old.end(),
-                                        [](const IntervalCount& i) { return i.live.blocks != 0; });
-    const std::int64_t proved = first_old == old.end() ? 0 : age(first_old->end);
     const std::int64_t wanted = most_stay ? kLeakAgeIfMostStay : kLeakAge;
-    const bool steady =
-        !most_stay || newer.blocks_per_s() >= kSteadyIfMostStay * older.blocks_per_s();
-    if (proved >= wanted && proved / kLeakLives >= longest_life_ &&
-        newer.live.blocks >= kLeastStayers && whole.with_live >= kLeastIntervals && steady) {
+    const bool goes_on = newer.blocks_per_s() >= kSteady * older.blocks_per_s();
+    const bool is_even = goes_on && older.blocks_per_s() >= kSteady * newer.blocks_per_s();
+    const std::int64_t lived = proved(old, is_even);
+    if (lived >= wanted && lived / kLeakLives >= longest_life_ &&
+        newer.live.blocks >= kLeastStayers && whole.with_live >= kLeastIntervals &&
+        (goes_on || !most_stay)) {
         return make(Verdict::leaking, &newer, newer.bytes_per_s(),
                     reason::StayForGood{.share = whole.share(),
                                         .intervals = run.size(),
@@ -237,8 +252,9 @@ Judgement Judge::judge_run(Intervals run, Intervals old, bool most_stay) {
 
 } // namespace
 
-Judgement judge(std::span<const IntervalCount> intervals, MonotonicNs now) {
-    Judgement judgement = Judge(intervals, now).judge();
+Judgement judge(std::span<const IntervalCount> intervals, MonotonicNs now,
+                std::optional<MonotonicNs> oldest_live) {
+    Judgement judgement = Judge(intervals, now, oldest_live).judge();
     const double span_s =
         intervals.empty() ? 0 : seconds(now.value() - intervals.front().begin.value());
     if (judgement.verdict == Verdict::too_early && span_s > 0) {

@@ -61,7 +61,7 @@ std::vector<StackRow> stack_rows(Session& session, ProcessAccount& process, Stac
             continue;
         }
         const Judgement judgement =
-            stack.intervals.empty() ? Judgement{} : judge(stack.intervals, now);
+            stack.intervals.empty() ? Judgement{} : judge(stack.intervals, now, stack.oldest);
         rows.push_back({std::move(stack), judgement});
     }
     std::sort(rows.begin(), rows.end(), [order](const StackRow& a, const StackRow& b) {

@@ -33,7 +33,7 @@ CallStackReport describe_stack(const StackSnapshot& snapshot, MonotonicNs now, M
             seconds(std::max<std::int64_t>(now.value() - snapshot.oldest->value(), 0));
     }
     if (!snapshot.intervals.empty()) {
-        stack.judgement = judge(snapshot.intervals, now);
+        stack.judgement = judge(snapshot.intervals, now, snapshot.oldest);
     }
     for (const IntervalCount& interval : snapshot.intervals) {
         stack.intervals.push_back({seconds(interval.begin.value() - begin.value()),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <variant>
 
@@ -97,7 +98,9 @@ struct Judgement {
     bool operator==(const Judgement&) const = default;
 };
 
-/// `intervals` of one call stack, oldest first.
-Judgement judge(std::span<const IntervalCount> intervals, MonotonicNs now);
+/// `intervals` of one call stack, oldest first; `oldest_live`: the birth of its oldest live block,
+/// if that is known, which an interval tells less exactly the longer it is.
+Judgement judge(std::span<const IntervalCount> intervals, MonotonicNs now,
+                std::optional<MonotonicNs> oldest_live = std::nullopt);
 
 } // namespace memleax
