@@ -4,7 +4,7 @@
 #
 #     bench/run.sh [BUILD-FOLDER] [--full] [--only pairs|live|attach|leave|shapes|others]...
 #
-# With a folder (one where cmake --build has been run) nothing is built. ptrace must be allowed.
+# With a folder (one where the targets memleax and benchmarks were built) nothing is built. ptrace must be allowed.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -14,7 +14,7 @@ if [ $# -gt 0 ] && [ "${1#-}" = "$1" ]; then
     shift
 else
     cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF >/dev/null
-    cmake --build "$folder" --parallel "$(nproc)"
+    cmake --build "$folder" --parallel "$(nproc)" --target memleax benchmarks
 fi
 for program in memleax bench/bare_stops bench/alloc_target; do
     if [ ! -x "$folder/$program" ]; then

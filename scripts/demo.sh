@@ -8,11 +8,12 @@ cd "$(dirname "$0")/.."
 scripts/setup.sh
 {
     cmake --preset release
-    cmake --build --preset release --target memleax leaky_daemon
+    cmake --build --preset release --target memleax
+    g++ -O2 -g -pthread fixtures/leaky_daemon.cpp -o build/release/leaky_daemon
 } >&2
 
 # Its output goes into a pipe of ours: its first line says that it serves.
-exec {daemon_output}< <(exec build/release/fixtures/leaky_daemon 60)
+exec {daemon_output}< <(exec build/release/leaky_daemon 60)
 daemon=$!
 trap 'kill "$daemon" 2>/dev/null || true' EXIT
 read -r -t 30 line <&"$daemon_output"

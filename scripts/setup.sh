@@ -1,31 +1,44 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Installs what memleax is built from and tested with, on Debian 12. As root, or through sudo. Quick,
-# and without network, when all is there. With the argument "arm64" also what scripts/test-arm64.sh
-# runs on the host.
+# Installs packages on Debian 12, as root or through sudo. Quick, and without network, when all is
+# there.
+#
+#     scripts/setup.sh          what a build needs
+#     scripts/setup.sh test     also what the tests, the benchmarks and the checks of .ci/run need
+#     scripts/setup.sh arm64    also what scripts/test-arm64.sh runs on the host
 set -euo pipefail
 
+what=${1:-build}
+case $what in build | test | arm64) ;; *)
+    echo "scripts/setup.sh: '$what' is none of build, test, arm64" >&2
+    exit 2
+    ;;
+esac
+
 packages=(
-    # to build
-    g++ cmake ninja-build pkg-config ccache
-    libdw-dev libelf-dev libunwind-dev libcapstone-dev libiberty-dev libreadline-dev libcli11-dev
+    g++ cmake ninja-build pkg-config
+    libdw-dev libelf-dev libcapstone-dev libiberty-dev libreadline-dev libcli11-dev
     libfmt-dev libabsl-dev nlohmann-json3-dev zlib1g-dev libprotozero-dev
     scdoc
-    # to test and to measure
-    libgtest-dev libgmock-dev libbenchmark-dev musl-tools procps
-    protobuf-compiler libprotobuf-dev valgrind binutils
-    libjemalloc-dev libgoogle-perftools-dev libmimalloc-dev
-    libglib2.0-0 libsqlite3-0 libapr1 libssl3
-    debuginfod dwz lld llvm-14 xz-utils
-    rustc golang-go redis-server redis-tools memcached nginx-light wrk python3 strace chromium
-    # to check the source, and to fuzz
-    clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14
 )
 
 # For the html report. Other builds of Node.js bring npm along, and conflict with Debian's.
 command -v npm >/dev/null || packages+=(nodejs npm)
 
-if [ "${1:-}" = arm64 ]; then
+if [ "$what" != build ]; then
+    packages+=(
+        libunwind-dev libgtest-dev libgmock-dev libbenchmark-dev musl-tools procps
+        protobuf-compiler libprotobuf-dev valgrind binutils
+        libjemalloc-dev libgoogle-perftools-dev libmimalloc-dev
+        libglib2.0-0 libsqlite3-0 libapr1 libssl3
+        debuginfod dwz lld llvm-14 xz-utils
+        rustc golang-go redis-server redis-tools memcached nginx-light wrk python3 strace chromium
+        # to check the source, to fuzz, and to compile what is the same once
+        clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 ccache
+    )
+fi
+
+if [ "$what" = arm64 ]; then
     packages+=(g++-aarch64-linux-gnu qemu-system-arm cpio)
 fi
 

@@ -5,8 +5,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-scripts/setup.sh
-cmake -S . -B build/ci -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DMEMLEAX_WERROR=ON --log-level=WARNING
+scripts/setup.sh test
+cmake -S . -B build/ci -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DMEMLEAX_WERROR=ON -DBUILD_TESTING=ON \
+    --log-level=WARNING
 cmake --build build/ci --parallel "$(nproc)" -- --quiet
 rm -rf build/ci/tests/results
 # No terminal and no input, as in CI, so that no test comes to depend on one. Of the tests that pass only
