@@ -36,7 +36,7 @@ again=("exact_counts:*igned*" left_as_found own_death unwind_walk unwind_cfi unw
     arm64_displace arm64_frame daemons)
 # The host's run has them: what needs a browser, what computes for minutes and knows no CPU, and what
 # makes more stops than the machine serves (left_as_found has visits at random moments, too).
-elsewhere=(html_browser html_report large_report many_blocks long_session tracker_random verdict_streams
+elsewhere=(completions html_browser html_report large_report many_blocks long_session tracker_random verdict_streams
     comes_and_goes_stress)
 
 contains() { # contains WORD WORD...

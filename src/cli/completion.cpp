@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "command.hpp"
+#include "format_option.hpp"
 #include "line_editor.hpp"
-#include "memleax/report/report_writer.hpp"
 
 namespace memleax {
 
@@ -35,16 +35,6 @@ std::vector<std::string> stack_ids(Session& session) {
         ids.push_back(fmt::format("{}", stack.account.id));
     }
     return ids;
-}
-
-std::vector<std::string> format_names() {
-    std::vector<std::string> names;
-    for (const ReportFormat& format : report_formats()) {
-        if (format.write != nullptr) {
-            names.emplace_back(format.name);
-        }
-    }
-    return names;
 }
 
 } // namespace

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -59,5 +60,22 @@ T parse_name(const std::string& option, const std::string& text, const Names<T>&
     }
     throw UsageError(fmt::format("{}: '{}' is none of {}", option, text, all));
 }
+
+/// The value is one of `names`, which completions offer.
+template <class T> struct TakeName {
+    T& target;
+    const Names<T>& names;
+
+    void operator()(const std::string& option, const std::string& text) const {
+        target = parse_name(option, text, names);
+    }
+    [[nodiscard]] std::vector<std::string> choices() const {
+        std::vector<std::string> keys;
+        for (const auto& [name, value] : names) {
+            keys.push_back(name);
+        }
+        return keys;
+    }
+};
 
 } // namespace memleax

@@ -11,7 +11,9 @@
 #include <fmt/format.h>
 
 #include "allocator_options.hpp"
+#include "format_option.hpp"
 #include "option_checks.hpp"
+#include "option_description.hpp"
 #include "option_values.hpp"
 
 namespace memleax {
@@ -21,28 +23,6 @@ namespace {
 constexpr int kUsageError = 2;
 constexpr unsigned kMaxBacktrace = 256;
 constexpr int kMaxExitCode = 255;
-
-/// Those that this build has.
-Names<const ReportFormat*> format_names() {
-    Names<const ReportFormat*> names;
-    for (const ReportFormat& format : report_formats()) {
-        if (format.write != nullptr) {
-            names.emplace(format.name, &format);
-        }
-    }
-    return names;
-}
-const Names<const ReportFormat*> kFormats = format_names();
-
-/// A line for each, the default first.
-std::string format_help() {
-    std::string text = "form of the report:";
-    for (const ReportFormat& format : report_formats()) {
-        text += fmt::format("\n{:<14}{}{}", format.name, format.what,
-                            format.write != nullptr ? "" : " (not in this build)");
-    }
-    return text;
-}
 
 const Names<LogLevel> kLevels{{"error", LogLevel::error},
                               {"warning", LogLevel::warning},
@@ -60,15 +40,6 @@ const Names<Options::Color> kColors{{"auto", Options::Color::automatic},
                                     {"never", Options::Color::never}};
 const Names<Options::Progress> kProgress{{"auto", Options::Progress::automatic},
                                          {"never", Options::Progress::never}};
-
-const ReportFormat* parse_format(const std::string& option, const std::string& text) {
-    const ReportFormat* format = find_report_format(text);
-    if (format != nullptr && format->write == nullptr) {
-        throw UsageError(fmt::format("{}: this build is without {}: {}", option, format->name,
-                                     format->why_without));
-    }
-    return parse_name(option, text, kFormats);
-}
 
 /// What the user typed comes back in the message, and it must stay one line on a terminal.
 EarlyExit usage_exit(const std::string& what) {
@@ -95,6 +66,9 @@ class Parser {
     /// Throws UsageError or CLI::Error.
     void parse(std::vector<std::string> last_first);
     [[nodiscard]] std::string help() const { return app_.help(); }
+    [[nodiscard]] std::vector<OptionDescription> describe() const {
+        return describe_options(app_, choices_);
+    }
     [[nodiscard]] const std::vector<std::string>& positionals() const { return positionals_; }
     [[nodiscard]] bool version() const { return version_; }
     /// Of --expire, if it was given.
@@ -108,6 +82,9 @@ class Parser {
     template <class Take>
     void add(const std::string& names, const char* value_name, const std::string& help, Take take) {
         const std::string name = names.substr(names.find("--"));
+        if constexpr (requires { take.choices(); }) {
+            choices_[name] = take.choices();
+        }
         app_.add_option_function<std::string>(
                 names, [take, name](const std::string& text) { take(name, text); }, help)
             ->type_name(value_name)
@@ -118,6 +95,7 @@ class Parser {
     std::vector<std::string> positionals_;
     std::optional<double> expire_s_;
     bool has_errors_for_ = false;
+    OptionChoices choices_;
     bool version_ = false;
 };
 
@@ -132,10 +110,8 @@ Parser::Parser(Options& options) {
             target = parse_whole(name, text, min, max);
         };
     };
-    const auto name_into = [](auto& target, const auto& names) {
-        return [&target, &names](const std::string& name, const std::string& text) {
-            target = parse_name(name, text, names);
-        };
+    const auto name_into = []<class T>(T& target, const Names<T>& names) {
+        return TakeName<T>{target, names};
     };
     const auto file_into = [](std::string& target) {
         return [&target](const std::string& name, const std::string& text) {
@@ -183,6 +159,7 @@ Parser::Parser(Options& options) {
         [&options](const std::string& name, const std::string& text) {
             options.format = parse_format(name, text);
         });
+    choices_["--format"] = format_names();
     add("--error-exitcode", "N",
         "exit with N, 1 to 255, if there are leaks (see\n--errors-for), or --check found errors",
         whole_into(options.error_exitcode, 1, kMaxExitCode));
@@ -305,6 +282,11 @@ void Parser::parse(std::vector<std::string> last_first) {
 }
 
 } // namespace
+
+std::vector<OptionDescription> describe_options() {
+    Options options;
+    return Parser(options).describe();
+}
 
 std::variant<Options, EarlyExit> parse_options(int argc, const char* const* argv) {
     Options options;
