@@ -125,9 +125,12 @@ def beside_others(bench):
     row("nobody watches", us(alone), "", alone / ours)
     row("memleax", us(ours), "", 1.0)
     row("memleax has left", us(left), "", left / ours)
-    for name, measure in (("gdb: break malloc, bt 8, continue", others.gdb),
+    for name, measure in (("memleax --engine inline",
+                           lambda program: others.memleax_inline(program, bench.memleax)),
                           ("heaptrack --pid", others.heaptrack),
-                          ("bpftrace: 3 uprobes, frame pointers", others.bpftrace)):
+                          ("valgrind, which starts the program", others.valgrind),
+                          ("bpftrace: 3 uprobes, frame pointers", others.bpftrace),
+                          ("gdb: break malloc, bt 8, continue", others.gdb)):
         try:
             pair = measure(bench.target)
         except Failed as reason:

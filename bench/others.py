@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from processes import Failed, Lines, Process, Target
+from processes import Failed, Lines, Memleax, Process, Target
 
 
 def find(name):
@@ -76,3 +76,18 @@ def bpftrace(program):
         with Tool(command, "ready", folder):
             target.ns_per_pair(1000)
             return min(target.ns_per_pair(20000) for _ in range(3))
+
+
+def valgrind(program):
+    """It cannot attach: the program is started by it."""
+    with tempfile.TemporaryDirectory() as folder:
+        tool = [find("valgrind"), "--quiet", "--leak-check=full", f"--log-file={folder}/log"]
+        with Target(program, tool=tool) as target:
+            target.ns_per_pair(1000)
+            return min(target.ns_per_pair(20000) for _ in range(3))
+
+
+def memleax_inline(program, memleax):
+    with Target(program) as target, Memleax(memleax, target.pid, "--engine", "inline"):
+        target.ns_per_pair(1000)
+        return min(target.ns_per_pair(200_000) for _ in range(3))

@@ -80,12 +80,12 @@ class Process:
 
 
 class Target(Process):
-    """bench/alloc_target.cpp."""
+    """bench/alloc_target.cpp, started by itself or by `tool`, a command that takes one."""
 
-    def __init__(self, program, threads=1):
-        super().__init__([program, str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, program, threads=1, tool=()):
+        super().__init__([*tool, program, str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._lines = Lines(self._process.stdout)
-        self._lines.wait_for("ready", 10)
+        self._lines.wait_for("ready", 60)
 
     def begin(self, line):
         self._process.stdin.write(line.encode() + b"\n")

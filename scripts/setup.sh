@@ -4,13 +4,14 @@
 # there.
 #
 #     scripts/setup.sh          what a build needs
+#     scripts/setup.sh demo     the same, but for npm (404 packages of Debian's), which the html report needs
 #     scripts/setup.sh test     also what the tests, the benchmarks and the checks of .ci/run need
 #     scripts/setup.sh arm64    also what scripts/test-arm64.sh runs on the host
 set -euo pipefail
 
 what=${1:-build}
-case $what in build | test | arm64) ;; *)
-    echo "scripts/setup.sh: '$what' is none of build, test, arm64" >&2
+case $what in build | demo | test | arm64) ;; *)
+    echo "scripts/setup.sh: '$what' is none of build, demo, test, arm64" >&2
     exit 2
     ;;
 esac
@@ -23,9 +24,9 @@ packages=(
 )
 
 # For the html report. Other builds of Node.js bring npm along, and conflict with Debian's.
-command -v npm >/dev/null || packages+=(nodejs npm)
+[ "$what" = demo ] || command -v npm >/dev/null || packages+=(nodejs npm)
 
-if [ "$what" != build ]; then
+if [ "$what" = test ] || [ "$what" = arm64 ]; then
     packages+=(
         libunwind-dev libgtest-dev libgmock-dev libbenchmark-dev musl-tools procps
         protobuf-compiler libprotobuf-dev valgrind binutils
