@@ -193,7 +193,7 @@ displace(CodeAddr from, std::span<const std::uint8_t> bytes, CodeAddr slot);
 /// as a rule by no more than the reserve.
 inline constexpr std::uint64_t kSlotReach = kDisplacedReach - kDisplacedReserve;
 
-// ---- Functions that begin with a jump of ours (DESIGN.md, "The inline engine") ------------------
+// ---- Functions that begin with a jump of ours (docs/engines.md) ------------------
 
 /// kEntryJumpBytes: how long such a jump is; 0 where we know no way to put one in.
 /// kMaxEntryBytes: of the instructions that it may take the place of.

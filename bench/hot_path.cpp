@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What a stop costs when waited for, looked at and resumed in different ways. The engine's way was
-// chosen with these figures (DESIGN.md). The variants take turns, so that what else runs on the
-// machine hits all of them; the best and the median round are printed.
+// chosen with these figures (docs/performance.md). The variants take turns, so that what else runs
+// on the machine hits all of them; the best and the median round are printed.
 //
 //      hot_path [ROUNDS [STOPS]]
 #include <algorithm>

@@ -247,7 +247,7 @@ TEST_P(KilledAnywhere, TheCodeIsThatOfTheFiles) {
                              kept_pages_);
 }
 
-// Without what DESIGN.md, section 14, says cannot be helped: threads that block SIGTRAP for a
+// Without what docs/limits.md, says cannot be helped: threads that block SIGTRAP for a
 // while, again and again, and allocate then (the fixture signals, Go's making of threads).
 INSTANTIATE_TEST_SUITE_P(
     Targets, KilledAnywhere,

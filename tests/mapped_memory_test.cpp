@@ -156,7 +156,7 @@ TEST(MappedMemory, WithoutTheHeapMallocHasNoBreakpoint) {
     for (const char* other : {"allocate_much", "grow_by_brk", "grow_by_sbrk"}) {
         answer.truth.erase(other);
     }
-    // glibc's aligned_alloc jumps on, so that its code is not on the stack (DESIGN.md, section 15).
+    // glibc's aligned_alloc jumps on, so that its code is not on the stack (docs/tracking.md).
     answer.truth["allocate_aligned"] = {1, answer.counts.at("allocate_aligned_mapped")};
     expect_truth(report, answer);
     EXPECT_EQ(report.at("session").at("events").at("alloc"), 0);

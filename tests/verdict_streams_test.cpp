@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The rule of DESIGN.md, "Which stacks leak", on scripted programs. Time is virtual. Where events
+// The rule of docs/verdicts.md, on scripted programs. Time is virtual. Where events
 // come regularly, the verdict of each second is known; where they come at random moments, that
 // which the program comes to.
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The rule of DESIGN.md, "Which stacks leak", on intervals made for it: each condition on both
+// The rule of docs/verdicts.md, on intervals made for it: each condition on both
 // sides of its bound. verdict_streams_test has programs.
 #include "memleax/analysis/verdict.hpp"
 

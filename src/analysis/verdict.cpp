@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The rule, and the reasons for its constants, are in DESIGN.md, "Which stacks leak".
+// The rule, and the reasons for its constants, are in docs/verdicts.md.
 #include "memleax/analysis/verdict.hpp"
 
 #include <algorithm>

@@ -34,7 +34,7 @@ std::optional<rlim_t> data_bytes() {
     return statm ? std::optional(pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE))) : std::nullopt;
 }
 
-/// A file of the target's can make libdw ask for gigabytes (DESIGN.md, "Hostile input"). Out of
+/// A file of the target's can make libdw ask for gigabytes (docs/hostile-input.md). Out of
 /// memory, we are told so and leave in order, where the kernel would pick somebody to kill: us,
 /// with our breakpoints in the target, or the target.
 void limit_memory(rlimit limit) {

@@ -25,7 +25,7 @@ class Target;
 ///
 /// Without sched_yield(), although the target may need this very CPU: many yields can make the
 /// scheduler lose count of who is to run next (Linux commit 1319ea57529e, "Fix zero_vruntime
-/// tracking fix"; DESIGN.md, section 10, says what we saw on 6.18).
+/// tracking fix"; docs/lessons.md, says what we saw on 6.18).
 class SpinPolicy {
   public:
     /// How often to look before going to sleep: 40 to 60 microseconds, 150 with 64 threads. Not at

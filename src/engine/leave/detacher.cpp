@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The order is what makes it safe (DESIGN.md, section 6): code first, so that nobody gets into a
-// slot; then every thread that might stand in one or at a breakpoint is stopped and moved out; then
-// the slots go; then the threads are let go of.
+// The order is what makes it safe (docs/leaving-and-recovery.md): code first, so that nobody gets
+// into a slot; then every thread that might stand in one or at a breakpoint is stopped and moved
+// out; then the slots go; then the threads are let go of.
 //
 // A thread that sleeps in a system call needs none of that: its pc is behind a system call
 // instruction, which is never displaced. It is not even stopped, because some calls end with EINTR
