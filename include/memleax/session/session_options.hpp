@@ -39,7 +39,7 @@ struct SessionOptions {
     std::vector<std::string> debug_folders;
     std::string output;                                   ///< "": stdout
     const ReportFormat* format = report_formats().data(); ///< text
-    bool live_lines = true; ///< where the report is text: a line for each block that expires
+    bool live_lines = true; ///< where the report is text: lines of blocks that expire
     bool events = false;    ///< print calls that map memory, as they happen
     int error_exitcode = 0; ///< 0: none
     ErrorsFor errors_for = ErrorsFor::suspect;
