@@ -73,6 +73,10 @@ class Written final : public EventSink, public StackInterner, public AccountQuer
         case EventKind::alloc:
             live.insert(event.address);
             break;
+        case EventKind::brief:
+            live.erase(event.address);
+            freed.insert(event.address);
+            break;
         case EventKind::free:
         case EventKind::realloc_begin:
             live.erase(event.kind == EventKind::free ? event.address : event.old_address);
@@ -452,6 +456,19 @@ TEST_F(RecordedCalls, OneThatHasEndedAlreadyIsToldAsOne) {
     EXPECT_THAT(told({allocated(0x200)}), ElementsAre("alloc 200 8 from 77"));
     perhaps.block = RemoteAddr(0x200); // of an earlier batch
     EXPECT_THAT(told({perhaps}), ElementsAre("free 200"));
+}
+
+// An operator new that calls another one: both are told of.
+TEST_F(RecordedCalls, ABriefOneEndsTheBlockThatWasThereBefore) {
+    const RecordedCall brief = call(RecordedCall::Kind::brief, "malloc", 0x100, 8);
+    RecordedCall within = freed(0x100);
+    within.kind = RecordedCall::Kind::inner_free;
+    told({allocated(0x100)});
+    EXPECT_THAT(told({brief, within}), ElementsAre("brief 100 8 from 77"));
+    told({allocated(0x100)});
+    // Also behind what is told by itself.
+    EXPECT_THAT(told({allocated(0, 1000), brief, within}),
+                ElementsAre("failed_alloc 1000 from 77", "brief 100 8 from 77"));
 }
 
 TEST_F(RecordedCalls, AFailureIsOneUnlessNothingWasAskedFor) {

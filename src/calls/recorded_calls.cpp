@@ -14,13 +14,17 @@ class CallFollower::Recording {
     Recording(CallFollower& follower, std::span<const RecordedCall> calls) : follower_(follower) {
         events_.reserve(calls.size());
         // Asked all at once: each question by itself is a lock.
+        std::vector<RemoteAddr> freed;
         for (const RecordedCall& call : calls) {
             if (is_free(call)) {
-                freed_.push_back(call.block);
+                freed.push_back(call.block);
             }
         }
-        were_live_.resize(freed_.size());
-        follower_.account_.queries.are_live(freed_, were_live_);
+        std::vector<std::uint8_t> answers(freed.size());
+        follower_.account_.queries.are_live(freed, answers);
+        for (std::size_t i = 0; i < freed.size(); ++i) {
+            live_[freed[i]] = answers[i] != 0;
+        }
     }
 
     void add(const RecordedCall& call) {
@@ -43,9 +47,7 @@ class CallFollower::Recording {
                   .time = call.time,
                   .by = at(call).by,
                   .age = call.age});
-            if (const auto known = live_.find(call.block); known != live_.end()) {
-                known->second = false;
-            }
+            note(call.block, false);
             break;
         case RecordedCall::Kind::realloc_began:
             tell({.kind = EventKind::realloc_begin,
@@ -55,7 +57,7 @@ class CallFollower::Recording {
                   .stack = call.stack,
                   .time = call.time,
                   .by = at(call).by});
-            live_[call.block] = false;
+            note(call.block, false);
             break;
         case RecordedCall::Kind::realloc_left:
             flush();
@@ -74,8 +76,8 @@ class CallFollower::Recording {
             follower_.account_.events.on_events(events_);
             events_.clear();
         }
-        account_is_as_before_ = false; // or will not be after what comes now
         live_.clear();
+        has_all_frees_ = false;
     }
 
   private:
@@ -88,20 +90,20 @@ class CallFollower::Recording {
                call.kind == RecordedCall::Kind::inner_free ||
                call.kind == RecordedCall::Kind::freed_if_live;
     }
-    /// The block of the next free.
-    [[nodiscard]] bool is_live() {
-        const std::size_t n = next_free_;
-        const auto known = live_.find(freed_[n]);
-        if (known != live_.end()) {
-            return known->second;
+    [[nodiscard]] bool is_live(RemoteAddr block) const {
+        const auto known = live_.find(block);
+        return known != live_.end() ? known->second : follower_.account_.queries.is_live(block);
+    }
+    void note(RemoteAddr block, bool live) {
+        if (!has_all_frees_) {
+            live_[block] = live;
+        } else if (const auto known = live_.find(block); known != live_.end()) {
+            known->second = live; // else nobody will ask
         }
-        return account_is_as_before_ ? were_live_[n] != 0
-                                     : follower_.account_.queries.is_live(freed_[n]);
     }
 
     void add_free(const RecordedCall& call) {
-        const bool live = is_live();
-        ++next_free_;
+        const bool live = is_live(call.block);
         if (call.kind == RecordedCall::Kind::freed_if_live && !live) {
             return;
         }
@@ -126,7 +128,7 @@ class CallFollower::Recording {
             }
         }
         tell(event);
-        live_[call.block] = false;
+        note(call.block, false);
     }
 
     void add_allocated(const RecordedCall& call) {
@@ -145,7 +147,7 @@ class CallFollower::Recording {
                   .stack = call.stack,
                   .time = call.time,
                   .by = pending.by});
-            live_[call.block] = true;
+            note(call.block, true);
             return;
         }
         flush();
@@ -158,11 +160,10 @@ class CallFollower::Recording {
 
     CallFollower& follower_;
     std::vector<AllocationEvent> events_;
-    std::vector<RemoteAddr> freed_; ///< by all the frees of the batch, in their order
-    std::vector<std::uint8_t> were_live_;
-    std::size_t next_free_ = 0;
-    bool account_is_as_before_ = true;           ///< as when that was asked
-    absl::flat_hash_map<RemoteAddr, bool> live_; ///< by the events that are not told yet
+    /// Of the blocks that the batch frees (after a flush, of those that it has dealt with), and of
+    /// no others: are they live, with the events that are not told yet?
+    absl::flat_hash_map<RemoteAddr, bool> live_;
+    bool has_all_frees_ = true;
 };
 
 void CallFollower::on_recorded(std::span<const RecordedCall> calls) {
