@@ -77,6 +77,26 @@ TEST(UsageErrorTest, WrongTarget) {
     }
 }
 
+TEST(UsageErrorTest, LeakCheckIsOneLook) {
+    EXPECT_EQ(refused({"--leak-check", "--", "ls"}),
+              "--leak-check and a COMMAND: give one of them");
+    EXPECT_EQ(refused({"--leak-check", "-t", "5", "1"}),
+              "--leak-check and --time: give one of them");
+    EXPECT_EQ(refused({"--leak-check", "--interval", "5", "1"}),
+              "--leak-check and --interval: give one of them");
+    EXPECT_EQ(refused({"--leak-check", "-x", "list", "1"}),
+              "--leak-check and -x: give one of them");
+    EXPECT_EQ(refused({"--leak-check", "-i", "1"}),
+              "--leak-check and --interactive: give one of them");
+    EXPECT_EQ(refused({"--leak-check", "-f", "1"}),
+              "--leak-check and --follow-forks: give one of them");
+    EXPECT_EQ(refused({"--leak-check", "--check", "1"}),
+              "--leak-check and --check: give one of them");
+    EXPECT_EQ(refused({"--leak-check", "-F", "folded", "1"}),
+              "--leak-check: goes with --format text and json only");
+    EXPECT_EQ(refused({"--leak-check", "-F", "json", "1"}), "(accepted)");
+}
+
 TEST(UsageErrorTest, UnknownOptions) {
     EXPECT_EQ(refused({"--bogus", "1"}), "unknown option '--bogus'");
     EXPECT_EQ(refused({"1", "-Z"}), "unknown option '-Z'");

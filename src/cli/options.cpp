@@ -12,6 +12,7 @@
 
 #include "allocator_options.hpp"
 #include "format_option.hpp"
+#include "leak_check_options.hpp"
 #include "option_checks.hpp"
 #include "option_description.hpp"
 #include "option_values.hpp"
@@ -161,7 +162,8 @@ Parser::Parser(Options& options) {
         });
     choices_["--format"] = format_names();
     add("--error-exitcode", "N",
-        "exit with N, 1 to 255, if there are leaks (see\n--errors-for), or --check found errors",
+        "exit with N, 1 to 255, if there are leaks (see\n--errors-for), or errors or lost blocks "
+        "are found",
         whole_into(options.error_exitcode, 1, kMaxExitCode));
     add("--errors-for", "KIND",
         "what --error-exitcode is for: suspect (default),\nleaking, or any expired block",
@@ -211,6 +213,9 @@ Parser::Parser(Options& options) {
             "no prompt, even on a terminal")
         ->disable_flag_override();
     app_.add_flag("-f,--follow-forks", options.follow_forks, "watch child processes that come, too")
+        ->disable_flag_override();
+    app_.add_flag("--leak-check", options.leak_check,
+                  "watch nothing: find blocks that nothing points to")
         ->disable_flag_override();
     app_.add_flag("--events", options.events,
                   "print each call that maps memory, with its stack\n(see --track)")
@@ -313,6 +318,7 @@ std::variant<Options, EarlyExit> parse_options(int argc, const char* const* argv
         take_target(parser.positionals(), own < argc, options);
         take_expiry(parser.expire_s(), options);
         refuse_binary_on_terminal(options);
+        check_leak_check(options);
         check_events(options);
         check_errors(parser.has_errors_for(), options);
         options.live_lines = !options.quiet && !options.interval_s;

@@ -5,10 +5,14 @@
 
 #include "frontend.hpp"
 #include "memleax/base/log.hpp"
+#include "memleax/session/leak_check.hpp"
 
 namespace memleax {
 
 int run_program(const Options& options, const SpawnAttributes& inherited) {
+    if (options.leak_check) {
+        return run_leak_check(options);
+    }
     auto session = Session::open(options, inherited);
     if (!session) {
         log_error("{}", session.error().message());

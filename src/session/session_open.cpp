@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "chosen_process.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/base/spare_descriptors.hpp"
-#include "memleax/proc/pid_namespace.hpp"
 #include "memleax/session/session.hpp"
 #include "memleax/symbols/symbolizer.hpp"
 
@@ -49,22 +49,15 @@ Result<std::unique_ptr<Session>> Session::open(const SessionOptions& options,
             return Error(fmt::format("cannot look into {} (--debug-dir)", folder), errno);
         }
     }
-    if (auto proc = check_proc_is_ours(); !proc) {
-        return std::move(proc).error();
-    }
-    Tid pid(options.pid.value_or(0));
-    if (options.ns_pid) {
-        auto found = find_in_pid_namespace(pid, *options.ns_pid);
-        if (!found) {
-            return std::move(found).error();
-        }
-        pid = *found;
+    const auto pid = chosen_process(options);
+    if (!pid) {
+        return pid.error();
     }
     auto output = ReportOutput::open(options.output);
     if (!output) {
         return std::move(output).error();
     }
-    return std::unique_ptr<Session>(new Session(pid, options, *std::move(output), inherited));
+    return std::unique_ptr<Session>(new Session(*pid, options, *std::move(output), inherited));
 }
 
 Session::Session(Tid pid, const SessionOptions& options, ReportOutput output,

@@ -43,6 +43,8 @@ struct SessionOptions {
     bool events = false;    ///< print calls that map memory, as they happen
     int error_exitcode = 0; ///< 0: none
     ErrorsFor errors_for = ErrorsFor::suspect;
+    /// Watch nothing: one look at the heap (leak_check.hpp), of the running process `pid`.
+    bool leak_check = false;
 };
 
 } // namespace memleax

@@ -129,6 +129,9 @@ class Target {
     // Of a stopped thread:
     [[nodiscard]] bool get_registers(Tid tid, arch::Registers* regs) const;
     bool set_registers(Tid tid, const arch::Registers& regs);
+    /// All registers in which a program may keep a pointer, those for vectors included, as words;
+    /// also some that are none. Empty if the thread is gone.
+    [[nodiscard]] std::vector<std::uint64_t> register_words(Tid tid) const;
     /// The bits of a return address that are a signature (pointer authentication); 0 where the CPU
     /// knows no such thing.
     [[nodiscard]] std::uint64_t signature_mask(Tid tid) const;

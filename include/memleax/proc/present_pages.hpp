@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// Which pages of a process hold anything of its own (/proc/PID/pagemap; the kernel's
+/// Documentation/admin-guide/mm/pagemap.rst). To read the others would make the kernel give the
+/// process pages that it has never touched.
+#pragma once
+
+#include <vector>
+
+#include "memleax/base/types.hpp"
+
+namespace memleax {
+
+class PresentPages {
+  public:
+    explicit PresentPages(Tid pid);
+    PresentPages(const PresentPages&) = delete;
+    PresentPages& operator=(const PresentPages&) = delete;
+    ~PresentPages();
+
+    enum class Kind {
+        any,
+        own ///< not a file's: what the process has written to of a private mapping
+    };
+    /// Ascending, in whole pages. All of `range` where the kernel does not tell.
+    [[nodiscard]] std::vector<AddrRange> in(AddrRange range, Kind kind) const;
+
+  private:
+    int fd_;
+};
+
+} // namespace memleax

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// --leak-check: one look at the heap of a process, a report, and gone.
+#pragma once
+
+#include "memleax/session/session_options.hpp"
+
+namespace memleax {
+
+/// Returns the exit status: 0; 1 after an error (told on stderr) and where the heap could not be
+/// read whole; options.error_exitcode if blocks are definitely lost. No breakpoint is set, and
+/// nothing is written to the process.
+int run_leak_check(const SessionOptions& options);
+
+} // namespace memleax

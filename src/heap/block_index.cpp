@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "block_index.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "memleax/base/error.hpp"
+
+namespace memleax {
+
+namespace {
+
+constexpr std::uint64_t kGranule = 16; ///< MALLOC_ALIGNMENT of 64-bit programs
+constexpr std::uint64_t kBytesOfPlaces = 64 * kGranule;
+/// What is larger has a region of its own; so has what comes after such a gap.
+constexpr std::uint64_t kLarge = 1ULL << 20;
+constexpr std::uint64_t kHeaderWord = 8;
+
+std::uint64_t end_of(const HeapBlock& block) {
+    return block.address.value() + block.size;
+}
+
+} // namespace
+
+BlockIndex::BlockIndex(std::span<const HeapBlock> blocks) : blocks_(blocks) {
+    MEMLEAX_ASSERT(blocks.size() <= kMostHeapBlocks);
+    if (blocks.empty()) {
+        return;
+    }
+    std::size_t first = 0;
+    for (std::size_t i = 1; i < blocks.size(); ++i) {
+        const HeapBlock& before = blocks[i - 1];
+        if (before.size > kLarge || blocks[i].size > kLarge ||
+            blocks[i].address.value() - end_of(before) > kLarge) {
+            add_region(first, i - first);
+            first = i;
+        }
+    }
+    add_region(first, blocks.size() - first);
+    lowest_ = regions_.front().begin;
+    highest_ = regions_.back().end;
+}
+
+void BlockIndex::add_region(std::size_t first, std::size_t count) {
+    const std::uint64_t begin = blocks_[first].address.value();
+    const std::uint64_t end = end_of(blocks_[first + count - 1]);
+    regions_.push_back({begin, end, static_cast<std::uint32_t>(first),
+                        static_cast<std::uint32_t>(count), places_.size()});
+    if (count == 1) {
+        return;
+    }
+    const std::size_t first_word = places_.size();
+    places_.resize(first_word + (end - begin + kBytesOfPlaces - 1) / kBytesOfPlaces);
+    for (std::size_t i = first; i < first + count; ++i) {
+        const std::uint64_t offset = blocks_[i].address.value() - begin;
+        places_[first_word + offset / kBytesOfPlaces].begins |=
+            1ULL << (offset % kBytesOfPlaces / kGranule);
+    }
+    std::uint32_t before = 0;
+    for (std::size_t i = first_word; i < places_.size(); ++i) {
+        places_[i].before = before;
+        before += static_cast<std::uint32_t>(std::popcount(places_[i].begins));
+    }
+}
+
+std::optional<BlockLink> BlockIndex::find_in_regions(std::uint64_t word) const {
+    const auto behind =
+        std::upper_bound(regions_.begin(), regions_.end(), word,
+                         [](std::uint64_t w, const Region& region) { return w < region.begin; });
+    const Region& region = *std::prev(behind); // word is not below the first
+    if (word >= region.end) {
+        return std::nullopt;
+    }
+    std::uint32_t number = region.first_block;
+    if (region.blocks > 1) {
+        const std::uint64_t offset = word - region.begin;
+        const Places& places = places_[region.first_word + offset / kBytesOfPlaces];
+        const std::uint64_t place = offset % kBytesOfPlaces / kGranule;
+        const std::uint64_t up_to = places.begins & (~0ULL >> (63 - place));
+        // The region begins with a block, so that there is one at or before each place.
+        number += places.before + static_cast<std::uint32_t>(std::popcount(up_to)) - 1;
+    }
+    const HeapBlock& block = blocks_[number];
+    const std::uint64_t into = word - block.address.value();
+    if (into == 0) {
+        return BlockLink(number, false);
+    }
+    const bool has_follower = block.size % kGranule != 0;
+    if (into >= block.size || (has_follower && into == block.size - kHeaderWord)) {
+        return std::nullopt;
+    }
+    return BlockLink(number, true);
+}
+
+} // namespace memleax

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// Which block does a word point to? Asked for each word of a process, so it has to be fast: one
+/// bit for each 16 bytes in which a block may begin, and counts to number the blocks by.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "memleax/heap/heap_graph.hpp"
+
+namespace memleax {
+
+class BlockIndex {
+  public:
+    /// The blocks, by address, must outlive the index. Each begins at a multiple of 16.
+    explicit BlockIndex(std::span<const HeapBlock> blocks);
+
+    /// A pointer to the last word of a block with another one behind it is none: there the next
+    /// block's header begins, to which the allocator's own lists point, of which copies remain in
+    /// reused memory. Nor is one past the end.
+    [[nodiscard]] std::optional<BlockLink> find(std::uint64_t word) const {
+        if (word < lowest_ || word >= highest_) {
+            return std::nullopt;
+        }
+        return find_in_regions(word);
+    }
+
+  private:
+    /// Blocks near each other. One that is large is alone, and needs no bits.
+    struct Region {
+        std::uint64_t begin = 0;
+        std::uint64_t end = 0;
+        std::uint32_t first_block = 0;
+        std::uint32_t blocks = 0;
+        std::size_t first_word = 0; ///< of its bits
+    };
+    /// 64 places, and how many blocks of the region begin before them.
+    struct Places {
+        std::uint64_t begins = 0;
+        std::uint32_t before = 0;
+    };
+
+    [[nodiscard]] std::optional<BlockLink> find_in_regions(std::uint64_t word) const;
+    void add_region(std::size_t first, std::size_t count);
+
+    std::span<const HeapBlock> blocks_;
+    std::vector<Region> regions_; ///< ascending
+    std::vector<Places> places_;
+    std::uint64_t lowest_ = 0;
+    std::uint64_t highest_ = 0;
+};
+
+} // namespace memleax

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "root_search.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "glibc_layout.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// The System V ABI's red zone (AMD64 supplement, section 3.2.2): in use although below sp.
+constexpr std::uint64_t kRedZone = 128;
+
+std::uint64_t word_at(std::span<const std::byte> bytes, std::size_t at) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, &bytes[at], sizeof value);
+    return value;
+}
+
+/// glibc's struct pthread (2.36, x86_64), which lies at the upper end of its thread's stack.
+namespace control_block {
+constexpr std::uint64_t kDtv = 8;
+constexpr std::uint64_t kSelf = 16;
+constexpr std::uint64_t kTid = 720; ///< int; 0 when the thread has ended
+constexpr std::uint64_t kAlignment = 64;
+constexpr std::uint64_t kBytes = 2368;
+/// dtv[0] is the generation, dtv[-1] the length: the block begins there.
+constexpr std::uint64_t kDtvOffset = 16;
+} // namespace control_block
+
+} // namespace
+
+void RootSearch::add_word(std::uint64_t word) {
+    if (const auto link = index_.find(word)) {
+        roots_.push_back(*link);
+    }
+}
+
+void RootSearch::add_words(std::span<const std::uint64_t> words) {
+    std::for_each(words.begin(), words.end(), [this](std::uint64_t word) { add_word(word); });
+}
+
+void RootSearch::add_range(AddrRange range) {
+    range.begin = (range.begin + 7) & ~7ULL;
+    while (range.begin < range.end) {
+        const std::size_t wanted = std::min<std::uint64_t>(range.size(), buffer_.size());
+        const std::size_t got =
+            memory_.try_read(RemoteAddr(range.begin), std::span(buffer_).first(wanted));
+        for (std::size_t at = 0; at + sizeof(std::uint64_t) <= got; at += sizeof(std::uint64_t)) {
+            add_word(word_at(buffer_, at));
+        }
+        if (got < wanted) {
+            return; // a device's memory, or a file that has become shorter
+        }
+        range.begin += got;
+    }
+}
+
+void RootSearch::add_chunk_pointers(AddrRange range) {
+    std::vector<std::byte> bytes(range.size());
+    bytes.resize(memory_.try_read(RemoteAddr(range.begin & ~7ULL), bytes));
+    for (std::size_t at = 0; at + sizeof(std::uint64_t) <= bytes.size();
+         at += sizeof(std::uint64_t)) {
+        add_word(word_at(bytes, at) + glibc::kHeader);
+    }
+}
+
+void RootSearch::add_dtv(std::uint64_t thread_pointer) {
+    const auto dtv =
+        memory_.try_read_object<std::uint64_t>(RemoteAddr(thread_pointer + control_block::kDtv));
+    if (thread_pointer != 0 && dtv) {
+        add_word(*dtv - control_block::kDtvOffset);
+    }
+}
+
+void RootSearch::add_threads(std::span<const ThreadView> threads) {
+    for (const ThreadView& thread : threads) {
+        add_words(thread.registers);
+        add_dtv(thread.thread_pointer);
+        if (thread.malloc_frames_end != 0) {
+            for (const std::uint64_t word : thread.registers) {
+                add_word(word + glibc::kHeader);
+            }
+            add_chunk_pointers({thread.sp - kRedZone, thread.malloc_frames_end});
+        }
+    }
+}
+
+// Where the mapping below keeps others off, this is a stack, which is in use from its thread's sp
+// up. Stacks without a guard may lie side by side in one mapping, or in the middle of other data.
+std::uint64_t RootSearch::begin_of_use(const Mapping& mapping, bool has_guard,
+                                       std::span<const ThreadView> threads) {
+    if (!has_guard && mapping.path != "[stack]") {
+        return mapping.range.begin;
+    }
+    std::optional<std::uint64_t> lowest;
+    bool is_of_living = false;
+    for (const ThreadView& thread : threads) {
+        if (mapping.range.contains(thread.sp)) {
+            lowest = std::min(lowest.value_or(thread.sp), thread.sp);
+        }
+        is_of_living = is_of_living || mapping.range.contains(thread.thread_pointer);
+    }
+    if (lowest) {
+        return std::max(mapping.range.begin, *lowest - kRedZone);
+    }
+    return is_of_living ? mapping.range.begin : dead_thread_in(mapping.range);
+}
+
+// glibc keeps stacks of threads that have ended for new ones. What is above has the pointer to the
+// dtv, which is kept, too.
+std::uint64_t RootSearch::dead_thread_in(AddrRange stack) {
+    constexpr std::uint64_t kMostTls = 64 << 10;
+    std::uint64_t at =
+        (stack.end - std::min(stack.size(), kMostTls)) & ~(control_block::kAlignment - 1);
+    std::vector<std::byte> bytes(stack.end - at);
+    if (memory_.try_read(RemoteAddr(at), bytes) != bytes.size()) {
+        return stack.begin;
+    }
+    for (std::size_t i = 0; i + control_block::kBytes <= bytes.size();
+         i += control_block::kAlignment) {
+        const std::uint64_t self = at + i;
+        if (word_at(bytes, i) == self && word_at(bytes, i + control_block::kSelf) == self &&
+            static_cast<std::uint32_t>(word_at(bytes, i + control_block::kTid)) == 0) {
+            add_dtv(self);
+            return self;
+        }
+    }
+    return stack.begin;
+}
+
+void RootSearch::add_memory(std::span<const Mapping> mappings, std::span<const AddrRange> heap,
+                            std::span<const ThreadView> threads) {
+    const Mapping* before = nullptr;
+    for (const Mapping& mapping : mappings) {
+        const bool has_guard = before != nullptr && before->range.end == mapping.range.begin &&
+                               !before->readable && before->inode == 0 && mapping.inode == 0;
+        before = &mapping;
+        if (!mapping.readable || mapping.path == "[vvar]" || mapping.path == "[vsyscall]") {
+            continue;
+        }
+        AddrRange rest = mapping.range;
+        rest.begin = begin_of_use(mapping, has_guard && mapping.writable, threads);
+        const auto kind = mapping.shared ? PresentPages::Kind::any : PresentPages::Kind::own;
+        for (AddrRange part : pages_.in(rest, kind)) {
+            part.begin = std::max(part.begin, rest.begin);
+            auto next = std::upper_bound(
+                heap.begin(), heap.end(), part.begin,
+                [](std::uint64_t at, const AddrRange& range) { return at < range.end; });
+            for (; part.begin < part.end; ++next) {
+                const bool is_last = next == heap.end() || next->begin >= part.end;
+                const std::uint64_t end = is_last ? part.end : std::max(next->begin, part.begin);
+                add_range({part.begin, end});
+                if (is_last) {
+                    break;
+                }
+                part.begin = next->end;
+            }
+        }
+    }
+}
+
+} // namespace memleax

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "stopped_process.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include "memleax/base/patience.hpp"
+#include "memleax/proc/process_info.hpp"
+
+namespace memleax {
+
+Result<std::unique_ptr<StoppedProcess>> StoppedProcess::stop(Tid pid) {
+    std::unique_ptr<StoppedProcess> process(new StoppedProcess);
+    auto target = Target::seize(process->tracer_, pid);
+    if (!target) {
+        return std::move(target).error();
+    }
+    process->target_ = *std::move(target);
+    if (auto no_dump = check_no_core_dump(pid); !no_dump) {
+        return std::move(no_dump).error();
+    }
+    auto stopped = process->stop_all();
+    if (!stopped) {
+        return std::move(stopped).error();
+    }
+    return process;
+}
+
+StoppedProcess::~StoppedProcess() {
+    let_go();
+}
+
+std::int64_t StoppedProcess::let_go() {
+    if (target_ != nullptr) {
+        std::vector<std::pair<Tid, int>> stopped;
+        for (const auto& [tid, thread] : target_->threads()) {
+            if (thread.state == TracedThread::State::stopped) {
+                stopped.emplace_back(tid, thread.stop_signal);
+            }
+        }
+        for (const auto& [tid, signal] : stopped) {
+            target_->detach(tid, signal);
+        }
+        stood_ns_ = since_.value() != 0 ? monotonic_now().value() - since_.value() : 0;
+        target_.reset();
+    }
+    return stood_ns_;
+}
+
+std::vector<Tid> StoppedProcess::running() const {
+    std::vector<Tid> result;
+    for (const auto& [tid, thread] : target_->threads()) {
+        if (thread.state == TracedThread::State::running) {
+            result.push_back(tid);
+        }
+    }
+    return result;
+}
+
+Result<void> StoppedProcess::stop_all() {
+    const std::vector<Tid> all = running();
+    const std::set<Tid> transfers = target_->wait_out_transfers({all.begin(), all.end()});
+    if (!transfers.empty()) {
+        return Error(fmt::format("process {} cannot be stopped without harm: thread {} is in a "
+                                 "transfer, perhaps, which would be cut short",
+                                 target_->pid().value(), transfers.begin()->value()),
+                     EBUSY)
+            .with_advice("try again when that is over");
+    }
+    since_ = monotonic_now();
+    return stop_running();
+}
+
+Result<void> StoppedProcess::run_on(std::span<const Tid> threads, int ms) {
+    for (const Tid tid : threads) {
+        if (target_->is_stopped(tid)) {
+            while (target_->has_deferred(tid)) { // its stop is over
+                (void)target_->next_event(Target::Wait::poll);
+            }
+            target_->resume(tid, target_->stop_signal(tid));
+        }
+    }
+    poll(nullptr, 0, ms);
+    return stop_running();
+}
+
+Result<void> StoppedProcess::stop_running() {
+    constexpr std::int64_t kMostMs = 5000;
+    for (const Patience patience(kMostMs);;) {
+        if (auto stopped = stop_once(running()); !stopped) {
+            return stopped;
+        }
+        if (auto born = await_newborns(); !born) {
+            return born;
+        }
+        if (running().empty() && target_->expected_children().empty()) {
+            break;
+        }
+        if (patience.is_over()) {
+            return Error(fmt::format("process {} has threads that cannot be stopped now",
+                                     target_->pid().value()),
+                         EAGAIN);
+        }
+    }
+    threads_.clear();
+    for (const auto& [tid, thread] : target_->threads()) {
+        if (thread.state == TracedThread::State::stopped) {
+            threads_.push_back(tid);
+        }
+    }
+    if (threads_.empty() || target_->has_executed()) {
+        return Error(fmt::format("process {} has ended, or executes another program",
+                                 target_->pid().value()),
+                     ESRCH);
+    }
+    return {};
+}
+
+Result<void> StoppedProcess::stop_once(const std::vector<Tid>& running) {
+    for (const Tid tid : running) {
+        if (target_->stop_and_defer(tid)) {
+            continue;
+        }
+        const auto kernel = try_read_kernel_state(target_->pid(), tid);
+        if (kernel && !kernel->has_ended() && target_->threads().contains(tid)) {
+            return Error(fmt::format("thread {} of process {} waits in the kernel, where it cannot "
+                                     "be stopped",
+                                     tid.value(), target_->pid().value()),
+                         EAGAIN);
+        }
+        if (kernel && kernel->has_ended()) { // a first thread that has ended before the others
+            target_->detach(tid);
+        }
+    }
+    return {};
+}
+
+// A thread that has just been made stands still, and has not been told of; a child process that
+// has, and has memory of its own, is none of ours.
+Result<void> StoppedProcess::await_newborns() {
+    constexpr std::int64_t kMostMs = 1000;
+    for (const Patience patience(kMostMs);
+         !target_->expected_children().empty() && !patience.is_over();) {
+        const auto event = target_->next_event(Target::Wait::poll);
+        if (!event) {
+            target_->forget_dead_children();
+            poll(nullptr, 0, 1);
+            continue;
+        }
+        const Tid tid = tid_of(*event);
+        if (const auto* child = std::get_if<ChildStop>(&*event)) {
+            if (child->shares_memory) {
+                target_->adopt_child(tid);
+            } else {
+                target_->detach(tid);
+            }
+        } else if (std::holds_alternative<TrapStop>(*event) ||
+                   std::holds_alternative<SignalStop>(*event)) {
+            target_->consume_stop(tid); // else it would be told again
+        }
+    }
+    return {};
+}
+
+} // namespace memleax

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// A process whose threads all stand still, for as long as this lives. Nothing of it is changed,
+/// and system calls that were interrupted go on or begin again, as after an attach.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "memleax/base/clock.hpp"
+#include "memleax/base/error.hpp"
+#include "memleax/target/target.hpp"
+#include "memleax/target/tracer.hpp"
+
+namespace memleax {
+
+class StoppedProcess {
+  public:
+    /// Waits for a moment at which no thread is in a transfer that a stop would cut short; EBUSY if
+    /// there is none. EAGAIN: a thread cannot be stopped now. The calling thread's end belongs to
+    /// letting go, as with any Target.
+    static Result<std::unique_ptr<StoppedProcess>> stop(Tid pid);
+    StoppedProcess(const StoppedProcess&) = delete;
+    StoppedProcess& operator=(const StoppedProcess&) = delete;
+    ~StoppedProcess();
+
+    [[nodiscard]] Target& target() { return *target_; }
+    /// All of them, stopped.
+    [[nodiscard]] const std::vector<Tid>& threads() const { return threads_; }
+    /// Lets these of them run on for so long, and stops them again: one that is at work where the
+    /// others must not look comes to an end of that.
+    Result<void> run_on(std::span<const Tid> threads, int ms);
+    [[nodiscard]] MonotonicNs since() const { return since_; }
+    /// Lets all threads go on. Idempotent; returns how long the first has stood still.
+    std::int64_t let_go();
+
+  private:
+    StoppedProcess() : tracer_(nullptr) {}
+    Result<void> stop_all();
+    Result<void> stop_running();
+    Result<void> stop_once(const std::vector<Tid>& running);
+    Result<void> await_newborns();
+    [[nodiscard]] std::vector<Tid> running() const;
+
+    Tracer tracer_;
+    std::unique_ptr<Target> target_;
+    std::vector<Tid> threads_;
+    MonotonicNs since_;
+    std::int64_t stood_ns_ = 0;
+};
+
+} // namespace memleax

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "memleax/base/types.hpp"
+#include "memleax/proc/modules.hpp"
+#include "memleax/target/target.hpp"
+
+namespace memleax {
+
+/// What a stopped thread has in its hands.
+struct ThreadView {
+    Tid tid;
+    std::vector<std::uint64_t> registers; ///< all words of them
+    std::uint64_t sp = 0;
+    std::uint64_t thread_pointer = 0;
+    /// It is in a function of malloc's, whose frames are from sp up to there; 0 if it is not. What
+    /// they have of a block may be its chunk's address only.
+    std::uint64_t malloc_frames_end = 0;
+};
+
+/// `entry_points` are those of malloc. Nothing for threads that have been killed meanwhile.
+std::vector<ThreadView> look_at_threads(Target& target, std::span<const Tid> threads,
+                                        const ModuleMap& modules,
+                                        std::span<const AddrRange> entry_points);
+
+} // namespace memleax

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The forms of --leak-check's report.
+#include "memleax/report/leak_check_report.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace memleax {
+namespace {
+
+LeakCheckReport example() {
+    const std::vector<HeapBlock> blocks{{RemoteAddr(0x1010), 24},
+                                        {RemoteAddr(0x1030), 24},
+                                        {RemoteAddr(0x1050), 1000},
+                                        {RemoteAddr(0x2010), 40}};
+    const std::vector<LossClass> classes{LossClass::definite, LossClass::definite,
+                                         LossClass::definite, LossClass::reachable};
+    LeakCheckReport report;
+    report.version = "2";
+    report.pid = 7;
+    report.exe = "/a b";
+    report.arch = "x86_64";
+    report.threads = 1;
+    report.pause_s = 0.0125;
+    report.complete = true;
+    report.totals[0] = {3, 1048};
+    report.totals[3] = {1, 40};
+    report.records = leak_records(blocks, classes);
+    return report;
+}
+
+TEST(LeakCheckReportTest, Text) {
+    StringSink sink;
+    write_leak_check_text(example(), sink);
+    EXPECT_EQ(sink.text, "leak check of process 7 (/a b, 1 thread), which stood still for 12.5 ms\n"
+                         " definitely lost:        1.0 KiB in 3 blocks\n"
+                         " indirectly lost:            0 B in 0 blocks\n"
+                         "   possibly lost:            0 B in 0 blocks\n"
+                         " still reachable:           40 B in 1 block\n"
+                         "definitely lost: 1 block of 1000 bytes at 0x1050\n"
+                         "definitely lost: 2 blocks of 24 bytes at 0x1010, 0x1030\n");
+}
+
+TEST(LeakCheckReportTest, Json) {
+    StringSink sink;
+    write_leak_check_json(example(), sink);
+    const auto json = nlohmann::json::parse(sink.text);
+    EXPECT_EQ(json["target"]["pid"], 7);
+    const auto& check = json["leak_check"];
+    EXPECT_EQ(check["complete"], true);
+    EXPECT_EQ(check["pause_s"], 0.0125);
+    EXPECT_EQ(check["definite"], (nlohmann::json{{"blocks", 3}, {"bytes", 1048}}));
+    EXPECT_EQ(check["possible"], (nlohmann::json{{"blocks", 0}, {"bytes", 0}}));
+    ASSERT_EQ(check["records"].size(), 3U);
+    EXPECT_EQ(check["records"][1], nlohmann::json::parse(R"({"class": "definite", "size": 24,
+        "blocks": 2, "bytes": 48, "addresses": ["0x1010", "0x1030"]})"));
+    EXPECT_FALSE(check["records"][2].contains("addresses")) << "it is reachable";
+}
+
+TEST(LeakCheckReportTest, NothingIsSaidOfAnIncompleteOne) {
+    LeakCheckReport report = example();
+    report.complete = false;
+    report.why = "x";
+    StringSink text;
+    write_leak_check_text(report, text);
+    EXPECT_EQ(text.text, "leak check of process 7 (/a b, 1 thread), which stood still for 12.5 ms\n"
+                         "incomplete: x\nnothing is said of any block\n");
+    StringSink json;
+    write_leak_check_json(report, json);
+    EXPECT_EQ(nlohmann::json::parse(json.text)["leak_check"],
+              nlohmann::json::parse(R"({"complete": false, "why": "x", "pause_s": 0.0125})"));
+}
+
+} // namespace
+} // namespace memleax

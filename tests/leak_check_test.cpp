@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// --leak-check: exactly what a fixture has lost, in no time of its own, and the target as it was.
+#include <csignal>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "memleax/proc/process_info.hpp"
+#include "process_support.hpp"
+#include "share_support.hpp"
+#include "snapshot_support.hpp"
+
+namespace memleax::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Memleax::Result check(pid_t pid, std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments{"--leak-check", "-F", "json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments.push_back(std::to_string(pid));
+    return Memleax(arguments).finish();
+}
+
+int exit_status(const Memleax::Result& result) {
+    return WIFEXITED(result.status) ? WEXITSTATUS(result.status) : -1;
+}
+
+Leaks classes_of(const nlohmann::json& report) {
+    Leaks classes;
+    const auto& found = report.at("leak_check");
+    EXPECT_TRUE(found.at("complete")) << found;
+    for (const char* name : {"definite", "indirect", "possible", "reachable"}) {
+        classes[name] = {found.at(name).at("blocks"), found.at(name).at("bytes")};
+    }
+    return classes;
+}
+
+/// Without what was there before.
+Leaks difference(Leaks after, const Leaks& before) {
+    for (const auto& [name, leak] : before) {
+        after[name].blocks -= leak.blocks;
+        after[name].bytes -= leak.bytes;
+    }
+    return after;
+}
+
+class LeakCheck : public ::testing::Test {
+  protected:
+    void SetUp() override {
+#ifndef __x86_64__
+        GTEST_SKIP() << "on x86_64 only";
+#endif
+    }
+};
+
+TEST_F(LeakCheck, EachBlockIsInItsClassAndTheTargetIsAsItWas) {
+    Fixture fixture("lost_blocks");
+    const auto first = check(fixture.pid());
+    ASSERT_EQ(exit_status(first), 0) << first.errors;
+    const Leaks before = classes_of(first.json());
+    EXPECT_EQ(before.at("definite"), Leak{}) << first.output;
+    const FixtureAnswer answer = fixture.go();
+    EXPECT_THAT(answer.failures, IsEmpty());
+    const TargetSnapshot untouched = take_snapshot(fixture.pid());
+    for (int i = 0; i < 3; ++i) {
+        const auto result = check(fixture.pid());
+        EXPECT_EQ(exit_status(result), 0) << result.errors;
+        EXPECT_EQ(difference(classes_of(result.json()), before), answer.truth) << result.output;
+        EXPECT_THAT(differences(untouched, take_snapshot(fixture.pid()), Meanwhile::idle),
+                    IsEmpty());
+    }
+    EXPECT_EQ(exit_status(check(fixture.pid(), {"--error-exitcode", "9"})), 9);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST_F(LeakCheck, TextHasTheSame) {
+    Fixture fixture("lost_blocks");
+    const FixtureAnswer answer = fixture.go();
+    const auto result = Memleax({"--leak-check", std::to_string(fixture.pid())}).finish();
+    EXPECT_EQ(exit_status(result), 0) << result.errors;
+    EXPECT_THAT(result.output, HasSubstr("definitely lost: 3 blocks of 328 bytes at 0x"));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// Nothing is lost there, whatever a thread has in its hands at that moment.
+TEST_F(LeakCheck, NoBlockOfThreadsInMallocIsLost) {
+    Fixture fixture("malloc_race");
+    int complete = 0;
+    const int rounds = static_cast<int>(share_of(50));
+    for (int i = 0; i < rounds; ++i) {
+        const auto result = check(fixture.pid());
+        ASSERT_NE(result.output, "") << result.errors;
+        const auto found = result.json().at("leak_check");
+        if (!found.at("complete")) {
+            EXPECT_EQ(exit_status(result), 1);
+            EXPECT_FALSE(found.contains("definite")) << "nothing may be said";
+            continue;
+        }
+        ++complete;
+        EXPECT_EQ(found.at("definite").at("blocks"), 0) << result.output;
+        EXPECT_EQ(found.at("indirect").at("blocks"), 0) << result.output;
+    }
+    EXPECT_GT(complete, 0);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+void expect_refusal(pid_t pid, const std::string& why) {
+    const auto result = check(pid);
+    EXPECT_EQ(exit_status(result), 1);
+    EXPECT_EQ(result.output, "");
+    EXPECT_THAT(result.errors, HasSubstr(why));
+    EXPECT_EQ(std::count(result.errors.begin(), result.errors.end(), '\n'), 1) << result.errors;
+}
+
+TEST_F(LeakCheck, NoSuchProcess) {
+    const pid_t child = fork();
+    if (child == 0) {
+        _exit(0);
+    }
+    waitpid(child, nullptr, 0);
+    expect_refusal(child, "no such process");
+}
+
+TEST_F(LeakCheck, AStoppedProcessStaysStopped) {
+    Fixture fixture("lost_blocks");
+    fixture.process().signal(SIGSTOP);
+    siginfo_t info{};
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(fixture.pid()), &info, WSTOPPED | WNOWAIT), 0);
+    expect_refusal(fixture.pid(), "it is stopped by a signal");
+    EXPECT_EQ(try_read_process_info(Tid(fixture.pid()))->state, 'T');
+    fixture.process().signal(SIGCONT);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST_F(LeakCheck, AnotherUsersProcess) {
+    if (geteuid() != 0) {
+        GTEST_SKIP() << "only root can become another user";
+    }
+    Fixture fixture("lost_blocks");
+    ChildProcess other(
+        unprivileged({{MEMLEAX_PROGRAM, "--leak-check", std::to_string(fixture.pid())}}).words);
+    const int status = other.wait_for_end();
+    if (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127) {
+        GTEST_SKIP() << "the program's folder is not open to others: " << other.errors();
+    }
+    EXPECT_EQ(WEXITSTATUS(status), 1);
+    EXPECT_THAT(other.errors(), HasSubstr("it belongs to user id 0"));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST_F(LeakCheck, OtherAllocators) {
+    const std::string jemalloc = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+    if (access(jemalloc.c_str(), R_OK) == 0) {
+        Fixture fixture("malloc_race", {}, {{"LD_PRELOAD", jemalloc}});
+        expect_refusal(fixture.pid(), "malloc is not glibc's, but that of " + jemalloc);
+        EXPECT_EQ(fixture.quit(), 0);
+    }
+    if (access(fixture_path("musl-threads16").c_str(), X_OK) == 0) {
+        Fixture fixture("musl-threads16");
+        expect_refusal(fixture.pid(), "no shared C library");
+        EXPECT_EQ(fixture.quit(), 0);
+    }
+    if (access(fixture_path("musl-dynamic-threads16").c_str(), X_OK) == 0) {
+        Fixture fixture("musl-dynamic-threads16");
+        expect_refusal(fixture.pid(), "malloc is not glibc's");
+        EXPECT_EQ(fixture.quit(), 0);
+    }
+}
+
+} // namespace
+} // namespace memleax::testing
