@@ -98,7 +98,7 @@ Shape shape_of(const char* name) {
 }
 
 void make_pairs(Shape shape, unsigned long pairs) {
-    constexpr int kDeep = 26;  // with those around it, 30
+    constexpr int kDeep = 26;   // with those around it, 30
     constexpr int kLevels = 10; // of two places each: 1,024 paths
     constexpr std::size_t kLate = 4096;
     switch (shape) {

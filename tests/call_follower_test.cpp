@@ -50,9 +50,9 @@ class Written final : public EventSink, public StackInterner, public AccountQuer
 
   private:
     static std::string text(const AllocationEvent& event) {
-        constexpr const char* kKinds[] = {"alloc",          "brief",         "free",         "failed_alloc",
-                                          "realloc_begin",  "realloc_end",  "realloc_free",
-                                          "realloc_failed", "hidden_alloc", "unseen_alloc"};
+        constexpr const char* kKinds[] = {
+            "alloc",       "brief",        "free",           "failed_alloc", "realloc_begin",
+            "realloc_end", "realloc_free", "realloc_failed", "hidden_alloc", "unseen_alloc"};
         std::string result = kKinds[static_cast<int>(event.kind)];
         if (event.old_address.value() != 0) {
             result += fmt::format(" {:x}", event.old_address.value());
@@ -451,8 +451,7 @@ TEST_F(RecordedCalls, OneThatHasEndedAlreadyIsToldAsOne) {
     RecordedCall perhaps = freed(0x100);
     perhaps.kind = RecordedCall::Kind::freed_if_live;
     EXPECT_THAT(told({brief, perhaps}), ElementsAre("brief 100 8 from 77"));
-    EXPECT_THAT(told({allocated(0x100), perhaps}),
-                ElementsAre("alloc 100 8 from 77", "free 100"));
+    EXPECT_THAT(told({allocated(0x100), perhaps}), ElementsAre("alloc 100 8 from 77", "free 100"));
     EXPECT_THAT(told({allocated(0x200)}), ElementsAre("alloc 200 8 from 77"));
     perhaps.block = RemoteAddr(0x200); // of an earlier batch
     EXPECT_THAT(told({perhaps}), ElementsAre("free 200"));

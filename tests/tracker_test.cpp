@@ -178,8 +178,8 @@ TEST_F(TrackerTest, ABatchIsItsEventsInOrder) {
 // An engine may tell the two ends of a block as one: the account must not show which way it was.
 TEST_F(TrackerTest, ABriefBlockIsABlock) {
     Tracker two({.expire_ns = 10});
-    const StackId same = two.intern(std::vector{FrameAddress::exact(CodeAddr(0x1000))},
-                                    StackEnd::outermost);
+    const StackId same =
+        two.intern(std::vector{FrameAddress::exact(CodeAddr(0x1000))}, StackEnd::outermost);
     AllocationEvent event{.kind = EventKind::brief,
                           .tid = Tid(1),
                           .address = RemoteAddr(0x10),
