@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "memleax/base/types.hpp"
+#include "memleax/proc/process_info.hpp"
 #include "memleax/target/recovery_record.hpp"
 
 namespace memleax {
