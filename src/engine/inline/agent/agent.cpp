@@ -125,13 +125,15 @@ AGENT_PART Ended end_young(Data& data, const Progress& progress, uint64_t addres
     Entry& entry = data.rings[index][place % kRingEntries];
     if ((young & ~Young::kPlaceBits) != key || age == 0 || age > kRingEntries ||
         is_claimed(thread, place) || entry.address != address ||
-        load(entry.kind) != Entry::Kind::allocated) {
+        entry.kind != Entry::Kind::allocated) {
         return Ended::not_here;
     }
     entry.end_tick = load(data.tick);
     // A full barrier: the reader claims, and then reads; here it is changed, and then looked
     // whether it is claimed. One of the two sees what the other one did.
-    __atomic_exchange_n(&entry.kind, Entry::Kind::brief, __ATOMIC_SEQ_CST);
+    Entry::Kind brief = Entry::Kind::brief;
+    Entry::Kind before{};
+    __atomic_exchange(&entry.kind, &brief, &before, __ATOMIC_SEQ_CST);
     return is_claimed(thread, place) ? Ended::unclear : Ended::here;
 }
 
