@@ -166,6 +166,7 @@ class Attempts {
         }
         snapshot.threads = threads.size();
         std::vector<std::uint64_t> pointers;
+        pointers.reserve(threads.size());
         for (const ThreadView& thread : threads) {
             pointers.push_back(thread.thread_pointer);
         }

@@ -65,7 +65,7 @@ std::string place_of(const CallStackReport& stack) {
         return "a call stack that is not known";
     }
     const auto own = static_cast<std::ptrdiff_t>(own_frame(stack.frames));
-    const std::string place = place_of(*std::next(stack.frames.begin(), own));
+    std::string place = place_of(*std::next(stack.frames.begin(), own));
     if (own == 0) {
         return place;
     }
