@@ -56,7 +56,8 @@ for file in usr/bin/memleax usr/share/man/man1/memleax.1.gz usr/share/doc/memlea
     usr/share/fish/vendor_completions.d/memleax.fish; do
     [ -s "$root/$file" ] || fail "the package has no /$file"
 done
-zcat "$root/usr/share/man/man1/memleax.1.gz" | grep -q '^\.TH "memleax" "1"' || fail "the man page is none"
+zcat "$root/usr/share/man/man1/memleax.1.gz" >"$work/page" # a pipe to grep -q may end zcat, and so this
+grep -q '^\.TH "memleax" "1"' "$work/page" || fail "the man page is none"
 
 exec {output}< <(exec "$leaky" 60)
 daemon=$!
