@@ -29,7 +29,7 @@ ROWS = [
      r"ExactCounts.*/alloc_all_cxx_O._(fp|nofp)_(pie|nopie)$"),
     ("programs", "malloc interposed (LD_PRELOAD), glibc's malloc_debug", r"ExactCounts.*_under_"),
     ("programs", "threads: many, short-lived, freeing for each other",
-     r"ExactCounts.*/(signed_)?(threads16\w*|thread_churn|cross_thread_free)$"),
+     r"ExactCounts.*/(signed_)?(threads16\w*|thread_churn|cross_thread_free|handed_over)$"),
     ("programs", "deep recursion, longjmp, exceptions, foreign and split stacks",
      r"ExactCounts.*/(signed_)?(recursion|longjmp_exceptions|failed_new|other_stacks|split_stack)$"),
     ("programs", "signal handlers that allocate, fork, dlopen and dlclose",
