@@ -18,7 +18,8 @@ constexpr std::uint64_t kManyEntries = agent::kRingEntries / 4;
 
 InlineEngine::InlineEngine(const EngineContext& context, EngineHost& host)
     : Int3Engine(context, host), account_(context.account), memory_(context.target),
-      threads_(memory_), tree_(memory_), proof_(context.target, reporter_.unwinder()) {
+      threads_(memory_), tree_(memory_),
+      patched_(context.target, breakpoints_, memory_, reporter_.unwinder()) {
     breakpoints_.own_codes().add_first(&memory_.pages());
     memory_.pages().before_unmapping([this] { drain(); });
     threads_.tick(monotonic_now());
@@ -30,35 +31,8 @@ InlineEngine::~InlineEngine() {
 
 // ---- What is patched ----------------------------------------------------------------------------
 
-bool InlineEngine::can_be_inline(const AllocatorEntry& entry) {
-    const AllocatorFunction& function = *entry.function;
-    const bool is_plain = function.family == kMemory && function.origin.empty() &&
-                          function.mapping == MappingCall::none &&
-                          function.out_argument < agent::kOutArguments &&
-                          function.next_argument < 0 && !function.is_descriptor;
-    // An exception must not pass the agent's frame.
-    const bool may_throw = function.throws && entry.nothrow_twin.value() == 0;
-    constexpr int kArguments = 4; // that the agent can read
-    const bool are_near = function.pointer_argument < kArguments &&
-                          function.size_argument < kArguments &&
-                          function.count_argument < kArguments;
-    const bool needs_pointer = function.call != AllocatorCall::allocate;
-    const bool needs_size = function.call != AllocatorCall::free;
-    return is_plain && !may_throw && are_near &&
-           (!needs_pointer || function.pointer_argument >= 0) &&
-           (!needs_size || function.size_argument >= 0);
-}
-
 Result<void> InlineEngine::watch(const WatchedPlaces& places, Tid worker) {
     const auto first = static_cast<int>(follower_.functions().size());
-    if (!memory_.mapped() && !gave_up_) {
-        const bool any =
-            std::any_of(places.functions.begin(), places.functions.end(), can_be_inline);
-        if (auto mapped = any ? memory_.map(worker) : Result<void>(); !mapped) {
-            log_debug("every call stops its thread: {}", mapped.error().message());
-            gave_up_ = true;
-        }
-    }
     // What is recorded then is read while it can be.
     for (const CodeAddr call : places.last_calls) {
         if (const auto inserted = breakpoints_.insert(call, worker); !inserted) {
@@ -66,116 +40,22 @@ Result<void> InlineEngine::watch(const WatchedPlaces& places, Tid worker) {
         }
     }
     auto watched = Int3Engine::watch(places, worker);
-    if (!watched || gave_up_ || !memory_.mapped()) {
-        return watched;
-    }
-    const auto last = static_cast<int>(follower_.functions().size());
-    patched_.resize(static_cast<std::size_t>(last));
-    std::vector<AddrRange> behind_entries;
-    for (int number = first; number < last; ++number) {
-        const AllocatorEntry function = follower_.function(number);
-        Breakpoint* entry = breakpoints_.find(function.address);
-        if (number >= static_cast<int>(agent::kMaxFunctions) || entry == nullptr ||
-            !entry->takes_jump || !entry->slot || entry->entry != number ||
-            !can_be_inline(function)) {
-            continue;
-        }
-        if (auto done = patch(function, number, entry, worker); !done) {
-            log_debug("{} keeps its breakpoint: {}", function.function->name,
-                      done.error().message());
-            continue;
-        }
-        const std::uint64_t at = function.address.value();
-        behind_entries.push_back({at + 1, at + arch::kEntryJumpBytes});
-    }
-    threads_.set_functions(last);
-    if (!behind_entries.empty()) {
-        proof_.begin(behind_entries);
-        proof_.look_at(worker);
-        waits_for_proof_ = true;
-        if (proof_.is_done()) { // it is the only thread
-            put_jumps();
-        }
+    if (watched) {
+        patched_.add(follower_, first, worker);
+        threads_.set_functions(static_cast<int>(follower_.functions().size()));
     }
     return watched;
 }
 
 Result<Breakpoint*> InlineEngine::insert(const AllocatorEntry& function, Tid worker) {
-    return can_be_inline(function) && memory_.mapped()
+    return patched_.may_have_jump(function, worker)
                ? breakpoints_.insert_at_entry(function.address, function.size, worker)
                : Int3Engine::insert(function, worker);
 }
 
-Result<void> InlineEngine::patch(const AllocatorEntry& function, int number, Breakpoint* entry,
-                                 Tid worker) {
-    agent::Function described;
-    described.number = static_cast<std::uint8_t>(number);
-    switch (function.function->call) {
-    case AllocatorCall::free:
-        described.kind = agent::Function::Kind::free;
-        break;
-    case AllocatorCall::realloc:
-        described.kind = agent::Function::Kind::reallocate;
-        break;
-    case AllocatorCall::allocate:
-        described.kind = agent::Function::Kind::allocate;
-        break;
-    }
-    described.pointer_argument = static_cast<std::int8_t>(function.function->pointer_argument);
-    described.size_argument = static_cast<std::int8_t>(function.function->size_argument);
-    described.count_argument = static_cast<std::int8_t>(function.function->count_argument);
-    described.out_argument = static_cast<std::int8_t>(function.function->out_argument);
-    described.nothrow_argument = static_cast<std::int8_t>(function.function->nothrow_argument);
-    described.called = function.nothrow_twin.value();
-    const std::size_t places_before = memory_.return_places().size();
-    auto thunk = memory_.add_function(function.address, *entry->slot, described, worker);
-    if (!thunk) {
-        return std::move(thunk).error();
-    }
-    for (std::size_t i = places_before; i < memory_.return_places().size(); ++i) {
-        reporter_.unwinder().add_own_return_place(memory_.return_places()[i]);
-    }
-    auto trap = breakpoints_.insert(thunk->trap, worker);
-    if (!trap) {
-        return std::move(trap).error();
-    }
-    (*trap)->entry = number;
-    (*trap)->stands_for = function.address;
-    patched_[static_cast<std::size_t>(number)] = {
-        entry, *trap, thunk->entry, described.kind == agent::Function::Kind::free, false};
-    return {};
-}
-
-void InlineEngine::put_jumps() {
-    waits_for_proof_ = false;
-    proof_.forget();
-    std::vector<BreakpointTable::Jump> jumps;
-    for (Patched& function : patched_) {
-        if (function.entry != nullptr && !function.has_jump) {
-            jumps.push_back({function.entry, function.thunk});
-        }
-    }
-    memory_.enable();
-    if (const auto put = breakpoints_.put_jumps(jumps); !put) {
-        log_info("every call stops its thread: {}", put.error().message());
-        gave_up_ = true;
-        return;
-    }
-    for (Patched& function : patched_) {
-        function.has_jump = function.entry != nullptr;
-    }
-    log_debug("{} functions are watched without stops", jumps.size());
-}
-
 void InlineEngine::forget(AddrRange range) {
     drain();
-    for (Patched& function : patched_) {
-        if (function.entry != nullptr && range.contains(function.entry->address().value())) {
-            const std::uint64_t trap = function.trap->address().value();
-            breakpoints_.forget({trap, trap + 1});
-            function = {};
-        }
-    }
+    patched_.forget(range);
     tree_.clear();
     Int3Engine::forget(range);
 }
@@ -191,10 +71,8 @@ void InlineEngine::reset() {
     reporter_.unwinder().forget_own_return_places();
     threads_.forget();
     tree_.clear();
-    proof_.forget();
-    patched_.clear();
+    patched_.reset();
     trapping_.clear();
-    waits_for_proof_ = gave_up_ = false;
     Int3Engine::reset();
 }
 
@@ -212,21 +90,16 @@ bool InlineEngine::on_trap(Tid tid) {
     if (breakpoint == nullptr) {
         return false;
     }
-    if (waits_for_proof_) {
-        proof_.look_at(tid);
-    }
+    patched_.look_at(tid);
     collect();
-    const auto number = static_cast<std::size_t>(breakpoint->entry);
     stopped_calls_ += breakpoint->entry >= 0 ? 1 : 0;
-    if (breakpoint->entry >= 0 && number < patched_.size() && breakpoint == patched_[number].trap &&
-        patched_[number].has_jump) {
-        const Way way = decide(tid, regs, *breakpoint, patched_[number]);
+    if (const auto* function = patched_.of_trap(*breakpoint)) {
+        const Way way = decide(tid, regs, *breakpoint, *function);
         made_anew_ += way == Way::again ? 1 : 0;
         if (way != Way::stop) {
             target_.drop_stop_signal(tid);
             trap_signal_.after_hit(tid);
-            go_on_at(tid, &regs,
-                     way == Way::again ? breakpoint->place() : *patched_[number].entry->slot);
+            go_on_at(tid, &regs, way == Way::again ? breakpoint->place() : *function->entry->slot);
             tell(); // while it runs
             return true;
         }
@@ -259,7 +132,8 @@ void InlineEngine::go_on_at(Tid tid, arch::Registers* regs, CodeAddr place) {
 }
 
 InlineEngine::Way InlineEngine::decide(Tid tid, const arch::Registers& regs,
-                                       const Breakpoint& breakpoint, const Patched& function) {
+                                       const Breakpoint& breakpoint,
+                                       const PatchedFunctions::Function& function) {
     Trapping& trapping = trapping_[tid];
     const RemoteAddr sp = arch::sp(regs);
     auto index = threads_.find(tid);
@@ -404,7 +278,7 @@ bool InlineEngine::leave_own_code(Tid tid) {
 void InlineEngine::on_thread_gone(Tid tid) {
     drain();
     threads_.on_thread_gone(tid);
-    proof_.on_thread_gone(tid);
+    patched_.on_thread_gone(tid);
     trapping_.erase(tid);
     Int3Engine::on_thread_gone(tid);
 }
@@ -413,9 +287,7 @@ void InlineEngine::on_quiet_stop(Tid tid) {
     if (left_ || !memory_.mapped()) {
         return;
     }
-    if (waits_for_proof_) {
-        proof_.look_at(tid);
-    }
+    patched_.look_at(tid);
     arch::Registers regs;
     if (!threads_.find(tid) && target_.get_registers(tid, &regs)) {
         threads_.on_birth(tid, arch::thread_pointer(regs));
@@ -429,12 +301,7 @@ bool InlineEngine::on_tick() {
         return false;
     }
     threads_.tick(monotonic_now());
-    if (waits_for_proof_) {
-        proof_.look();
-        if (proof_.is_done()) {
-            put_jumps();
-        }
-    }
+    patched_.look();
     drain();
     tell_calls();
     return threads_.take_fullest() > kManyEntries;
@@ -487,10 +354,7 @@ std::optional<AddrRange> InlineEngine::stack_at(RemoteAddr sp) const {
 
 void InlineEngine::restore_code() {
     drain();
-    breakpoints_.withdraw_jumps();
-    for (Patched& function : patched_) {
-        function.has_jump = false;
-    }
+    patched_.withdraw_jumps();
     Int3Engine::restore_code();
     drain();
 }

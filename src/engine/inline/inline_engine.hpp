@@ -13,8 +13,8 @@
 #include "agent_memory.hpp"
 #include "agent_threads.hpp"
 #include "call_tree.hpp"
-#include "entry_proof.hpp"
 #include "int3/int3_engine.hpp"
+#include "patched_functions.hpp"
 
 namespace memleax {
 
@@ -43,14 +43,6 @@ class InlineEngine final : public Int3Engine {
     void on_left() override;
 
   private:
-    /// A function that begins with a jump to the agent, or is to.
-    struct Patched {
-        Breakpoint* entry;
-        Breakpoint* trap;
-        CodeAddr thunk;
-        bool frees = false;
-        bool has_jump = false;
-    };
     /// What is kept of a thread that traps.
     struct Trapping {
         /// It was let make its call anew, from there, after so many calls that needed no trap.
@@ -71,11 +63,8 @@ class InlineEngine final : public Int3Engine {
 
     Result<Breakpoint*> insert(const AllocatorEntry& function, Tid worker) override;
     void before_going_on(Tid tid) override;
-    [[nodiscard]] static bool can_be_inline(const AllocatorEntry& entry);
-    Result<void> patch(const AllocatorEntry& function, int number, Breakpoint* entry, Tid worker);
-    void put_jumps();
     Way decide(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint,
-               const Patched& function);
+               const PatchedFunctions::Function& function);
     /// Of a call within another that the agent is inside of, or so it seems.
     std::optional<Way> decide_within(Tid tid, std::uint32_t index, const arch::Registers& regs,
                                      const Breakpoint& breakpoint);
@@ -94,14 +83,11 @@ class InlineEngine final : public Int3Engine {
     AgentMemory memory_;
     AgentThreads threads_;
     CallTree tree_;
-    EntryProof proof_;
-    std::vector<Patched> patched_; ///< by the number of the function; entry null: it is not
+    PatchedFunctions patched_;
     absl::flat_hash_map<Tid, Trapping> trapping_;
     std::vector<Rule> rules_;
     bool is_untold_ = false; ///< what was fetched last
-    bool waits_for_proof_ = false;
     bool left_ = false;
-    bool gave_up_ = false; ///< there can be no agent here
     std::uint64_t stopped_calls_ = 0;
     std::uint64_t made_anew_ = 0; ///< after they had stopped
 };

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "patched_functions.hpp"
+
+#include "memleax/base/log.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// What the agent is to know of a function.
+agent::Function describe(const AllocatorEntry& entry, int number) {
+    const AllocatorFunction& function = *entry.function;
+    agent::Function described;
+    described.number = static_cast<std::uint8_t>(number);
+    switch (function.call) {
+    case AllocatorCall::free:
+        described.kind = agent::Function::Kind::free;
+        break;
+    case AllocatorCall::realloc:
+        described.kind = agent::Function::Kind::reallocate;
+        break;
+    case AllocatorCall::allocate:
+        described.kind = agent::Function::Kind::allocate;
+        break;
+    }
+    described.pointer_argument = static_cast<std::int8_t>(function.pointer_argument);
+    described.size_argument = static_cast<std::int8_t>(function.size_argument);
+    described.count_argument = static_cast<std::int8_t>(function.count_argument);
+    described.out_argument = static_cast<std::int8_t>(function.out_argument);
+    described.nothrow_argument = static_cast<std::int8_t>(function.nothrow_argument);
+    described.called = entry.nothrow_twin.value();
+    return described;
+}
+
+} // namespace
+
+bool PatchedFunctions::can_be(const AllocatorEntry& entry) {
+    const AllocatorFunction& function = *entry.function;
+    const bool is_plain = function.family == kMemory && function.origin.empty() &&
+                          function.mapping == MappingCall::none &&
+                          function.out_argument < agent::kOutArguments &&
+                          function.next_argument < 0 && !function.is_descriptor;
+    // An exception must not pass the agent's frame.
+    const bool may_throw = function.throws && entry.nothrow_twin.value() == 0;
+    constexpr int kArguments = 4; // that the agent can read
+    const bool are_near = function.pointer_argument < kArguments &&
+                          function.size_argument < kArguments &&
+                          function.count_argument < kArguments;
+    const bool needs_pointer = function.call != AllocatorCall::allocate;
+    const bool needs_size = function.call != AllocatorCall::free;
+    return is_plain && !may_throw && are_near &&
+           (!needs_pointer || function.pointer_argument >= 0) &&
+           (!needs_size || function.size_argument >= 0);
+}
+
+bool PatchedFunctions::may_have_jump(const AllocatorEntry& function, Tid worker) {
+    if (!can_be(function)) {
+        return false;
+    }
+    if (!memory_.mapped() && !gave_up_) {
+        if (auto mapped = memory_.map(worker); !mapped) {
+            log_debug("every call stops its thread: {}", mapped.error().message());
+            gave_up_ = true;
+        }
+    }
+    return memory_.mapped();
+}
+
+void PatchedFunctions::add(const CallFollower& follower, int first, Tid worker) {
+    const auto last = static_cast<int>(follower.functions().size());
+    functions_.resize(static_cast<std::size_t>(last));
+    if (gave_up_ || !memory_.mapped()) {
+        return;
+    }
+    std::vector<AddrRange> behind_entries;
+    for (int number = first; number < last; ++number) {
+        const AllocatorEntry function = follower.function(number);
+        Breakpoint* entry = breakpoints_.find(function.address);
+        if (number >= static_cast<int>(agent::kMaxFunctions) || entry == nullptr ||
+            !entry->takes_jump || !entry->slot || entry->entry != number || !can_be(function)) {
+            continue;
+        }
+        if (auto done = patch(function, number, entry, worker); !done) {
+            log_debug("{} keeps its breakpoint: {}", function.function->name,
+                      done.error().message());
+            continue;
+        }
+        const std::uint64_t at = function.address.value();
+        behind_entries.push_back({at + 1, at + arch::kEntryJumpBytes});
+    }
+    if (!behind_entries.empty()) {
+        proof_.begin(behind_entries);
+        proof_.look_at(worker);
+        waits_for_proof_ = true;
+        if (proof_.is_done()) { // it is the only thread
+            put_jumps();
+        }
+    }
+}
+
+Result<void> PatchedFunctions::patch(const AllocatorEntry& function, int number, Breakpoint* entry,
+                                     Tid worker) {
+    const agent::Function described = describe(function, number);
+    const std::size_t places_before = memory_.return_places().size();
+    auto thunk = memory_.add_function(function.address, *entry->slot, described, worker);
+    if (!thunk) {
+        return std::move(thunk).error();
+    }
+    for (std::size_t i = places_before; i < memory_.return_places().size(); ++i) {
+        unwinder_.add_own_return_place(memory_.return_places()[i]);
+    }
+    auto trap = breakpoints_.insert(thunk->trap, worker);
+    if (!trap) {
+        return std::move(trap).error();
+    }
+    (*trap)->entry = number;
+    (*trap)->stands_for = function.address;
+    functions_[static_cast<std::size_t>(number)] = {
+        entry, *trap, thunk->entry, described.kind == agent::Function::Kind::free, false};
+    return {};
+}
+
+const PatchedFunctions::Function* PatchedFunctions::of_trap(const Breakpoint& breakpoint) const {
+    const auto number = static_cast<std::size_t>(breakpoint.entry);
+    if (breakpoint.entry < 0 || number >= functions_.size()) {
+        return nullptr;
+    }
+    const Function& function = functions_[number];
+    return &breakpoint == function.trap && function.has_jump ? &function : nullptr;
+}
+
+void PatchedFunctions::look() {
+    if (!waits_for_proof_) {
+        return;
+    }
+    proof_.look();
+    if (proof_.is_done()) {
+        put_jumps();
+    }
+}
+
+void PatchedFunctions::look_at(Tid tid) {
+    if (waits_for_proof_) {
+        proof_.look_at(tid);
+    }
+}
+
+void PatchedFunctions::put_jumps() {
+    waits_for_proof_ = false;
+    proof_.forget();
+    std::vector<BreakpointTable::Jump> jumps;
+    for (const Function& function : functions_) {
+        if (function.entry != nullptr && !function.has_jump) {
+            jumps.push_back({function.entry, function.thunk});
+        }
+    }
+    memory_.enable();
+    if (const auto put = breakpoints_.put_jumps(jumps); !put) {
+        log_info("every call stops its thread: {}", put.error().message());
+        gave_up_ = true;
+        return;
+    }
+    for (Function& function : functions_) {
+        function.has_jump = function.entry != nullptr;
+    }
+    log_debug("{} functions are watched without stops", jumps.size());
+}
+
+void PatchedFunctions::withdraw_jumps() {
+    breakpoints_.withdraw_jumps();
+    for (Function& function : functions_) {
+        function.has_jump = false;
+    }
+}
+
+void PatchedFunctions::forget(AddrRange range) {
+    for (Function& function : functions_) {
+        if (function.entry != nullptr && range.contains(function.entry->address().value())) {
+            const std::uint64_t trap = function.trap->address().value();
+            breakpoints_.forget({trap, trap + 1});
+            function = {};
+        }
+    }
+}
+
+void PatchedFunctions::reset() {
+    proof_.forget();
+    functions_.clear();
+    waits_for_proof_ = gave_up_ = false;
+}
+
+} // namespace memleax

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The functions that begin with a jump to the agent, or are to as soon as no thread stands where
+/// it comes.
+#pragma once
+
+#include <vector>
+
+#include "agent_memory.hpp"
+#include "entry_proof.hpp"
+#include "memleax/allocators/allocator_search.hpp"
+#include "memleax/calls/call_follower.hpp"
+#include "memleax/target/breakpoint.hpp"
+
+namespace memleax {
+
+class PatchedFunctions {
+  public:
+    struct Function {
+        Breakpoint* entry; ///< null: it is not one of these
+        Breakpoint* trap;  ///< where a call that the agent does not accept stops
+        CodeAddr thunk;
+        bool frees = false;
+        bool has_jump = false;
+    };
+
+    /// All must outlive this.
+    PatchedFunctions(Target& target, BreakpointTable& breakpoints, AgentMemory& memory,
+                     Unwinder& unwinder)
+        : breakpoints_(breakpoints), memory_(memory), unwinder_(unwinder),
+          proof_(target, unwinder) {}
+
+    /// Are its calls such that the agent can tell of them?
+    [[nodiscard]] static bool can_be(const AllocatorEntry& entry);
+    /// To be asked before a breakpoint is put at one of them: may it become a jump? The agent's
+    /// memory is mapped when there is the first use for it.
+    bool may_have_jump(const AllocatorEntry& function, Tid worker);
+    /// Each from this number on that can be gets its jump, now or later.
+    void add(const CallFollower& follower, int first, Tid worker);
+
+    /// The function whose trap this breakpoint is, once it has its jump; else null.
+    [[nodiscard]] const Function* of_trap(const Breakpoint& breakpoint) const;
+    /// Looks where the threads are; when each has been seen elsewhere, the jumps are put.
+    void look();
+    /// At a stopped thread. Puts none: it may be at one of the breakpoints.
+    void look_at(Tid tid);
+    void on_thread_gone(Tid tid) { proof_.on_thread_gone(tid); }
+
+    /// The original code goes back.
+    void withdraw_jumps();
+    /// The code in this range is gone.
+    void forget(AddrRange range);
+    /// The address space is gone.
+    void reset();
+
+  private:
+    Result<void> patch(const AllocatorEntry& function, int number, Breakpoint* entry, Tid worker);
+    void put_jumps();
+
+    BreakpointTable& breakpoints_;
+    AgentMemory& memory_;
+    Unwinder& unwinder_;
+    EntryProof proof_;
+    std::vector<Function> functions_; ///< by the follower's number
+    bool waits_for_proof_ = false;
+    bool gave_up_ = false; ///< there can be no agent here
+};
+
+} // namespace memleax
