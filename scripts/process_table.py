@@ -5,6 +5,7 @@
     scripts/process_table.py RESULTS           prints it, as it is in the README
     scripts/process_table.py --write RESULTS   puts it into the README and the man page
     scripts/process_table.py --check RESULTS   exits with 1 if it is not what they have
+    scripts/process_table.py --rows BUILD      exits with 1 if a test that ctest knows belongs to no row
 
 RESULTS is a folder of gtest's XML files (ctest leaves them in tests/results of the build folder). Each
 test records what it has compared: counts, frames, and what leaving has left. A row has what all of its
@@ -13,6 +14,7 @@ tests have, and every test of these suites belongs to a row.
 import argparse
 import pathlib
 import re
+import subprocess
 import sys
 import xml.etree.ElementTree as xml
 
@@ -74,6 +76,7 @@ ROWS = [
     ("containers", "from an ephemeral container beside it", r"Containers.*/ephemeral_container$"),
     ("containers", "after chroot(2)", r"Containers.*/chroot\w*$"),
 ]
+SKIPPED = 77  # as ctest is told
 # What tests of these suites are about something else.
 OTHERS = r"UserAllocators\.WhatIsNowhereIsSaid|Node\.FunctionsOfJavaScript"
 
@@ -94,11 +97,29 @@ def read_results(folder):
     return results
 
 
-def make_rows(results):
-    homeless = [name for name in results
+def check_homes(names):
+    homeless = [name for name in names
                 if not re.search(OTHERS, name) and not any(re.search(r[2], name) for r in ROWS)]
     if homeless:
         sys.exit("in no row of scripts/process_table.py: " + ", ".join(homeless))
+
+
+def known_tests(build):
+    """The tests of SUITES by ctest's list, which is there before any of them is run."""
+    listed = subprocess.run(["ctest", "--test-dir", build, "--show-only"], check=True,
+                            capture_output=True, text=True).stdout
+    names = []
+    for suite, name in re.findall(r"^ +Test +#\d+: ([^.\s]+)\.(\S+)$", listed, re.MULTILINE):
+        if re.fullmatch(SUITES, suite):
+            names.append(suite.split("/")[-1] + "." + name)
+    if not names:
+        print(f"no test of the table has been built in {build}")
+        sys.exit(SKIPPED)
+    return names
+
+
+def make_rows(results):
+    check_homes(results)
     rows = []
     for kind, process, pattern in ROWS:
         tests = [done for name, done in results.items()
@@ -150,8 +171,12 @@ def main():
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--check", action="store_true")
     group.add_argument("--write", action="store_true")
-    parser.add_argument("results", metavar="RESULTS")
+    group.add_argument("--rows", action="store_true")
+    parser.add_argument("results", metavar="FOLDER")
     arguments = parser.parse_args()
+    if arguments.rows:
+        check_homes(known_tests(arguments.results))
+        return
     rows = make_rows(read_results(arguments.results))
     if not arguments.check and not arguments.write:
         print(markdown(rows), end="")
