@@ -94,9 +94,11 @@ TEST_P(OwnTrapHandler, IsWhereTheProcessIsWhenWeCome) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Trap, OwnTrapHandler, ::testing::Values("stay", "stay sent", "stay plain"),
+INSTANTIATE_TEST_SUITE_P(Trap, OwnTrapHandler,
+                         ::testing::Values("stay", "stay step", "stay sent", "stay plain"),
                          [](const auto& instance) {
                              return instance.param == "stay"        ? "OfABreakpoint"
+                                    : instance.param == "stay step" ? "OfAStep"
                                     : instance.param == "stay sent" ? "Sent"
                                                                     : "SentWithoutSiginfo";
                          });

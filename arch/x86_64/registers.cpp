@@ -69,6 +69,9 @@ void prepare_system_call(Registers& regs, CodeAddr instruction, long number,
     }
     regs.rip = instruction.value();
     regs.rax = static_cast<std::uint64_t>(number);
+    // A thread that steps itself must not do so in what is ours: its SIGTRAP is blocked there.
+    constexpr std::uint64_t kTrapFlag = 0x100;
+    regs.eflags &= ~kTrapFlag;
     // With orig_rax >= 0 and rax == -ERESTART*, arch_do_signal_or_restart() (kernel,
     // arch/x86/kernel/signal.c) would step rip back by 2 and load rax anew when the thread resumes.
     regs.orig_rax = static_cast<std::uint64_t>(-1);

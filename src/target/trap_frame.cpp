@@ -30,9 +30,9 @@ bool has_executed_breakpoint(RemoteMemory& memory, const arch::Registers& regs) 
     return false;
 }
 
-// Of a signal's frame on the stack of a thread with this mask. One that was sent has not
-// interrupted a breakpoint, nor come to a thread that blocks it; what it brings back is in force
-// now as well.
+// Of a signal's frame on the stack of a thread with this mask. One that was sent, or that is of a
+// step, has not interrupted a breakpoint, nor come to a thread that blocks it; what it brings back
+// is in force now as well.
 bool is_frame_of_own_trap(RemoteMemory& memory, std::span<const std::byte> frame,
                           std::uint64_t mask, const RecoveryRecord::SignalAction& action) {
     if (!arch::looks_like_signal_frame(frame)) {
@@ -49,7 +49,7 @@ bool is_frame_of_own_trap(RemoteMemory& memory, std::span<const std::byte> frame
     if (info.si_signo != SIGTRAP) {
         return false;
     }
-    if (info.si_code <= 0) {
+    if (!arch::is_breakpoint_signal_code(info.si_code)) {
         return (before & kTrapBit) == 0 && (before & ~mask) == 0;
     }
     const auto interrupted = arch::registers_from_signal_frame(frame);

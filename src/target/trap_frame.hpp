@@ -17,7 +17,8 @@ inline constexpr std::uint64_t kTrapBit = signal_bit(SIGTRAP);
 
 /// While the target's own handler for SIGTRAP (`action`) runs, SIGTRAP is blocked. Does this
 /// stopped thread, with this signal mask, block it for that reason, and only until the handler
-/// returns? The signal may be one that it sent itself, or that a breakpoint of its own raised.
+/// returns? The signal may be one that it sent itself, or that a breakpoint or a step of its own
+/// raised.
 [[nodiscard]] bool is_in_trap_handler(Target& target, Tid tid, std::uint64_t mask,
                                       const RecoveryRecord::SignalAction& action);
 
