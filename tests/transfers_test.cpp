@@ -2,10 +2,13 @@
 // One system call that moves megabytes, and is half way when memleax comes, and when it goes, by
 // itself or by SIGKILL: it returns when all has been moved, and not before.
 #include <csignal>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "memleax/engine/recovery.hpp"
+#include "memleax/proc/process_info.hpp"
 #include "process_support.hpp"
 #include "share_support.hpp"
 #include "snapshot_support.hpp"
@@ -118,6 +121,34 @@ TEST_P(Transfer, IsWaitedForInAThreadThatBlocksSignals) {
         memleax.wait_until_watching();
         expect_wait_for_its_end(memleax, killed);
     }
+    finish();
+}
+
+// memleax has died before it could give a thread its mask back, and that has gone on meanwhile:
+// what the guardian does then.
+TEST_P(Transfer, IsWaitedForBeforeAMaskIsPutBack) {
+    if (!start({"beside", "blocking"})) {
+        GTEST_SKIP() << fixture_->output();
+    }
+    ask("begin");
+    const Tid tid(fixture_->pid());
+    const auto info = [tid] { return try_read_process_info(tid).value_or(ProcessInfo()); };
+    const auto record = RecoveryFile::private_record();
+    record->pid.store(tid.value());
+    record->start_time = info().start_time;
+    record->borrowed.mask = kExceptionSignals; // and the one in force blocks all
+    record->borrowed.tid_of_mask.store(tid.value());
+    Result<void> restored;
+    std::thread guardian([&] { restored = restore_process(record); });
+    while (info().tracer.value() == 0) {
+        std::this_thread::yield();
+    }
+    ask("move");
+    ask("go");
+    guardian.join();
+    EXPECT_TRUE(restored) << restored.error().message();
+    EXPECT_EQ(info().blocked_signals, kExceptionSignals);
+    EXPECT_EQ(info().tracer.value(), 0);
     finish();
 }
 

@@ -7,7 +7,9 @@
 #include <poll.h>
 #include <sys/syscall.h>
 
+#include "memleax/base/log.hpp"
 #include "memleax/base/patience.hpp"
+#include "memleax/proc/computing_threads.hpp"
 #include "memleax/proc/process_info.hpp"
 
 namespace memleax {
@@ -27,6 +29,10 @@ std::vector<OwedSignal> owed_signals(RecoveryRecord& record) {
 namespace {
 
 constexpr int kBetweenLooksMs = 1;
+
+/// For a thread that runs to be found asleep, or to compute: a loaded machine may not give it a
+/// CPU.
+constexpr std::int64_t kMostMsUntilSeen = 3000;
 
 /// A thread that is in the loop behind its mmap has that call's result.
 void note_mapping(RecoveryRecord::BorrowedThread& borrowed, const arch::Registers& now) {
@@ -65,11 +71,29 @@ bool holds_back(std::uint64_t mask, std::uint64_t own) {
 }
 
 /// Asleep in a call that it has made itself: it got its registers back before the tracer died, and
-/// may be in a transfer that a stop would cut short.
+/// may be in a transfer that a stop would cut short. So may one that runs: it does not know how to
+/// sleep where we let it stand, so that this is waited for until it has computed for long enough.
 bool sleeps_by_itself(Tid pid, Tid tid, AddrRange parking) {
-    const auto kernel = try_read_kernel_state(pid, tid);
-    return kernel && (kernel->state == 'S' || kernel->state == 'D') && kernel->system_call &&
-           !parking.contains(kernel->pc);
+    ComputingThreads computing;
+    for (const Patience patience(kMostMsUntilSeen);; poll(nullptr, 0, kBetweenLooksMs)) {
+        const auto kernel = try_read_kernel_state(pid, tid);
+        if (kernel && (kernel->state == 'S' || kernel->state == 'D') && kernel->system_call) {
+            return !parking.contains(kernel->pc);
+        }
+        if (!kernel || kernel->state != 'R' || computing.computes(pid, tid) || patience.is_over()) {
+            return false;
+        }
+    }
+}
+
+/// As it has nothing of ours but the mask, it may be in a transfer. With all signals blocked it
+/// cannot stay.
+void wait_out_transfer(Target& target, Tid tid) {
+    if (!target.is_stopped(tid) && !target.wait_out_transfers({tid}).empty()) {
+        log_warning("thread {} has a transfer cut short, as its signals were blocked for a call of "
+                    "memleax's",
+                    tid.value());
+    }
 }
 
 /// It may be in our handler, for the step of the call that it executed: where it stands then is not
@@ -113,10 +137,12 @@ Tid return_borrowed_thread(Target& target) {
     borrowed.tid.store(0);
     const Tid masked(borrowed.tid_of_mask.load());
     const auto info = masked.value() != 0 ? try_read_process_info(masked) : std::nullopt;
-    if (info && holds_back(info->blocked_signals, borrowed.mask) &&
-        stop_or_see_end(target, masked) &&
-        holds_back(target.signal_mask(masked).value_or(0), borrowed.mask)) {
-        target.set_signal_mask(masked, borrowed.mask);
+    if (info && holds_back(info->blocked_signals, borrowed.mask)) {
+        wait_out_transfer(target, masked);
+        if (stop_or_see_end(target, masked) &&
+            holds_back(target.signal_mask(masked).value_or(0), borrowed.mask)) {
+            target.set_signal_mask(masked, borrowed.mask);
+        }
     }
     borrowed.tid_of_mask.store(0);
     return tid;
