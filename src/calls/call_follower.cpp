@@ -108,7 +108,8 @@ void CallFollower::on_entry(const CallEntry& entry, CallSite& site, Follow follo
     const Call call{entry, at, site};
     if (at.function->mapping != MappingCall::none) {
         if (follow == Follow::to_return) {
-            mappings_.on_entry(entry, at, site, is_within_allocator(call));
+            mappings_.on_entry(entry, at, site,
+                               site.is_within_recorded() || is_within_allocator(call));
         }
         return;
     }
@@ -120,7 +121,7 @@ void CallFollower::on_entry(const CallEntry& entry, CallSite& site, Follow follo
     const bool nested = is_within(calls.pending, call);
     // What ends a live block is more than a call's own affair, whoever made it.
     const Role role = nested && !ends_live_block(call) ? role_within(calls, call) : Role::own;
-    if (role == Role::part || replaces_unknown(call)) {
+    if (role == Role::part || replaces_unknown(call) || is_recorded_ones_own(call)) {
         return;
     }
     if (at.function->call == AllocatorCall::free) {
@@ -133,6 +134,11 @@ void CallFollower::on_entry(const CallEntry& entry, CallSite& site, Follow follo
 
 bool CallFollower::ends_live_block(const Call& call) {
     return call.function().pointer_argument >= 0 && account_.queries.is_live(call.block());
+}
+
+bool CallFollower::is_recorded_ones_own(const Call& call) {
+    return call.function().family == kMemory && call.site.is_within_recorded() &&
+           !ends_live_block(call);
 }
 
 bool CallFollower::replaces_unknown(const Call& call) {

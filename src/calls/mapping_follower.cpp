@@ -98,6 +98,11 @@ bool MappingFollower::is_allocators_module(CodeAddr code) {
                        [&](CodeAddr each) { return environment_.in_same_module(code, each); });
 }
 
+bool MappingFollower::awaits_return(CodeAddr address) const {
+    return std::any_of(pending_.begin(), pending_.end(),
+                       [address](const auto& thread) { return thread.second.awaits(address); });
+}
+
 void MappingFollower::on_signal(Tid tid) {
     if (const auto it = pending_.find(tid); it != pending_.end()) {
         it->second.signal_delivered();

@@ -37,6 +37,13 @@ class CallFollower::Recording {
         case RecordedCall::Kind::allocated:
             add_allocated(call);
             break;
+        case RecordedCall::Kind::hidden:
+            tell({.kind = EventKind::hidden_alloc,
+                  .tid = call.tid,
+                  .address = call.block,
+                  .old_address = {},
+                  .time = call.time});
+            break;
         case RecordedCall::Kind::brief:
             tell({.kind = EventKind::brief,
                   .tid = call.tid,
@@ -111,6 +118,7 @@ class CallFollower::Recording {
                               .tid = call.tid,
                               .address = call.block,
                               .old_address = {},
+                              .stack = call.stack,
                               .time = call.time,
                               .by = at(call).by};
         if (!live) {
@@ -121,7 +129,7 @@ class CallFollower::Recording {
                 return;
             }
             flush();
-            if (follower_.account_.queries.wants_free_stack(call.block)) {
+            if (call.stack == kNoStack && follower_.account_.queries.wants_free_stack(call.block)) {
                 const FrameAddress frames[] = {FrameAddress::exact(at(call).address),
                                                FrameAddress::return_address(call.caller)};
                 event.stack = follower_.account_.stacks.intern(frames, StackEnd::limit);
@@ -182,11 +190,12 @@ bool CallFollower::has_pending(Tid tid) const {
 }
 
 bool CallFollower::awaits_return(CodeAddr address) const {
-    return std::any_of(threads_.begin(), threads_.end(), [address](const auto& thread) {
-        return std::any_of(
-            thread.second.begin(), thread.second.end(),
-            [address](const FamilyCalls& calls) { return calls.pending.awaits(address); });
-    });
+    return mappings_.awaits_return(address) ||
+           std::any_of(threads_.begin(), threads_.end(), [address](const auto& thread) {
+               return std::any_of(
+                   thread.second.begin(), thread.second.end(),
+                   [address](const FamilyCalls& calls) { return calls.pending.awaits(address); });
+           });
 }
 
 } // namespace memleax

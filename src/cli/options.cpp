@@ -196,7 +196,7 @@ Parser::Parser(Options& options) {
         ->type_name("COMMAND")
         ->allow_extra_args(false);
     add("--engine", "ENGINE",
-        "auto (default), int3 or inline: how calls are seen\n(inline: without stops; see "
+        "int3 (default), inline or auto: how calls are seen\n(inline: without stops; see "
         "memleax(1))",
         name_into(options.engine, kEngines));
     add("--color", "WHEN", "auto (default), always or never", name_into(options.color, kColors));

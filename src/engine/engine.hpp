@@ -80,14 +80,8 @@ class Engine {
     virtual void on_left() {}
 };
 
-struct EngineOptions {
-    EngineChoice choice = EngineChoice::automatic;
-    /// Each call has to be looked at while it is made: errors (FollowOptions::check), mappings.
-    bool needs_stops = false;
-};
-
 /// Which one it is, is decided here.
 std::unique_ptr<Engine> make_engine(const EngineContext& context, EngineHost& host,
-                                    const EngineOptions& options);
+                                    EngineChoice choice);
 
 } // namespace memleax

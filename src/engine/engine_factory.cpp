@@ -7,15 +7,15 @@
 namespace memleax {
 
 std::unique_ptr<Engine> make_engine(const EngineContext& context, EngineHost& host,
-                                    const EngineOptions& options) {
-    if (options.choice == EngineChoice::inlined) {
-        const char* reason = options.needs_stops
-                                 ? "--check and --track look at each call while it is made"
-                                 : InlineEngine::reason_against();
+                                    EngineChoice choice) {
+    if (choice != EngineChoice::int3) {
+        const char* reason = InlineEngine::reason_against();
         if (reason == nullptr) {
             return std::make_unique<InlineEngine>(context, host);
         }
-        log_info("engine int3: {}", reason);
+        if (choice == EngineChoice::inlined) {
+            log_info("engine int3: {}", reason);
+        }
     }
     return std::make_unique<Int3Engine>(context, host);
 }

@@ -24,7 +24,7 @@ LifeCycle::LifeCycle(Target& target, ModuleMap& modules, AccountAccess account,
       breakpoints_(target), trap_signal_(target, breakpoints_.handler()),
       environment_(target, modules), follower_(environment_, account, search.api(), options),
       engine_(make_engine({target, modules, breakpoints_, trap_signal_, follower_, account}, *this,
-                          {engine, options.check || search.api()->tracked().any_mapped()})) {}
+                          engine)) {}
 
 LifeCycle::~LifeCycle() {
     LifeCycle::leave();

@@ -218,7 +218,14 @@ Json session_json(const Report::Session& session) {
               {"end_reason", session.end_reason},
               {"events", events_json(session.events)}};
     if (session.calls.all != 0) {
-        json["calls"] = {{"all", session.calls.all}, {"stopped", session.calls.stopped}};
+        Json why = Json::object();
+        for (std::size_t i = 0; i < session.calls.why.size(); ++i) {
+            if (session.calls.why.at(i) != 0) {
+                why[key_of(static_cast<StopReason>(i))] = session.calls.why.at(i);
+            }
+        }
+        json["calls"] = {
+            {"all", session.calls.all}, {"stopped", session.calls.stopped}, {"why", why}};
     }
     return json;
 }

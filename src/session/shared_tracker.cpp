@@ -54,6 +54,12 @@ void SharedTracker::on_seen_calls(const SeenCalls& calls) {
     }
 }
 
+void SharedTracker::on_own_mapping(AddrRange range) {
+    if (const auto lock = lock_unless_abandoned()) {
+        tracker_.on_own_mapping(range);
+    }
+}
+
 void SharedTracker::on_mapping(const MappingEvent& event) {
     if (const auto lock = lock_unless_abandoned()) {
         tracker_.on_mapping(event);

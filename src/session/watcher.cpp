@@ -174,7 +174,7 @@ void Watcher::acknowledge_changes() {
 
 void Watcher::bring_up_to_date() {
     constexpr std::chrono::milliseconds kMost(500); // while it attaches to a child, say
-    if (request_.options.engine != EngineChoice::inlined) {
+    if (request_.options.engine == EngineChoice::int3) {
         return;
     }
     std::unique_lock lock(mutex_);

@@ -183,7 +183,7 @@ bool ProcessTree::take_child(WatchedProcess& parent, Tid child, bool forked) {
 
 WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
     running_ = true;
-    const bool ticks = options_.engine == EngineChoice::inlined;
+    const bool ticks = options_.engine != EngineChoice::int3;
     std::optional<TickTimer> timer;
     if (ticks) {
         timer.emplace(kTickNs);

@@ -27,13 +27,17 @@ void append(std::vector<MappedRanges::Piece>& to, const std::vector<MappedRanges
 void MappingAccount::on_mapped_before(std::span<const AddrRange> ranges) {
     mapped_before_.clear();
     for (const AddrRange range : ranges) {
-        if (!range.empty() && mapped_before_.covered(range) == 0) {
-            mapped_before_.insert({.whole = range,
-                                   .kind = MemoryKind::allocator, // it never expires
-                                   .stack = kNoStack,
-                                   .tid = {},
-                                   .time = {}});
-        }
+        on_own_mapping(range);
+    }
+}
+
+void MappingAccount::on_own_mapping(AddrRange range) {
+    if (!range.empty() && mapped_before_.covered(range) == 0) {
+        mapped_before_.insert({.whole = range,
+                               .kind = MemoryKind::allocator, // it never expires
+                               .stack = kNoStack,
+                               .tid = {},
+                               .time = {}});
     }
 }
 

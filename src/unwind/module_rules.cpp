@@ -68,7 +68,7 @@ std::unique_ptr<CfiRow> ModuleRules::read_row(FrameAddress frame) {
 Rule ModuleRules::rule(FrameAddress frame) {
     if (std::find(own_return_places_.begin(), own_return_places_.end(), frame.pc()) !=
         own_return_places_.end()) {
-        Rule rule = Rule::of(Rule::Kind::regular);
+        Rule rule = Rule::of(Rule::Kind::own);
         rule.cfa_base = Rule::CfaBase::fp;
         rule.cfa_offset = arch::kFramePointerCfaOffset;
         rule.fp_place = Rule::FpPlace::at_fp;

@@ -26,6 +26,7 @@ void Walker::walk(const arch::Registers& regs, From from, unsigned limit, Unwoun
     ++statistics_.walks;
     out->frames.clear();
     out->crossed_signal_frame = false;
+    out->behind_own_frame = 0;
     out->end = StackEnd::limit;
     if (limit == 0) {
         return;
@@ -36,6 +37,7 @@ void Walker::walk(const arch::Registers& regs, From from, unsigned limit, Unwoun
         ++statistics_.slow_walks;
         out->frames.clear();
         out->crossed_signal_frame = false;
+        out->behind_own_frame = 0;
         end = run(FullFrame(regs, stack_, source_), regs, from, limit, out);
     }
     stack_.finish();
@@ -70,7 +72,11 @@ std::optional<StackEnd> Walker::run(Frame at, const arch::Registers& regs, From 
         next = step(&at, frame, rule);
     }
     for (;;) {
-        out->frames.push_back(frame);
+        if (rule.kind == Rule::Kind::own) {
+            out->behind_own_frame = out->frames.size();
+        } else {
+            out->frames.push_back(frame);
+        }
         if (next.kind == Step::Kind::needs_rows) {
             return std::nullopt;
         }
@@ -119,6 +125,7 @@ std::optional<StackEnd> Walker::run(Frame at, const arch::Registers& regs, From 
 template <class Frame> Step Walker::step(Frame* at, FrameAddress frame, const Rule& rule) {
     switch (rule.kind) {
     case Rule::Kind::regular:
+    case Rule::Kind::own:
         return at->regular(frame, rule);
     case Rule::Kind::slow:
         return at->slow(frame);

@@ -42,6 +42,7 @@ class AgentTest : public ::testing::Test, protected CallTreeWriter {
         thread.pointer = pointer;
         thread.stack_begin = address(0);
         thread.stack_end = address(stack_.size());
+        use_ring(thread, 0);
         progress().forced_stack = agent::kNoStackId;
         thread.ready = 1;
         data_->thread_slots[agent::thread_slot(pointer)] = 1;
@@ -68,6 +69,12 @@ class AgentTest : public ::testing::Test, protected CallTreeWriter {
         }
     }
 
+    void use_ring(Thread& thread, std::size_t index) {
+        thread.ring = reinterpret_cast<std::uint64_t>(data_->rings[index]);
+        thread.ring_parts = agent::kRingEntries / agent::kRingPart;
+        thread.memos = reinterpret_cast<std::uint64_t>(data_->memos[index]);
+        thread.memo_count = agent::kMemos;
+    }
     [[nodiscard]] Function function(std::uint8_t number, Function::Kind kind, int pointer, int size,
                                     int count) const {
         Function result;
@@ -318,6 +325,7 @@ TEST_F(AgentTest, ABlockThatWasHandedOverHasItsOwnEntries) {
     know_one_caller(malloc_, kCaller, StackId(9));
     stack_[100] = kCaller;
     data_->threads[1] = thread();
+    use_ring(data_->threads[1], 1);
     data_->progress[1] = progress();
     std::uint16_t& who = data_->thread_slots[agent::thread_slot(thread().pointer)];
     const auto allocate = [&](unsigned by) {
@@ -343,6 +351,141 @@ TEST_F(AgentTest, ABlockThatWasHandedOverHasItsOwnEntries) {
     release(0);
     EXPECT_EQ(data_->rings[0][2].kind, Entry::Kind::brief);
     EXPECT_EQ(data_->next_ticket, 5U);
+}
+
+TEST_F(AgentTest, ANarrowRingHoldsWhatItHas) {
+    thread().ring_parts = agent::kNarrowRingEntries / agent::kRingPart;
+    std::uint64_t calls = 0;
+    while (enter(free_, 100, kBlock) == Answer::call) {
+        agent::memleax_agent_leave(&frame_, 0);
+        ++calls;
+    }
+    EXPECT_GT(calls, agent::kNarrowRingEntries - agent::kRingPart);
+    EXPECT_LE(calls, agent::kNarrowRingEntries);
+    EXPECT_EQ(progress().why, agent::Trap::no_room);
+    EXPECT_EQ(data_->rings[0][agent::kNarrowRingEntries].address, 0U);
+    thread().freed_parts = static_cast<std::uint8_t>(calls / agent::kRingPart);
+    ASSERT_EQ(enter(free_, 100, kBlock + 16), Answer::call);
+    EXPECT_EQ(entry(calls % agent::kNarrowRingEntries).address, kBlock + 16);
+}
+
+/// With --check.
+class AgentWithBlocks : public AgentTest {
+  protected:
+    AgentWithBlocks() {
+        table_ = static_cast<agent::LiveTable*>(
+            mmap(nullptr, sizeof(agent::LiveTable), PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+        data_->live = reinterpret_cast<std::uint64_t>(table_);
+        for (Function* function : {&malloc_, &calloc_, &free_, &realloc_}) {
+            function->allocated_by = kC;
+            know_one_caller(*function, kCaller, StackId(function->number));
+        }
+        new_ = malloc_;
+        new_.allocated_by = kNew;
+        delete_ = free_;
+        delete_.allocated_by = kNew;
+        stack_[100] = kCaller;
+        stack_[90] = kCaller;
+    }
+    ~AgentWithBlocks() override { munmap(table_, sizeof *table_); }
+
+    void allocate(const Function& function, std::uint64_t block) {
+        ASSERT_EQ(enter(function, 100, 64), Answer::call);
+        agent::memleax_agent_leave(&frame_, block);
+    }
+    Answer release(const Function& function, std::uint64_t block) {
+        const Answer answer = enter(function, 100, block);
+        if (answer == Answer::call) {
+            agent::memleax_agent_leave(&frame_, 0);
+        }
+        return answer;
+    }
+
+    static constexpr std::uint8_t kC = 1;
+    static constexpr std::uint8_t kNew = 2;
+    agent::LiveTable* table_;
+    Function new_;
+    Function delete_;
+};
+
+TEST_F(AgentWithBlocks, AFreeOfWhatIsNotLiveTraps) {
+    EXPECT_EQ(release(free_, kBlock), Answer::trap);
+    EXPECT_EQ(progress().why, agent::Trap::not_live);
+    allocate(malloc_, kBlock);
+    allocate(malloc_, kBlock + 16);
+    EXPECT_EQ(release(free_, kBlock), Answer::call);
+    EXPECT_EQ(entry(2).kind, Entry::Kind::freed); // and no brief one: the free has a stack
+    EXPECT_EQ(entry(2).stack, free_.number);
+    EXPECT_EQ(release(free_, kBlock), Answer::trap);
+    EXPECT_EQ(release(free_, kBlock + 8), Answer::trap);
+    EXPECT_EQ(release(free_, kBlock + 16), Answer::call);
+    EXPECT_EQ(release(free_, 0), Answer::pass);
+    EXPECT_EQ(recorded(), 4U);
+}
+
+TEST_F(AgentWithBlocks, SoDoesTheWrongFunction) {
+    allocate(malloc_, kBlock);
+    EXPECT_EQ(release(delete_, kBlock), Answer::trap);
+    EXPECT_EQ(release(free_, kBlock), Answer::call);
+    allocate(new_, kBlock);
+    EXPECT_EQ(release(free_, kBlock), Answer::trap);
+    Function unclear = free_;
+    unclear.allocated_by = agent::LiveTable::kAnyKind;
+    EXPECT_EQ(release(unclear, kBlock), Answer::call);
+    EXPECT_EQ(release(unclear, kBlock), Answer::trap);
+}
+
+TEST_F(AgentWithBlocks, ReallocTakesTheOldBlock) {
+    EXPECT_EQ(enter(realloc_, 100, kBlock, 128), Answer::trap);
+    allocate(malloc_, kBlock);
+    ASSERT_EQ(enter(realloc_, 100, kBlock, 128), Answer::call);
+    agent::memleax_agent_leave(&frame_, kBlock + 4096);
+    EXPECT_EQ(release(free_, kBlock), Answer::trap);
+    EXPECT_EQ(release(free_, kBlock + 4096), Answer::call);
+}
+
+// What the allocator takes for itself within the call is told of; what it frees is not live.
+TEST_F(AgentWithBlocks, CallsWithinACallAreHidden) {
+    ASSERT_EQ(enter(malloc_, 100, 64), Answer::call);
+    const Frame outer = frame_;
+    ASSERT_EQ(enter(calloc_, 90, 1, 32), Answer::call);
+    agent::memleax_agent_leave(&frame_, kBlock + 64);
+    EXPECT_EQ(progress().inside, address(100));
+    agent::memleax_agent_leave(&outer, kBlock);
+    EXPECT_EQ(progress().inside, 0U);
+    ASSERT_EQ(recorded(), 2U);
+    EXPECT_EQ(entry(0).kind, Entry::Kind::hidden);
+    EXPECT_EQ(entry(0).address, kBlock + 64);
+    EXPECT_EQ(entry(1).kind, Entry::Kind::allocated);
+    EXPECT_EQ(release(free_, kBlock + 64), Answer::trap);
+    ASSERT_EQ(enter(malloc_, 100, 64), Answer::call);
+    EXPECT_EQ(enter(free_, 90, kBlock), Answer::pass);
+    EXPECT_EQ(entry(2).kind, Entry::Kind::inner_free);
+    progress().inside = 0;
+    EXPECT_EQ(release(free_, kBlock), Answer::trap);
+}
+
+// A bucket has room for so many; more blocks there only make some frees trap.
+TEST_F(AgentWithBlocks, ABlockThatFindsNoRoomIsNotKnown) {
+    std::vector<std::uint64_t> blocks;
+    for (std::uint64_t block = kBlock; blocks.size() < 12; block += 16) {
+        if (agent::LiveTable::bucket(block) == agent::LiveTable::bucket(kBlock)) {
+            blocks.push_back(block);
+        }
+        if (block % 128 == 112) { // far away, in the same bucket
+            block += 128ULL * agent::LiveTable::kBuckets - 128;
+        }
+    }
+    for (const std::uint64_t block : blocks) {
+        allocate(malloc_, block);
+    }
+    unsigned known = 0;
+    for (const std::uint64_t block : blocks) {
+        known += release(free_, block) == Answer::call ? 1 : 0;
+        EXPECT_EQ(release(free_, block), Answer::trap);
+    }
+    EXPECT_EQ(known, agent::LiveTable::kWays);
 }
 
 TEST_F(AgentTest, WalksAnewWhereAnyWordThatItHasReadIsAnother) {

@@ -78,24 +78,57 @@ TEST(InlineEngine, StatusSaysHowManyCallsStopped) {
     prompt.fixture->ask("leak");
     EXPECT_THAT(
         prompt.run("status"),
-        ContainsRegex("calls       [0-9]+ of allocator functions, [0-9]+ of them with a stop"));
+        ContainsRegex("calls       [0-9]+ of allocator functions, [0-9]+ of them with a stop: "
+                      "[0-9]+ new call stacks"));
     EXPECT_EQ(prompt.quit(), 0);
     EXPECT_EQ(prompt.fixture->quit(), 0);
 }
 
-TEST(InlineEngine, LooksAtEachCallWhereThatIsAskedFor) {
+// Errors and mapped memory need no other engine for the heap.
+TEST(InlineEngine, ChecksAndTracksWithoutStops) {
+    constexpr int kBlocks = 20000;
     for (const std::vector<std::string>& options :
-         {std::vector<std::string>{"--check"}, std::vector<std::string>{"--track", "heap,mmap"}}) {
-        Fixture fixture("big_live", {"100"});
-        std::vector<std::string> arguments{"--engine", "inline", "-F", "json", "-e", "1000"};
+         {std::vector<std::string>{"--check"}, std::vector<std::string>{"--track", "heap,mmap"},
+          std::vector<std::string>{"--check", "--track", "heap,mmap,brk,shm"}}) {
+        Fixture fixture("big_live", {std::to_string(kBlocks)});
+        std::vector<std::string> arguments{"--engine", "auto", "-F", "json", "-e", "1000"};
         arguments.insert(arguments.end(), options.begin(), options.end());
         arguments.push_back(std::to_string(fixture.pid()));
         Memleax memleax(arguments);
-        EXPECT_THAT(memleax.wait_until_watching(), HasSubstr("engine int3"));
+        EXPECT_THAT(memleax.wait_until_watching(), HasSubstr("engine inline"));
         const FixtureAnswer answer = fixture.go();
         const auto result = memleax.interrupt_and_finish();
-        EXPECT_THAT(result.errors, HasSubstr("engine int3: --check and --track look at each call"));
+        EXPECT_EQ(result.status, 0) << result.errors;
         expect_truth(result.json(), answer);
+        EXPECT_LT(result.json().at("session").at("calls").at("stopped"), kBlocks / 100);
+        EXPECT_EQ(fixture.quit(), 0);
+    }
+}
+
+/// Reasons add up to the stops.
+std::int64_t sum_of_reasons(const nlohmann::json& calls) {
+    std::int64_t sum = 0;
+    for (const auto& [reason, count] : calls.at("why").items()) {
+        sum += count.get<std::int64_t>();
+    }
+    return sum;
+}
+
+// Most of them have less room than the first ones, and all go the fast way.
+TEST(InlineEngine, ThousandsOfThreads) {
+    for (const auto& [threads, operations] : {std::pair{1000, 100}, std::pair{2000, 60}}) {
+        Fixture fixture("threads16", {std::to_string(threads), std::to_string(operations)});
+        Memleax memleax(
+            {"--engine", "inline", "-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+        memleax.wait_until_watching();
+        const FixtureAnswer answer = fixture.go();
+        const auto result = memleax.interrupt_and_finish();
+        EXPECT_EQ(result.status, 0) << result.errors;
+        expect_truth(result.json(), answer);
+        const auto calls = result.json().at("session").at("calls");
+        EXPECT_EQ(calls.at("why").at("new_thread"), threads) << calls;
+        EXPECT_EQ(calls.at("why").count("no_block"), 0) << calls;
+        EXPECT_EQ(sum_of_reasons(calls), calls.at("stopped")) << calls;
         EXPECT_EQ(fixture.quit(), 0);
     }
 }

@@ -39,16 +39,17 @@ struct RecordedCall {
         realloc_began, ///< of this block; `allocated` of the same thread ends it
         realloc_left,  ///< and that will not come: no return was seen
         brief,         ///< an allocation, and the free of the same block
-        freed_if_live  ///< `freed`, if that has not been told as `brief` already
+        freed_if_live, ///< `freed`, if that has not been told as `brief` already
+        hidden         ///< given out within another call, to who is not the program
     };
     Kind kind{};
     Tid tid;
     int function = -1; ///< as CallFollower::add_function() numbered it
     RemoteAddr block;
-    RemoteAddr old_block;   ///< allocated: by realloc, of this one; realloc_left
-    std::uint64_t size = 0; ///< bytes asked for
-    StackId stack = kNoStack;
-    CodeAddr caller; ///< freed: where it returns to
+    RemoteAddr old_block;     ///< allocated: by realloc, of this one; realloc_left
+    std::uint64_t size = 0;   ///< bytes asked for
+    StackId stack = kNoStack; ///< freed: none, if nobody asks for it
+    CodeAddr caller;          ///< freed: where it returns to
     MonotonicNs time;
     std::int64_t age = 0; ///< brief: in ns
 };
@@ -65,6 +66,8 @@ class CallSite {
     virtual std::optional<Unseen> watch_return(CodeAddr return_address) = 0;
     /// Has that been so for all that were asked for, of any call?
     [[nodiscard]] virtual bool watches_all_returns() const = 0;
+    /// Is it made by a call that nobody stopped at, and that will be told of as recorded?
+    [[nodiscard]] virtual bool is_within_recorded() { return false; }
 };
 
 /// Where that call returns to; null if its stack is unreadable.

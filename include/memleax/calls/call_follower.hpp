@@ -71,6 +71,8 @@ class CallFollower {
     /// The id of a call's stack, and how many frames that needs.
     [[nodiscard]] StackId intern(const UnwoundStack& stack);
     [[nodiscard]] unsigned walk_limit() const { return std::max(options_.backtrace_limit, 2U); }
+    /// Are frees to come with their stacks, as all kinds of errors are looked for?
+    [[nodiscard]] bool checks() const { return options_.check; }
     [[nodiscard]] unsigned backtrace_limit() const { return options_.backtrace_limit; }
     /// A signal is about to be delivered to the thread: a handler may make calls, and may leave
     /// those that are under way by siglongjmp.
@@ -115,6 +117,8 @@ class CallFollower {
 
     [[nodiscard]] FamilyCalls& calls_of(Tid tid, AllocatorFamily family);
     [[nodiscard]] bool ends_live_block(const Call& call);
+    /// Is it a part of a call that is told of later (on_recorded)?
+    [[nodiscard]] bool is_recorded_ones_own(const Call& call);
     /// A block that a function of the user's replaces may have been made by one that is not named.
     [[nodiscard]] bool replaces_unknown(const Call& call);
     [[nodiscard]] Role role_within(FamilyCalls& calls, const Call& call);

@@ -37,6 +37,8 @@ class MappingFollower {
             end_calls(end);
         }
     }
+    /// Has a call begun that returns to here?
+    [[nodiscard]] bool awaits_return(CodeAddr address) const;
     void on_signal(Tid tid);
     void on_thread_gone(Tid tid);
     /// The address space is gone.

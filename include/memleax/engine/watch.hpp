@@ -19,9 +19,10 @@ namespace memleax {
 
 /// How calls are seen.
 enum class EngineChoice {
-    automatic, ///< as we think best: for now, int3
+    automatic, ///< `inlined` where that is possible, else `int3`
     int3,      ///< by breakpoints: each call stops its thread, twice
-    inlined    ///< by code of ours in the target, where a function can be patched; else int3
+    inlined    ///< likewise, and says why if it is not. By code of ours in the target, where a
+               ///< function can be patched; other functions have their breakpoints beside them.
 };
 
 /// How a child process has come to have a memory of its own.

@@ -34,6 +34,8 @@ class EventSink {
     virtual void on_mapping(const MappingEvent& /*event*/) {}
     /// All that is mapped now, before the first event: it is nobody's of whom we know.
     virtual void on_mapped_before(std::span<const AddrRange> /*ranges*/) {}
+    /// This has been mapped for our own use: it is nobody's, either.
+    virtual void on_own_mapping(AddrRange /*range*/) {}
     /// The code in this range is gone (dlclose) and may be followed by other code: a stack through
     /// it that is seen from now on is a different stack.
     virtual void on_code_gone(AddrRange range) = 0;

@@ -25,6 +25,7 @@ class SharedTracker final : public EventSink, public StackInterner, public Accou
     StackId intern(std::span<const FrameAddress> frames, StackEnd end) override;
     void on_events(std::span<const AllocationEvent> events) override;
     void on_watermark(MonotonicNs time) override;
+    void on_own_mapping(AddrRange range) override;
     void on_seen_calls(const SeenCalls& calls) override;
     void on_mapping(const MappingEvent& event) override;
     void on_mapped_before(std::span<const AddrRange> ranges) override;

@@ -60,7 +60,7 @@ class ProcessTree {
         DebugSources debug_sources;                     ///< where its names may be, too
         std::string debug_file;                         ///< the program's (-d), or ""
         bool check = false;                             ///< see FollowOptions
-        EngineChoice engine = EngineChoice::automatic;
+        EngineChoice engine = EngineChoice::int3;
     };
     class Host {
       public:

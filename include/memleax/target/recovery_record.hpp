@@ -33,6 +33,7 @@ struct RecoveryRecord {
     static constexpr std::size_t kMaxBlocking = std::size_t{1} << 15;
     static constexpr std::size_t kMaxOwed = 256;
     static constexpr std::size_t kMaxAgentRanges = 8;
+    static constexpr std::size_t kMaxAgentData = 40;
 
     struct Breakpoint {
         CodePatch patch;    ///< empty: unused
@@ -98,7 +99,7 @@ struct RecoveryRecord {
     std::atomic<std::uint32_t> agent_code_count;
     std::array<AddrRange, kMaxAgentRanges> agent_code;
     std::atomic<std::uint32_t> agent_data_count;
-    std::array<AddrRange, kMaxAgentRanges> agent_data;
+    std::array<AddrRange, kMaxAgentData> agent_data;
     std::atomic<std::uint32_t> region_count;
     std::array<AddrRange, kMaxRegions> regions;
     std::array<BlockingThread, kMaxBlocking> blocking;

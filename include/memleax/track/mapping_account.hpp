@@ -36,6 +36,7 @@ class MappingAccount {
 
     void on_mapping(const MappingEvent& event);
     void on_mapped_before(std::span<const AddrRange> ranges);
+    void on_own_mapping(AddrRange range);
     void set_expire_ns(std::int64_t expire_ns) { expire_ns_ = expire_ns; }
     /// Lets what was mapped up to then expire, `budget` mappings at most; true if there may be
     /// more.

@@ -69,6 +69,7 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     void on_mapped_before(std::span<const AddrRange> ranges) override {
         mappings_.on_mapped_before(ranges);
     }
+    void on_own_mapping(AddrRange range) override { mappings_.on_own_mapping(range); }
     bool wants_free_stack(RemoteAddr address) override;
     bool is_live(RemoteAddr address) override { return blocks_.find(address).has_value(); }
     void are_live(std::span<const RemoteAddr> addresses, std::span<std::uint8_t> answers) override;

@@ -30,6 +30,7 @@ struct Rule {
         not_code,      ///< the pc is in no executable memory; what an empty cache entry says
         none,          ///< code without tables, and nothing else helps
         regular,       ///< the equations above
+        own,           ///< likewise, of a frame that we have put there
         outermost,     ///< the thread's first function: there is no caller
         signal_frame,  ///< the kernel's frame: all registers are in it (arch.hpp)
         frame_pointer, ///< code without tables: as fp says, if what it says is plausible

@@ -2,6 +2,7 @@
 /// What a walk has found.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "memleax/base/types.hpp"
@@ -15,6 +16,9 @@ struct UnwoundStack {
     StackEnd end = StackEnd::outermost;
     /// A signal handler's frame was crossed on the way out.
     bool crossed_signal_frame = false;
+    /// Between the frame before this one and this one lies a frame of ours, the last of them; 0:
+    /// none. It is not among `frames`, as it is not the program's.
+    std::size_t behind_own_frame = 0;
 };
 
 } // namespace memleax

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -111,8 +112,16 @@ std::string event_line(CommandContext& context, const EventCounts& events) {
 }
 
 std::string calls_line(const SeenCalls& calls) {
-    return line("calls", fmt::format("{} of allocator functions, {} of them with a stop", calls.all,
-                                     calls.stopped));
+    std::string text =
+        fmt::format("{} of allocator functions, {} of them with a stop", calls.all, calls.stopped);
+    const char* before = ": ";
+    for (std::size_t i = 0; i < calls.why.size(); ++i) {
+        if (calls.why.at(i) != 0) {
+            text += fmt::format("{}{} {}", std::exchange(before, ", "), calls.why.at(i),
+                                describe(static_cast<StopReason>(i)));
+        }
+    }
+    return line("calls", text);
 }
 
 std::string mapped_line(const MappedTotals& mapped) {

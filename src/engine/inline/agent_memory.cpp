@@ -33,7 +33,7 @@ std::span<const std::uint8_t> agent_code() {
 }
 
 constexpr std::uint64_t kPage = 4096;
-constexpr std::uint64_t kDataBytes = (sizeof(Data) + kPage - 1) / kPage * kPage;
+static_assert(RecoveryRecord::kMaxAgentData >= 2 + agent::kMostNarrow);
 
 Error refused(const char* call, Tid pid, long result) {
     return Error(fmt::format("{} in process {}", call, pid.value()), static_cast<int>(-result));
@@ -51,10 +51,12 @@ const char* AgentMemory::reason_against() {
     return arch::agent_knows_threads() ? nullptr : "this kernel keeps rdfsbase from programs";
 }
 
-Result<void> AgentMemory::map(Tid worker) {
-    auto mapped = target_.system_call(worker, SYS_mmap,
-                                      {0, kDataBytes, PROT_READ | PROT_WRITE,
-                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, ~0ULL, 0});
+// A forked child, which nobody watches yet, finds zeros there.
+Result<AddrRange> AgentMemory::map_data(std::uint64_t bytes, Tid worker) {
+    const std::uint64_t length = (bytes + kPage - 1) / kPage * kPage;
+    auto mapped = target_.system_call(
+        worker, SYS_mmap,
+        {0, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, ~0ULL, 0});
     if (!mapped) {
         return std::move(mapped).error();
     }
@@ -62,19 +64,36 @@ Result<void> AgentMemory::map(Tid worker) {
         return refused("mmap", target_.pid(), *mapped);
     }
     const auto begin = static_cast<std::uint64_t>(*mapped);
-    const bool noted = target_.record().add_agent_data({begin, begin + kDataBytes});
+    const AddrRange range{begin, begin + length};
+    const bool noted = target_.record().add_agent_data(range);
     target_.record().borrowed.mapped.store(0);
-    MEMLEAX_ASSERT(noted); // it is the first
-    auto wiped = target_.system_call(worker, SYS_madvise, {begin, kDataBytes, MADV_WIPEONFORK});
+    MEMLEAX_ASSERT(noted); // there are as many as kMaxThreads needs
+    auto wiped = target_.system_call(worker, SYS_madvise, {begin, length, MADV_WIPEONFORK});
     if (!wiped) {
         return std::move(wiped).error();
     }
     if (is_errno(*wiped)) {
         return refused("madvise", target_.pid(), *wiped);
     }
+    return range;
+}
+
+Result<void> AgentMemory::map(Tid worker, bool checks) {
+    auto data = map_data(sizeof(Data), worker);
+    if (!data) {
+        return std::move(data).error();
+    }
+    if (checks) {
+        auto table = map_data(sizeof(agent::LiveTable), worker);
+        if (!table) {
+            return std::move(table).error();
+        }
+        live_table_ = RemoteAddr(table->begin);
+        write_object(at(offsetof(Data, live)), table->begin);
+    }
     // We write there nevertheless, as a debugger does.
-    auto made =
-        target_.system_call(worker, SYS_mprotect, {begin, offsetof(Data, next_ticket), PROT_READ});
+    auto made = target_.system_call(worker, SYS_mprotect,
+                                    {data->begin, offsetof(Data, next_ticket), PROT_READ});
     if (!made) {
         return std::move(made).error();
     }
@@ -83,6 +102,37 @@ Result<void> AgentMemory::map(Tid worker) {
     }
     begin_epoch();
     return {};
+}
+
+Result<void> AgentMemory::make_room_for(std::uint32_t index, Tid worker) {
+    if (index < agent::kWideThreads ||
+        (index - agent::kWideThreads) / agent::kNarrowThreads < narrow_.size()) {
+        return {};
+    }
+    if (!mapped() || narrow_.size() == agent::kMostNarrow) {
+        return Error("there are too many");
+    }
+    auto range = map_data(sizeof(agent::NarrowThreads), worker);
+    if (!range) {
+        return std::move(range).error();
+    }
+    narrow_.emplace_back(range->begin);
+    return {};
+}
+
+AgentMemory::Place AgentMemory::place_of(std::uint32_t index) const {
+    if (index < agent::kWideThreads) {
+        return {at(offsetof(Data, rings) + index * sizeof(Data::rings[0])),
+                at(offsetof(Data, memos) + index * sizeof(Data::memos[0]))};
+    }
+    using agent::NarrowThreads;
+    const std::uint32_t behind = index - agent::kWideThreads;
+    const RemoteAddr piece = narrow_[behind / agent::kNarrowThreads];
+    const std::size_t number = behind % agent::kNarrowThreads;
+    const auto offset = [](std::size_t bytes) { return static_cast<std::int64_t>(bytes); };
+    return {
+        piece + offset(offsetof(NarrowThreads, rings) + number * sizeof(NarrowThreads::rings[0])),
+        piece + offset(offsetof(NarrowThreads, memos) + number * sizeof(NarrowThreads::memos[0]))};
 }
 
 Result<AgentMemory::Piece*> AgentMemory::piece_near(CodeAddr entry, Tid worker) {
@@ -166,8 +216,12 @@ void AgentMemory::enable() {
 void AgentMemory::set_tick(std::uint8_t tick) {
     write_object(at(offsetof(Data, tick)), tick);
 }
-void AgentMemory::write_thread(std::uint32_t index, const Thread& thread,
-                               const Progress& progress) {
+void AgentMemory::write_thread(std::uint32_t index, Thread thread, const Progress& progress) {
+    const Place place = place_of(index);
+    thread.ring = place.ring.value();
+    thread.memos = place.memos.value();
+    thread.ring_parts = static_cast<std::uint8_t>(ring_entries(index) / agent::kRingPart);
+    thread.memo_count = index < agent::kWideThreads ? agent::kMemos : agent::kNarrowMemos;
     write_object(progress_at(index, 0), progress);
     write_object(thread_at(index, 0), thread);
 }
@@ -201,6 +255,27 @@ void AgentMemory::set_inside(std::uint32_t index, std::uint64_t inside) {
 }
 void AgentMemory::write_thread_slot(std::uint32_t slot, std::uint16_t value) {
     write_object(at(offsetof(Data, thread_slots) + slot * sizeof value), value);
+}
+
+void AgentMemory::forget_live(RemoteAddr block) {
+    using agent::LiveTable;
+    if (live_table_.value() == 0) {
+        return;
+    }
+    const RemoteAddr bucket =
+        live_table_ +
+        static_cast<std::int64_t>(LiveTable::bucket(block.value()) * sizeof(LiveTable::slots[0]));
+    std::array<std::uint64_t, LiveTable::kWays> keys{};
+    if (!read(bucket, std::span<std::uint64_t>(keys))) {
+        return;
+    }
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+        if (((keys.at(i) ^ block.value()) & LiveTable::kAddressBits) == 0) {
+            constexpr std::int64_t kKindAt = LiveTable::kKindShift / 8; // little-endian
+            write_object(bucket + static_cast<std::int64_t>(i * sizeof keys[0]) + kKindAt,
+                         std::uint8_t{0});
+        }
+    }
 }
 
 void AgentMemory::write_node(std::uint32_t index, const agent::Node& node) {
@@ -243,17 +318,20 @@ bool AgentMemory::read_progress(std::span<Progress> progress) const {
 }
 bool AgentMemory::read_entries(std::uint32_t thread, std::uint64_t first,
                                std::span<agent::Entry> entries) const {
-    constexpr std::size_t kRingBytes = sizeof(Data::rings[0]);
-    const auto from = static_cast<std::uint32_t>(first % agent::kRingEntries);
-    const std::size_t before_end =
-        std::min<std::size_t>(entries.size(), agent::kRingEntries - from);
-    const auto ring = offsetof(Data, rings) + thread * kRingBytes;
-    return read(at(ring + from * sizeof(agent::Entry)), entries.first(before_end)) &&
-           (before_end == entries.size() || read(at(ring), entries.subspan(before_end)));
+    const std::uint32_t all = ring_entries(thread);
+    MEMLEAX_ASSERT(entries.size() <= all);
+    const auto from = static_cast<std::uint32_t>(first % all);
+    const std::size_t before_end = std::min<std::size_t>(entries.size(), all - from);
+    const RemoteAddr ring = place_of(thread).ring;
+    return read(ring + static_cast<std::int64_t>(from * sizeof(agent::Entry)),
+                entries.first(before_end)) &&
+           (before_end == entries.size() || read(ring, entries.subspan(before_end)));
 }
 
 void AgentMemory::forget() {
     epoch_ = 0;
+    live_table_ = RemoteAddr();
+    narrow_.clear();
     pieces_.clear();
     return_places_.clear();
 }

@@ -9,13 +9,14 @@
 
 #include "agent/agent.hpp"
 #include "agent_pages.hpp"
+#include "agent_threads.hpp"
 #include "call_tree.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/target/target.hpp"
 
 namespace memleax {
 
-class AgentMemory final : public CallTreeWriter {
+class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
   public:
     /// It must outlive this.
     explicit AgentMemory(Target& target) : target_(target), pages_(target) {}
@@ -25,8 +26,12 @@ class AgentMemory final : public CallTreeWriter {
 
     AgentPages& pages() { return pages_; }
     [[nodiscard]] bool mapped() const { return pages_.agent_data().has_value(); }
-    /// Maps the data, by the stopped thread `worker`. The agent is not enabled.
-    Result<void> map(Tid worker);
+    /// Maps the data, by the stopped thread `worker`. The agent is not enabled. `checks`: it is to
+    /// know what is live, see agent::LiveTable.
+    Result<void> map(Tid worker, bool checks);
+    Result<void> make_room_for(std::uint32_t index, Tid worker) override;
+    /// Where all of that is.
+    [[nodiscard]] std::vector<AddrRange> ranges() const { return pages_.data_ranges(); }
 
     struct Thunk {
         CodeAddr entry; ///< where the function's jump is to lead to
@@ -40,31 +45,31 @@ class AgentMemory final : public CallTreeWriter {
     [[nodiscard]] const std::vector<CodeAddr>& return_places() const { return return_places_; }
 
     void enable();
-    void set_tick(std::uint8_t tick);
-    /// Gives out no thread twice that runs, nor writes to what one may read but in single bytes.
-    void write_thread(std::uint32_t index, const agent::Thread& thread,
-                      const agent::Progress& progress);
-    void set_ready(std::uint32_t index, bool ready);
-    void set_trap(std::uint32_t index, bool trap);
-    void set_interrupted(std::uint32_t index, bool interrupted);
+    void set_tick(std::uint8_t tick) override;
+    void write_thread(std::uint32_t index, agent::Thread thread,
+                      const agent::Progress& progress) override;
+    void set_ready(std::uint32_t index, bool ready) override;
+    void set_trap(std::uint32_t index, bool trap) override;
+    void set_interrupted(std::uint32_t index, bool interrupted) override;
     void forget_failure(std::uint32_t index);
-    void set_claimed_parts(std::uint32_t index, std::uint8_t parts);
-    void set_freed_parts(std::uint32_t index, std::uint8_t parts);
+    void set_claimed_parts(std::uint32_t index, std::uint8_t parts) override;
+    void set_freed_parts(std::uint32_t index, std::uint8_t parts) override;
     void set_forced_stack(std::uint32_t index, std::uint32_t stack);
-    void set_stack(std::uint32_t index, AddrRange stack);
-    void set_inside(std::uint32_t index, std::uint64_t inside);
-    void write_thread_slot(std::uint32_t slot, std::uint16_t value);
+    void set_stack(std::uint32_t index, AddrRange stack) override;
+    void set_inside(std::uint32_t index, std::uint64_t inside) override;
+    void write_thread_slot(std::uint32_t slot, std::uint16_t value) override;
+    /// The agent does not know of a live block here any more.
+    void forget_live(RemoteAddr block);
 
     void write_node(std::uint32_t index, const agent::Node& node) override;
     void write_child(std::uint32_t slot, std::uint32_t node) override;
     void write_first_child(std::uint32_t parent, std::uint32_t node) override;
     void clear_children() override;
 
-    /// False: it is gone, or is not there yet.
-    [[nodiscard]] bool read_next_ticket(std::uint64_t* ticket) const;
-    [[nodiscard]] bool read_progress(std::span<agent::Progress> progress) const;
+    [[nodiscard]] bool read_next_ticket(std::uint64_t* ticket) const override;
+    [[nodiscard]] bool read_progress(std::span<agent::Progress> progress) const override;
     [[nodiscard]] bool read_entries(std::uint32_t thread, std::uint64_t first,
-                                    std::span<agent::Entry> entries) const;
+                                    std::span<agent::Entry> entries) const override;
     /// The address space is gone.
     void forget();
 
@@ -74,6 +79,13 @@ class AgentMemory final : public CallTreeWriter {
         std::uint64_t used = 0; ///< bytes
     };
     void begin_epoch();
+    /// Where the thread's ring and memos are.
+    struct Place {
+        RemoteAddr ring;
+        RemoteAddr memos;
+    };
+    [[nodiscard]] Place place_of(std::uint32_t index) const;
+    Result<AddrRange> map_data(std::uint64_t bytes, Tid worker);
     Result<Piece*> piece_near(CodeAddr entry, Tid worker);
     [[nodiscard]] RemoteAddr at(std::size_t offset) const;
     [[nodiscard]] RemoteAddr thread_at(std::uint32_t index, std::size_t offset) const;
@@ -92,6 +104,8 @@ class AgentMemory final : public CallTreeWriter {
     std::vector<Piece> pieces_;
     std::vector<CodeAddr> return_places_;
     std::uint32_t epoch_ = 0;
+    RemoteAddr live_table_;          ///< null: there is none
+    std::vector<RemoteAddr> narrow_; ///< agent::NarrowThreads, those that are there
 };
 
 } // namespace memleax

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "arch.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
 
@@ -36,22 +37,25 @@ std::optional<std::uint32_t> AgentThreads::get(Tid tid, std::uint64_t pointer, A
         return thread.pointer == pointer && !thread.is_shared && !thread.is_broken ? known
                                                                                    : std::nullopt;
     }
-    const bool is_known = std::any_of(known_.begin(), known_.end(), [&](const Known& other) {
-        return other.tid.value() != 0 && other.pointer == pointer;
-    });
-    if (pointer == 0 || is_known) { // a child by vfork's: it has its parent's
+    if (pointer == 0 || by_pointer_.contains(pointer)) { // a child by vfork's: it has its parent's
         return std::nullopt;
     }
-    auto free = std::find_if(known_.begin(), known_.end(),
-                             [](const Known& each) { return each.tid.value() == 0; });
-    if (free == known_.end()) {
-        if (known_.size() == agent::kMaxThreads) {
-            return std::nullopt;
-        }
-        free = known_.emplace(known_.end());
-        seen_.emplace_back();
+    const auto index = free_.empty() ? static_cast<std::uint32_t>(known_.size()) : free_.back();
+    if (index == agent::kMaxThreads || is_full_) {
+        return std::nullopt;
     }
-    const auto index = static_cast<std::uint32_t>(free - known_.begin());
+    if (const auto room = memory_.make_room_for(index, tid); !room) {
+        log_info("no more than {} threads are watched without stops: {}", known_.size(),
+                 room.error().message());
+        is_full_ = true;
+        return std::nullopt;
+    }
+    if (free_.empty()) {
+        known_.emplace_back();
+        seen_.emplace_back();
+        free_.push_back(index);
+    }
+    Known* const free = &known_[index];
     // The ring goes on where the last one's thread ended.
     Thread written;
     written.pointer = pointer;
@@ -66,6 +70,7 @@ std::optional<std::uint32_t> AgentThreads::get(Tid tid, std::uint64_t pointer, A
     if (!put_in_table(index, pointer)) {
         return std::nullopt;
     }
+    free_.pop_back();
     memory_.set_ready(index, true);
     seen_[index] = progress;
     Known known;
@@ -77,6 +82,7 @@ std::optional<std::uint32_t> AgentThreads::get(Tid tid, std::uint64_t pointer, A
     known.claimed_parts = free->claimed_parts;
     *free = known;
     by_tid_[tid] = index;
+    by_pointer_[pointer] = index;
     return index;
 }
 
@@ -84,7 +90,8 @@ std::optional<std::uint32_t> AgentThreads::get(Tid tid, std::uint64_t pointer, A
 void AgentThreads::release(std::uint32_t index) {
     Known& known = known_[index];
     memory_.set_ready(index, false);
-    for (std::uint32_t slot = 0; slot < agent::kThreadSlots; ++slot) {
+    for (std::uint32_t i = 0; i < agent::kMostProbes; ++i) {
+        const std::uint32_t slot = (agent::thread_slot(known.pointer) + i) % agent::kThreadSlots;
         if (table_[slot] == index + 1) {
             table_[slot] = agent::kNoThread;
             memory_.write_thread_slot(slot, agent::kNoThread);
@@ -93,6 +100,8 @@ void AgentThreads::release(std::uint32_t index) {
     calls_of_gone_ += seen_[index].calls;
     seen_[index].calls = 0;
     by_tid_.erase(known.tid);
+    by_pointer_.erase(known.pointer);
+    free_.push_back(index);
     known.tid = Tid();
     known.pointer = 0;
 }
@@ -106,12 +115,10 @@ void AgentThreads::on_birth(Tid tid, std::uint64_t pointer) {
     if (pointer == 0 || find(tid)) {
         return;
     }
-    for (std::uint32_t index = 0; index < known_.size(); ++index) {
-        Known& known = known_[index];
-        if (known.tid.value() != 0 && known.pointer == pointer && !known.is_shared) {
-            known.is_shared = true;
-            memory_.set_ready(index, false);
-        }
+    if (const auto same = by_pointer_.find(pointer);
+        same != by_pointer_.end() && !known_[same->second].is_shared) {
+        known_[same->second].is_shared = true;
+        memory_.set_ready(same->second, false);
     }
 }
 
@@ -168,8 +175,8 @@ void AgentThreads::read_ring(std::uint32_t index, std::uint64_t head) {
         return;
     }
     const std::uint64_t count = head - known.read;
-    fullest_ = std::max(fullest_, count);
-    if (count > agent::kRingEntries) {
+    are_filling_ = are_filling_ || count > ring_entries(index) / 4;
+    if (count > ring_entries(index)) {
         give_up(index);
         return;
     }
@@ -195,12 +202,35 @@ void AgentThreads::fetch() {
     if (!memory_.read_next_ticket(&tickets_) || known_.empty() || !memory_.read_progress(seen_)) {
         return;
     }
+    // Each thread's are in order.
+    std::vector<std::size_t> ends{waiting_.size()};
     for (std::uint32_t index = 0; index < known_.size(); ++index) {
-        const auto before = static_cast<std::ptrdiff_t>(waiting_.size());
         read_ring(index, seen_[index].head);
-        // Each thread's are in order.
-        std::inplace_merge(waiting_.begin(), waiting_.begin() + before, waiting_.end(),
-                           comes_before);
+        if (waiting_.size() != ends.back()) {
+            ends.push_back(waiting_.size());
+        }
+    }
+    merge(std::move(ends));
+}
+
+// Two neighbours at a time, as merge sort does: of a thousand threads each entry is moved ten
+// times.
+void AgentThreads::merge(std::vector<std::size_t> ends) {
+    const auto at = [this](std::size_t n) {
+        return waiting_.begin() + static_cast<std::ptrdiff_t>(n);
+    };
+    while (ends.size() > 1) {
+        std::vector<std::size_t> merged;
+        std::size_t begin = 0;
+        for (std::size_t i = 0; i + 1 < ends.size(); i += 2) {
+            std::inplace_merge(at(begin), at(ends[i]), at(ends[i + 1]), comes_before);
+            begin = ends[i + 1];
+            merged.push_back(begin);
+        }
+        if (ends.size() % 2 != 0) {
+            merged.push_back(ends.back());
+        }
+        ends = std::move(merged);
     }
 }
 
@@ -244,7 +274,8 @@ void AgentThreads::deliver(const Recorded& recorded) {
     Known& known = known_[recorded.thread];
     const bool has_stack = entry.kind == Entry::Kind::allocated ||
                            entry.kind == Entry::Kind::brief ||
-                           entry.kind == Entry::Kind::realloc_began;
+                           entry.kind == Entry::Kind::realloc_began ||
+                           (entry.kind == Entry::Kind::freed && entry.stack != agent::kNoStackId);
     if (entry.function >= functions_ || static_cast<std::uint8_t>(entry.kind) >= kKinds ||
         (has_stack && entry.stack > last_stack_.value())) {
         give_up(recorded.thread);
@@ -260,9 +291,13 @@ void AgentThreads::deliver(const Recorded& recorded) {
     case Entry::Kind::freed:
         call.kind = RecordedCall::Kind::freed;
         call.caller = CodeAddr(entry.size_or_caller);
+        call.stack = entry.stack != agent::kNoStackId ? StackId(entry.stack) : kNoStack;
         break;
     case Entry::Kind::freed_if_live:
         call.kind = RecordedCall::Kind::freed_if_live;
+        break;
+    case Entry::Kind::hidden:
+        call.kind = RecordedCall::Kind::hidden;
         break;
     case Entry::Kind::brief:
         call.kind = RecordedCall::Kind::brief;
@@ -329,6 +364,9 @@ void AgentThreads::forget() {
     calls_of_gone_ = calls();
     known_.clear();
     by_tid_.clear();
+    by_pointer_.clear();
+    free_.clear();
+    is_full_ = false;
     table_ = {};
     seen_.clear();
     waiting_.clear();

@@ -7,22 +7,56 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include <absl/container/flat_hash_map.h>
 
-#include "agent_memory.hpp"
+#include "agent/agent.hpp"
+#include "memleax/base/error.hpp"
 #include "memleax/calls/call.hpp"
 
 namespace memleax {
+
+/// Where the threads' blocks are, in the target. What is written under a running thread is one
+/// byte.
+class AgentThreadsMemory {
+  public:
+    virtual ~AgentThreadsMemory() = default;
+    /// Maps what the thread with this index needs, if that is not there yet.
+    virtual Result<void> make_room_for(std::uint32_t index, Tid worker) = 0;
+    /// Sets where that is, too. The thread is not ready, or has not been.
+    virtual void write_thread(std::uint32_t index, agent::Thread thread,
+                              const agent::Progress& progress) = 0;
+    virtual void write_thread_slot(std::uint32_t slot, std::uint16_t value) = 0;
+    virtual void set_ready(std::uint32_t index, bool ready) = 0;
+    virtual void set_trap(std::uint32_t index, bool trap) = 0;
+    virtual void set_stack(std::uint32_t index, AddrRange stack) = 0;
+    virtual void set_inside(std::uint32_t index, std::uint64_t inside) = 0;
+    virtual void set_interrupted(std::uint32_t index, bool interrupted) = 0;
+    virtual void set_claimed_parts(std::uint32_t index, std::uint8_t parts) = 0;
+    virtual void set_freed_parts(std::uint32_t index, std::uint8_t parts) = 0;
+    virtual void set_tick(std::uint8_t tick) = 0;
+    /// False: it is gone, or is not there yet.
+    [[nodiscard]] virtual bool read_next_ticket(std::uint64_t* ticket) const = 0;
+    [[nodiscard]] virtual bool read_progress(std::span<agent::Progress> progress) const = 0;
+    /// No more than its ring has.
+    [[nodiscard]] virtual bool read_entries(std::uint32_t thread, std::uint64_t first,
+                                            std::span<agent::Entry> entries) const = 0;
+};
+
+/// Of a thread's ring.
+constexpr std::uint32_t ring_entries(std::uint32_t index) {
+    return index < agent::kWideThreads ? agent::kRingEntries : agent::kNarrowRingEntries;
+}
 
 /// Its threads' memory is the target's: nothing that is read there is believed further than it can
 /// do no harm to us.
 class AgentThreads {
   public:
     /// It must outlive this. Thread-pointers are those of stopped threads (arch::thread_pointer).
-    explicit AgentThreads(AgentMemory& memory) : memory_(memory) {}
+    explicit AgentThreads(AgentThreadsMemory& memory) : memory_(memory) {}
 
     /// The index of a stopped thread, which is made known to the agent if it is not; nothing if it
     /// cannot be.
@@ -45,9 +79,9 @@ class AgentThreads {
     /// What was recorded while fetch() looked may be left for the next time. In an order for the
     /// account; the result is good until the next call.
     const std::vector<RecordedCall>& take();
-    /// The most entries that were new in a ring, of kRingEntries, when fetch() looked since this
-    /// was asked last.
-    [[nodiscard]] std::uint64_t take_fullest() { return std::exchange(fullest_, 0); }
+    /// Was a quarter of a ring new, or more, when fetch() looked since this was asked last? It may
+    /// be full, and stop its thread, after as much time again and again.
+    [[nodiscard]] bool take_are_filling() { return std::exchange(are_filling_, false); }
     /// All that was recorded up to then has been taken.
     [[nodiscard]] MonotonicNs told_until() const { return told_until_; }
     /// What calls record from now on happens at this time, for take(). Times that are too close
@@ -87,6 +121,8 @@ class AgentThreads {
     static bool comes_before(const Recorded& a, const Recorded& b) {
         return a.entry.ticket < b.entry.ticket;
     }
+    /// Sorts what is waiting, of which each of these parts is sorted: they end there.
+    void merge(std::vector<std::size_t> ends);
     void release(std::uint32_t index);
     [[nodiscard]] bool put_in_table(std::uint32_t index, std::uint64_t pointer);
     /// It has written where only the agent does.
@@ -105,16 +141,19 @@ class AgentThreads {
 
     static constexpr std::int64_t kShortestTickNs = 2'000'000;
 
-    AgentMemory& memory_;
+    AgentThreadsMemory& memory_;
     std::vector<Known> known_; ///< by index
     absl::flat_hash_map<Tid, std::uint32_t> by_tid_;
+    absl::flat_hash_map<std::uint64_t, std::uint32_t> by_pointer_;
+    std::vector<std::uint32_t> free_; ///< indices of threads that have ended
+    bool is_full_ = false;            ///< nothing more can be mapped
     std::array<std::uint16_t, agent::kThreadSlots> table_{};
     std::vector<agent::Progress> seen_;
     std::uint64_t calls_of_gone_ = 0; ///< of the threads that have ended
     std::vector<Recorded> waiting_;   ///< have been fetched, and are to be told; by tickets
     std::uint64_t tickets_ = 0;       ///< lower ones have all been fetched
     MonotonicNs fetched_at_{};
-    std::uint64_t fullest_ = 0;
+    bool are_filling_ = false;
     std::vector<agent::Entry> buffer_;
     std::vector<RecordedCall> told_;
     StackId last_stack_{0};

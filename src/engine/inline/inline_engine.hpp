@@ -14,7 +14,9 @@
 #include "agent_threads.hpp"
 #include "call_tree.hpp"
 #include "int3/int3_engine.hpp"
+#include "memleax/events/seen_calls.hpp"
 #include "patched_functions.hpp"
+#include "thread_stacks.hpp"
 
 namespace memleax {
 
@@ -61,15 +63,35 @@ class InlineEngine final : public Int3Engine {
         stop   ///< as the int3 engine does it
     };
 
+    struct Decision {
+        Way way;
+        StopReason reason;
+    };
+
     Result<Breakpoint*> insert(const AllocatorEntry& function, Tid worker) override;
     void before_going_on(Tid tid) override;
-    Way decide(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint,
-               const PatchedFunctions::Function& function);
+    Decision decide(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint,
+                    const PatchedFunctions::Function& function);
+    std::optional<std::uint32_t> find_thread(Tid tid, const arch::Registers& regs,
+                                             StopReason* reason);
+    bool tell_stack(Tid tid, std::uint32_t index, const arch::Registers& regs,
+                    const Breakpoint& breakpoint, StopReason* reason);
+    void forget_live(const Breakpoint& breakpoint, const arch::Registers& regs);
+    void count(StopReason reason) { ++stops_.at(static_cast<std::size_t>(reason)); }
+    void tell_own_mappings();
+    /// What a call is made by that the agent does not accept.
+    enum class Within {
+        nothing,
+        call,   ///< one that the agent is inside of
+        handler ///< a signal's, that has interrupted such a one
+    };
+    [[nodiscard]] Within look_within(Tid tid, const arch::Registers& regs);
     /// Of a call within another that the agent is inside of, or so it seems.
-    std::optional<Way> decide_within(Tid tid, std::uint32_t index, const arch::Registers& regs,
-                                     const Breakpoint& breakpoint);
+    std::optional<Decision> decide_within(Tid tid, std::uint32_t index, const arch::Registers& regs,
+                                          const Breakpoint& breakpoint);
     void go_on_at(Tid tid, arch::Registers* regs, CodeAddr place);
     void withdraw_forced_stack(Tid tid);
+    [[nodiscard]] bool frees_blocks(int number) const;
     void lift_if_useless(CodeAddr address);
     void set_trap(Tid tid, bool trap);
     /// Reads what has been recorded, and tells it. What is read is told before anything else is.
@@ -77,19 +99,20 @@ class InlineEngine final : public Int3Engine {
     void tell_calls();
     void collect();
     void tell();
-    [[nodiscard]] std::optional<AddrRange> stack_at(RemoteAddr sp) const;
 
     AccountAccess account_;
     AgentMemory memory_;
     AgentThreads threads_;
     CallTree tree_;
+    ThreadStacks stacks_;
     PatchedFunctions patched_;
     absl::flat_hash_map<Tid, Trapping> trapping_;
     std::vector<Rule> rules_;
     bool is_untold_ = false; ///< what was fetched last
     bool left_ = false;
-    std::uint64_t stopped_calls_ = 0;
-    std::uint64_t made_anew_ = 0; ///< after they had stopped
+    StopCounts stops_{};            ///< of calls
+    std::size_t told_mappings_ = 0; ///< of ours
+    std::uint64_t made_anew_ = 0;   ///< after they had stopped
 };
 
 } // namespace memleax

@@ -28,6 +28,7 @@ agent::Function describe(const AllocatorEntry& entry, int number) {
     described.count_argument = static_cast<std::int8_t>(function.count_argument);
     described.out_argument = static_cast<std::int8_t>(function.out_argument);
     described.nothrow_argument = static_cast<std::int8_t>(function.nothrow_argument);
+    described.allocated_by = static_cast<std::uint8_t>(entry.by);
     described.called = entry.nothrow_twin.value();
     return described;
 }
@@ -53,17 +54,17 @@ bool PatchedFunctions::can_be(const AllocatorEntry& entry) {
            (!needs_size || function.size_argument >= 0);
 }
 
-bool PatchedFunctions::may_have_jump(const AllocatorEntry& function, Tid worker) {
+bool PatchedFunctions::may_have_jump(const AllocatorEntry& function, Tid worker, bool checks) {
     if (!can_be(function)) {
         return false;
     }
     if (!memory_.mapped() && !gave_up_) {
-        if (auto mapped = memory_.map(worker); !mapped) {
+        if (auto mapped = memory_.map(worker, checks); !mapped) {
             log_debug("every call stops its thread: {}", mapped.error().message());
             gave_up_ = true;
         }
     }
-    return memory_.mapped();
+    return memory_.mapped() && !gave_up_;
 }
 
 void PatchedFunctions::add(const CallFollower& follower, int first, Tid worker) {

@@ -33,7 +33,7 @@ class PatchedFunctions {
     [[nodiscard]] static bool can_be(const AllocatorEntry& entry);
     /// To be asked before a breakpoint is put at one of them: may it become a jump? The agent's
     /// memory is mapped when there is the first use for it.
-    bool may_have_jump(const AllocatorEntry& function, Tid worker);
+    bool may_have_jump(const AllocatorEntry& function, Tid worker, bool checks);
     /// Each from this number on that can be gets its jump, now or later.
     void add(const CallFollower& follower, int first, Tid worker);
 

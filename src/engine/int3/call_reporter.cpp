@@ -20,6 +20,9 @@ class CallReporter::StoppedCall final : public CallSite {
     [[nodiscard]] bool watches_all_returns() const override {
         return reporter_.returns_.watches_all();
     }
+    [[nodiscard]] bool is_within_recorded() override {
+        return reporter_.is_within_recorded_ && reporter_.is_within_recorded_(tid_, regs_);
+    }
 
   private:
     CallReporter& reporter_;

@@ -2,6 +2,9 @@
 /// From hits of breakpoints to calls.
 #pragma once
 
+#include <functional>
+#include <utility>
+
 #include "memleax/calls/call_follower.hpp"
 #include "memleax/target/breakpoint.hpp"
 #include "memleax/unwind/unwinder.hpp"
@@ -22,6 +25,10 @@ class CallReporter {
     /// The thread has executed this breakpoint.
     void on_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint,
                 CallFollower::Follow follow);
+    /// Whom to ask of CallSite::is_within_recorded(): the stopped thread is at a call's entry.
+    void ask_what_is_recorded(std::function<bool(Tid, const arch::Registers&)> is_within_recorded) {
+        is_within_recorded_ = std::move(is_within_recorded);
+    }
     void set_signature_mask(std::uint64_t mask) { unwinder_.set_signature_mask(mask); }
     void modules_changed() { unwinder_.modules_changed(); }
     /// The address space is gone.
@@ -38,6 +45,7 @@ class CallReporter {
     CallFollower& follower_;
     Unwinder unwinder_;
     ReturnWatch returns_;
+    std::function<bool(Tid, const arch::Registers&)> is_within_recorded_;
     UnwoundStack stack_; ///< reused, so that no walk allocates
     MonotonicNs next_look_for_code_;
 };

@@ -117,7 +117,7 @@ bool leads_past(const Target& target, Tid tid, std::span<const AddrRange> pages,
     }
     UnwoundStack stack;
     unwinder.unwind(*regs, kMostFrames, &stack);
-    return stack.end == StackEnd::outermost &&
+    return stack.end == StackEnd::outermost && stack.behind_own_frame == 0 &&
            std::none_of(stack.frames.begin(), stack.frames.end(), [&](FrameAddress frame) {
                return std::any_of(pages.begin(), pages.end(), [frame](const AddrRange& page) {
                    return page.contains(frame.pc());

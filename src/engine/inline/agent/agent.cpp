@@ -61,13 +61,20 @@ AGENT_PART bool has_room(const Thread& thread, const Progress& progress) {
     // Of 256 parts, fewer than kRingParts are in use.
     const auto used_parts =
         static_cast<uint8_t>(progress.head / kRingPart - load(thread.freed_parts));
-    return used_parts < kRingParts - 1 ||
-           (used_parts == kRingParts - 1 && progress.head % kRingPart + kLeastRoom < kRingPart);
+    const auto last = static_cast<uint8_t>(thread.ring_parts - 1);
+    return used_parts < last ||
+           (used_parts == last && progress.head % kRingPart + kLeastRoom < kRingPart);
 }
 
-AGENT_PART void record(Data& data, Progress& progress, Entry::Kind kind, uint8_t function,
-                       uint64_t address, uint64_t size_or_caller, uint32_t stack) {
-    Entry& entry = data.rings[&progress - data.progress][progress.head % kRingEntries];
+AGENT_PART Entry& entry_at(const Thread& thread, uint64_t place) {
+    const uint64_t last = uint64_t{thread.ring_parts} * kRingPart - 1;
+    return reinterpret_cast<Entry*>(thread.ring)[place & last];
+}
+
+AGENT_PART void record(Data& data, const Thread& thread, Progress& progress, Entry::Kind kind,
+                       uint8_t function, uint64_t address, uint64_t size_or_caller,
+                       uint32_t stack) {
+    Entry& entry = entry_at(thread, progress.head);
     entry.address = address;
     entry.size_or_caller = size_or_caller;
     entry.stack = stack;
@@ -122,10 +129,10 @@ AGENT_PART Ended end_young(Data& data, const Progress& progress, uint64_t addres
     const Thread& thread = data.threads[index];
     const auto place = static_cast<uint32_t>(young);
     const uint32_t age = static_cast<uint32_t>(progress.head) - place;
-    Entry& entry = data.rings[index][place % kRingEntries];
-    if ((young & ~Young::kPlaceBits) != key || age == 0 || age > kRingEntries ||
-        is_claimed(thread, place) || entry.address != address ||
-        entry.kind != Entry::Kind::allocated) {
+    Entry& entry = entry_at(thread, place);
+    if ((young & ~Young::kPlaceBits) != key || age == 0 ||
+        age > uint32_t{thread.ring_parts} * kRingPart || is_claimed(thread, place) ||
+        entry.address != address || entry.kind != Entry::Kind::allocated) {
         return Ended::not_here;
     }
     entry.end_tick = load(data.tick);
@@ -135,6 +142,52 @@ AGENT_PART Ended end_young(Data& data, const Progress& progress, uint64_t addres
     Entry::Kind before{};
     __atomic_exchange(&entry.kind, &brief, &before, __ATOMIC_SEQ_CST);
     return is_claimed(thread, place) ? Ended::unclear : Ended::here;
+}
+
+AGENT_PART uint64_t* live_bucket(const Data& data, uint64_t address) {
+    return reinterpret_cast<LiveTable*>(data.live)->slots[LiveTable::bucket(address)];
+}
+
+AGENT_PART bool is_block(uint64_t key, uint64_t address) {
+    return ((key ^ address) & LiveTable::kAddressBits) == 0 && key >> LiveTable::kKindShift != 0;
+}
+
+/// The block begins. It may take the place of another one, or find none.
+AGENT_PART void add_live(const Data& data, uint64_t address, uint8_t allocated_by) {
+    uint64_t* const bucket = live_bucket(data, address);
+    uint64_t place = (address >> 4) % LiveTable::kWays;
+    for (uint64_t i = 0; i < LiveTable::kWays; ++i) {
+        const uint64_t key = load(bucket[i]);
+        if (is_block(key, address)) { // its end was not seen
+            place = i;
+            break;
+        }
+        if (key >> LiveTable::kKindShift == 0) {
+            place = i;
+        }
+    }
+    store(bucket[place], LiveTable::key(address, allocated_by));
+}
+
+/// A block ends by this kind of function; false if it is not known that it may.
+AGENT_PART bool take_live(const Data& data, uint64_t address, uint8_t ended_by) {
+    uint64_t* const bucket = live_bucket(data, address);
+    for (uint64_t i = 0; i < LiveTable::kWays; ++i) {
+        uint64_t key = load(bucket[i]);
+        const uint64_t by = (key >> LiveTable::kKindShift) - 1;
+        if (is_block(key, address)) {
+            const bool may_end =
+                by == ended_by || by == LiveTable::kAnyKind || ended_by == LiveTable::kAnyKind;
+            return may_end && __atomic_compare_exchange_n(&bucket[i], &key, uint64_t{0}, false,
+                                                          __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        }
+    }
+    return false;
+}
+
+AGENT_PART Answer trap(Progress& progress, Trap why) {
+    progress.why = why;
+    return Answer::trap;
 }
 
 AGENT_PART uint64_t requested_size(const Function& function, const Frame& frame) {
@@ -160,70 +213,92 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, const u
     }
     const Thread* thread = find_thread(data);
     const auto sp = reinterpret_cast<uint64_t>(entry_sp);
-    if (thread == nullptr || load(thread->trap) != 0 || sp < thread->stack_begin ||
-        sp >= thread->stack_end) {
+    if (thread == nullptr) {
         return Answer::trap;
     }
     Progress& progress = data.progress[thread - data.threads];
-    if (!has_room(*thread, progress)) {
-        return Answer::trap;
+    if (load(thread->trap) != 0 || sp < thread->stack_begin || sp >= thread->stack_end) {
+        return trap(progress, Trap::other);
     }
+    if (!has_room(*thread, progress)) {
+        return trap(progress, Trap::no_room);
+    }
+    const bool checks = data.live != 0;
     const bool has_pointer = function->kind != Function::Kind::allocate;
     const uint64_t pointer = has_pointer ? argument(*frame, function->pointer_argument) : 0;
     if (progress.inside > sp) {
         if (load(progress.interrupted) != 0 ||
             (function->kind == Function::Kind::reallocate && pointer != 0)) {
-            return Answer::trap;
+            return trap(progress, Trap::other);
         }
         if (pointer != 0) {
             forget_young(data, pointer);
-            record(data, progress, Entry::Kind::inner_free, function->number, pointer, 0,
+            if (checks) {
+                take_live(data, pointer, LiveTable::kAnyKind);
+            }
+            record(data, *thread, progress, Entry::Kind::inner_free, function->number, pointer, 0,
                    kNoStackId);
+            return Answer::pass;
         }
-        return Answer::pass;
+        // What an allocator takes for itself is to be known for none that was freed.
+        frame->progress = &progress;
+        frame->function = function;
+        frame->is_inside = 1;
+        return checks && function->kind != Function::Kind::free &&
+                       function->called == function->original
+                   ? Answer::call
+                   : Answer::pass;
     }
     frame->progress = &progress;
     frame->function = function;
     frame->size = 0;
     frame->stack = kNoStackId;
-    if (function->kind == Function::Kind::free) {
-        if (pointer == 0) {
-            return Answer::pass;
-        }
-    } else {
+    frame->is_inside = 0;
+    const bool frees = function->kind == Function::Kind::free;
+    if (frees && pointer == 0) {
+        return Answer::pass;
+    }
+    if (!frees) {
         frame->size = requested_size(*function, *frame);
         if (function->kind == Function::Kind::reallocate && frame->size == 0) {
-            return Answer::trap; // may free, or not
+            return trap(progress, Trap::other); // may free, or not
         }
+    }
+    if (!frees || checks) {
         frame->stack = progress.forced_stack;
         if (frame->stack == kNoStackId) {
-            frame->stack =
-                call_stack(data, progress, function->number, Stack{sp, thread->stack_end}, fp);
+            frame->stack = call_stack(data, *thread, progress, function->number,
+                                      Stack{sp, thread->stack_end}, fp);
         }
         if (frame->stack == kNoStackId) {
-            return Answer::trap;
+            return trap(progress, Trap::other);
         }
+    }
+    if (checks && pointer != 0 && !take_live(data, pointer, function->allocated_by)) {
+        return trap(progress, Trap::not_live);
+    }
+    if (frame->stack != kNoStackId) {
         progress.forced_stack = kNoStackId;
-        if (function->nothrow_argument >= 0) {
-            set_argument(*frame, function->nothrow_argument, reinterpret_cast<uint64_t>(function));
-        }
+    }
+    if (function->nothrow_argument >= 0) {
+        set_argument(*frame, function->nothrow_argument, reinterpret_cast<uint64_t>(function));
     }
     // Until now a signal's handler may have made calls as any other; what is recorded from here on
     // must not be interrupted by them, and they trap.
     ++progress.calls;
     progress.interrupted = 0; // of a call that was left by siglongjmp, if at all
     store(progress.inside, sp);
-    if (function->kind == Function::Kind::free) {
+    if (frees) {
         const Ended ended = end_young(data, progress, pointer);
         if (ended != Ended::here) {
-            record(data, progress,
+            record(data, *thread, progress,
                    ended == Ended::unclear ? Entry::Kind::freed_if_live : Entry::Kind::freed,
-                   function->number, pointer, *entry_sp, kNoStackId);
+                   function->number, pointer, *entry_sp, frame->stack);
         }
     } else if (pointer != 0) {
         forget_young(data, pointer);
-        record(data, progress, Entry::Kind::realloc_began, function->number, pointer, frame->size,
-               frame->stack);
+        record(data, *thread, progress, Entry::Kind::realloc_began, function->number, pointer,
+               frame->size, frame->stack);
     }
     return Answer::call;
 }
@@ -238,12 +313,22 @@ AGENT bool memleax_agent_leave(const Frame* frame, uint64_t result) {
     }
     Data& data = *reinterpret_cast<Data*>(function.data);
     Progress& progress = *frame->progress;
+    const Thread& thread = data.threads[index_of(data, progress)];
+    if (frame->is_inside != 0) {
+        if (load(data.enabled) != 0 && block != 0) {
+            record(data, thread, progress, Entry::Kind::hidden, function.number, block, 0,
+                   kNoStackId);
+        }
+        return true;
+    }
     const bool has_failed = block == 0 && function.called != function.original;
     // In a forked child all is zero here, and in a target that is being left nobody will read it.
     if (load(data.enabled) != 0 && function.kind != Function::Kind::free && !has_failed) {
-        record(data, progress, Entry::Kind::allocated, function.number, block, frame->size,
+        record(data, thread, progress, Entry::Kind::allocated, function.number, block, frame->size,
                frame->stack);
-        if (block != 0 && function.kind == Function::Kind::allocate) {
+        if (block != 0 && data.live != 0) {
+            add_live(data, block, function.allocated_by);
+        } else if (block != 0 && function.kind == Function::Kind::allocate) {
             remember_young(data, progress, block);
         }
     }

@@ -74,7 +74,7 @@ struct alignas(64) Memo {
     uint32_t places[kWords] = {}; ///< from sp on
     uint64_t words[kWords] = {};
 };
-inline constexpr uint32_t kMemos = 64; ///< of a thread
+inline constexpr uint32_t kMemos = 64; ///< of a thread, at most
 
 /// What a thread has done, in the order in which it did it.
 struct Entry {
@@ -86,14 +86,15 @@ struct Entry {
                        ///< ends it.
         brief,         ///< `allocated`, and its thread has freed it again before anybody claimed
                        ///< the entry. Nobody else knew of that address in between.
-        freed_if_live  ///< `freed`, while the entry of the allocation was being claimed: that one
+        freed_if_live, ///< `freed`, while the entry of the allocation was being claimed: that one
                        ///< has been read as `allocated`, or as `brief` already
+        hidden         ///< with LiveTable: address was given out within a call of an allocator's
     };
     uint64_t ticket = 0; ///< numbers the entries of all threads, without gaps, in an order in which
                          ///< those of one address have happened
     uint64_t address = 0;
     uint64_t size_or_caller = 0;
-    uint32_t stack = kNoStackId;
+    uint32_t stack = kNoStackId; ///< with LiveTable also of `freed`
     uint8_t function = 0;
     uint8_t end_tick = 0; ///< brief: when it ended
     Kind kind = Kind::freed;
@@ -101,13 +102,13 @@ struct Entry {
 };
 static_assert(sizeof(Entry) == 32);
 
-inline constexpr uint8_t kKinds = 6; ///< of Entry
+inline constexpr uint8_t kKinds = 7; ///< of Entry
 
-inline constexpr uint32_t kRingEntries = 4096;
+inline constexpr uint32_t kRingEntries = 4096; ///< at most; a power of two
 /// The consumer frees a ring's entries by so many at once: their number modulo 256 is one byte.
 inline constexpr uint32_t kRingPart = 64;
-inline constexpr uint32_t kRingParts = kRingEntries / kRingPart;
-static_assert(kRingParts < 128); // two places in a ring are compared by their parts, modulo 256
+static_assert(kRingEntries / kRingPart <
+              128); // two places in a ring are compared by their parts, modulo 256
 /// Each call that is let through needs at most two; those within it, and those of handlers that
 /// interrupt it before it is noted as begun, leave it that.
 inline constexpr uint32_t kLeastRoom = 16;
@@ -123,9 +124,20 @@ struct alignas(64) Thread {
     uint8_t freed_parts = 0; ///< of the ring, modulo 256
     /// Entries of the parts before this one (modulo 256) may have been read, and are not changed.
     uint8_t claimed_parts = 0;
-    uint8_t unused[32] = {};
+    uint64_t ring = 0;      ///< where its entries are
+    uint64_t memos = 0;     ///< and its memos
+    uint8_t ring_parts = 0; ///< how many; a power of two, like the next one
+    uint8_t memo_count = 0;
+    uint8_t unused[14] = {};
 };
 static_assert(sizeof(Thread) == 64);
+
+/// Why a call traps, where the tracer would not find that out by itself.
+enum class Trap : uint8_t {
+    other,
+    no_room, ///< in its ring
+    not_live ///< it frees what is not in LiveTable, or not as what it is
+};
 
 /// The same thread, as it writes itself; what the tracer writes here it takes back.
 struct alignas(64) Progress {
@@ -137,12 +149,19 @@ struct alignas(64) Progress {
     uint8_t interrupted = 0;            ///< a signal was delivered in the call that it is inside of
     uint8_t has_failed = 0;             ///< a nothrow twin has; the tracer takes it back
     uint8_t uses_memo = 0;
-    uint8_t unused[29] = {};
+    Trap why = Trap::other; ///< did it trap, the last time
+    uint8_t unused[28] = {};
 };
 static_assert(sizeof(Progress) == 64);
 
-inline constexpr uint32_t kMaxThreads = 256;
-inline constexpr uint32_t kThreadSlots = 1024;
+/// At once; calls of others trap. The first ones have all that a thread can make use of, the others
+/// less, and that is mapped for so many of them at once when the first of these comes.
+inline constexpr uint32_t kMaxThreads = 4096;
+inline constexpr uint32_t kWideThreads = 128;
+inline constexpr uint32_t kNarrowThreads = 128;
+inline constexpr uint32_t kNarrowRingEntries = 1024;
+inline constexpr uint32_t kNarrowMemos = 16;
+inline constexpr uint32_t kThreadSlots = 16384;
 
 constexpr uint32_t thread_slot(uint64_t pointer) {
     return static_cast<uint32_t>((pointer * 0x9e3779b97f4a7c15ULL) >> 48) % kThreadSlots;
@@ -163,10 +182,35 @@ struct Young {
         return static_cast<uint32_t>((address >> 4) ^ (far >> 50 << 3)) % kSlots;
     }
     static constexpr uint64_t key(uint64_t address, uint32_t thread) {
-        return (address * 0x9e3779b97f4a7c15ULL) >> 40 << 40 | uint64_t{thread} << 32;
+        static_assert(kMaxThreads <= 1U << 12);
+        return (address * 0x9e3779b97f4a7c15ULL) >> 44 << 44 | uint64_t{thread} << 32;
     }
-    static constexpr uint64_t kAddressBits = 0xffffff0000000000;
+    static constexpr uint64_t kAddressBits = 0xfffff00000000000;
     static constexpr uint64_t kPlaceBits = 0xffffffff; ///< Thread::head, the lower half
+};
+
+/// With --check: the blocks that the agent has told of as allocated, and not as ended. A free of
+/// any other traps, so that an error is told of before the allocator hears of it. Blocks may be
+/// missing, where there was no room; none is here too many. Each is in its bucket, as key().
+struct LiveTable {
+    static constexpr uint32_t kBuckets = 1U << 18;
+    static constexpr uint32_t kWays = 8;
+    static constexpr uint32_t kAnyKind = 0; ///< AllocatedBy::unclear
+
+    /// Neighbours share one, a cache line, which has room for the smallest blocks.
+    static constexpr uint32_t bucket(uint64_t address) {
+        const uint64_t far = (address >> 25) * 0x9e3779b97f4a7c15ULL;
+        return static_cast<uint32_t>((address >> 7) ^ (far >> 40)) % kBuckets;
+    }
+    /// Its first byte is the highest one of a key; with 0 there, the place is free. So the tracer
+    /// takes a block away by writing one byte.
+    static constexpr uint64_t key(uint64_t address, uint8_t allocated_by) {
+        return (address & kAddressBits) | (uint64_t{allocated_by} + 1) << kKindShift;
+    }
+    static constexpr uint32_t kKindShift = 56;
+    static constexpr uint64_t kAddressBits = (uint64_t{1} << kKindShift) - 1;
+
+    alignas(64) uint64_t slots[kBuckets][kWays];
 };
 
 inline constexpr uint64_t kLargestPage = 65536; ///< arm64 kernels may have such
@@ -180,6 +224,7 @@ struct Data {
     uint8_t tick = 0; ///< goes on every few milliseconds
     /// Goes on when stacks are taken out of the tree. Its low byte is never 0 while it is one.
     uint32_t epoch = 0;
+    uint64_t live = 0; ///< where the LiveTable is; 0: there is none
     Thread threads[kMaxThreads];
     uint16_t thread_slots[kThreadSlots]; ///< by thread_slot(): its index + 1; 0: none,
                                          ///< kNoThread: none any more
@@ -191,10 +236,18 @@ struct Data {
     Progress progress[kMaxThreads];
     /// By Young::slot(): Young::key(), and the entry's place.
     alignas(64) uint64_t young[Young::kSlots];
-    // Each thread's, by its index. Only what is used takes memory.
-    Memo memos[kMaxThreads][kMemos];
-    Entry rings[kMaxThreads][kRingEntries];
+    // The first threads', by their indices. Only what is used takes memory.
+    Memo memos[kWideThreads][kMemos];
+    Entry rings[kWideThreads][kRingEntries];
 };
+
+/// The same of others.
+struct NarrowThreads {
+    Memo memos[kNarrowThreads][kNarrowMemos];
+    Entry rings[kNarrowThreads][kNarrowRingEntries];
+};
+inline constexpr uint32_t kMostNarrow = (kMaxThreads - kWideThreads) / kNarrowThreads;
+static_assert(kWideThreads + kMostNarrow * kNarrowThreads == kMaxThreads);
 
 /// A function that begins with a jump to the agent.
 struct Function {
@@ -203,7 +256,7 @@ struct Function {
     uint64_t original = 0; ///< where its first instructions are; behind them, it goes on
     uint64_t trap = 0;
     uint8_t number = 0;
-    uint8_t unused = 0;
+    uint8_t allocated_by = 0; ///< what it begins, or ends, for LiveTable
     Kind kind = Kind::free;
     // Arguments, from 0; -1: none.
     int8_t pointer_argument = -1;
@@ -226,7 +279,7 @@ struct Frame {
     const Function* function;
     uint64_t size;
     uint32_t stack;
-    uint32_t is_inside; ///< else the call is not ours to tell of
+    uint32_t is_inside; ///< another call of an allocator's
     uint64_t rax, rdi, rsi, rdx, rcx, r8, r9, r10, r11;
 };
 inline constexpr int kOutArguments = 2; ///< those whose registers hold no result

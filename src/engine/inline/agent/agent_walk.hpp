@@ -145,12 +145,13 @@ AGENT_PART uint32_t walk_into(Memo& memo, const Data& data, uint64_t epoch, uint
 }
 
 /// The call stack's id, from the thread's memo or by a walk; kNoStackId: it is not known.
-AGENT_PART uint32_t call_stack(Data& data, Progress& progress, uint32_t function,
-                               const Stack& stack, uint64_t fp) {
+AGENT_PART uint32_t call_stack(const Data& data, const Thread& thread, Progress& progress,
+                               uint32_t function, const Stack& stack, uint64_t fp) {
     const uint64_t epoch = load(data.epoch);
     const uint64_t return_address = *reinterpret_cast<const uint64_t*>(stack.begin);
     const uint64_t mixed = (return_address ^ (stack.begin << 20)) * 0x9e3779b97f4a7c15ULL;
-    Memo& memo = data.memos[&progress - data.progress][mixed >> 32 & (kMemos - 1)];
+    const uint64_t index = mixed >> 32 & (uint64_t{thread.memo_count} - 1);
+    Memo& memo = reinterpret_cast<Memo*>(thread.memos)[index];
     // A signal's handler that interrupts us here must not change the memo, and does without. A low
     // byte of 0 is no epoch, or one that is being written.
     if (load(progress.uses_memo) == 0 && epoch % 256 != 0 &&

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// InlineEngine: what a call means that has stopped its thread.
+#include "inline_engine.hpp"
+
+#include <algorithm>
+
+#include "memleax/base/clock.hpp"
+
+namespace memleax {
+
+namespace {
+/// Of a walk that looks for a frame of the agent's.
+constexpr unsigned kMostFrames = 256;
+} // namespace
+
+bool InlineEngine::on_trap(Tid tid) {
+    if (left_ || !memory_.mapped()) {
+        return Int3Engine::on_trap(tid);
+    }
+    arch::Registers regs;
+    if (!target_.get_registers(tid, &regs)) {
+        return true;
+    }
+    const Breakpoint* breakpoint = our_breakpoint(tid, &regs);
+    if (breakpoint == nullptr) {
+        return false;
+    }
+    patched_.look_at(tid);
+    collect();
+    const auto* function = patched_.of_trap(*breakpoint);
+    if (breakpoint->entry >= 0 && function == nullptr) {
+        count(StopReason::breakpoint);
+    }
+    if (function != nullptr) {
+        const auto [way, reason] = decide(tid, regs, *breakpoint, *function);
+        count(reason);
+        made_anew_ += way == Way::again ? 1 : 0;
+        if (way != Way::stop) {
+            target_.drop_stop_signal(tid);
+            trap_signal_.after_hit(tid);
+            go_on_at(tid, &regs, way == Way::again ? breakpoint->place() : *function->entry->slot);
+            tell(); // while it runs
+            return true;
+        }
+    }
+    tell();
+    threads_.was_told(monotonic_now());
+    Trapping& trapping = trapping_[tid];
+    trapping.in_told_free = breakpoint->entry >= 0 && frees_blocks(breakpoint->entry);
+    forget_live(*breakpoint, regs);
+    lift_if_useless(breakpoint->address());
+    return Int3Engine::on_trap(tid);
+}
+
+// A block that ends without the agent must not be known to it: its address will be given out anew.
+void InlineEngine::forget_live(const Breakpoint& breakpoint, const arch::Registers& regs) {
+    if (breakpoint.entry < 0 || !follower_.checks()) {
+        return;
+    }
+    const AllocatorFunction& function = *follower_.function(breakpoint.entry).function;
+    if (function.pointer_argument >= 0 && function.family == kMemory) {
+        memory_.forget_live(handle_address(
+            function, arch::argument(regs, static_cast<unsigned>(function.pointer_argument))));
+    }
+}
+
+bool InlineEngine::frees_blocks(int number) const {
+    const AllocatorFunction& function = *follower_.function(number).function;
+    return function.call == AllocatorCall::free && function.mapping == MappingCall::none &&
+           function.family == kMemory;
+}
+
+// The agent's calls need no breakpoint where they return to.
+void InlineEngine::lift_if_useless(CodeAddr address) {
+    Breakpoint* breakpoint = breakpoints_.find(address);
+    const bool is_return_only = breakpoint != nullptr && breakpoint->is_return &&
+                                breakpoint->entry < 0 && !breakpoint->is_module_event &&
+                                !breakpoint->is_signal_action;
+    if (is_return_only && breakpoint->inserted && breakpoint->slot &&
+        !follower_.awaits_return(address)) {
+        breakpoints_.restore(*breakpoint);
+    }
+}
+
+void InlineEngine::go_on_at(Tid tid, arch::Registers* regs, CodeAddr place) {
+    target_.set_pc(tid, regs, place);
+    target_.resume(tid);
+}
+
+InlineEngine::Decision InlineEngine::decide(Tid tid, const arch::Registers& regs,
+                                            const Breakpoint& breakpoint,
+                                            const PatchedFunctions::Function& function) {
+    Trapping& trapping = trapping_[tid];
+    const RemoteAddr sp = arch::sp(regs);
+    const auto known = threads_.find(tid);
+    const agent::Progress seen = known ? threads_.seen(*known) : agent::Progress();
+    withdraw_forced_stack(tid);
+    if (seen.has_failed != 0) {
+        memory_.forget_failure(*known);
+        return {Way::stop, StopReason::other}; // it throws
+    }
+    if (known && seen.why == agent::Trap::not_live && !trapping.trap && seen.inside == 0) {
+        trapping.is_retried = false;
+        return {Way::stop, StopReason::unknown_block};
+    }
+    if (trapping.is_retried && trapping.calls == seen.calls && trapping.sp == sp) {
+        trapping.is_retried = false;
+        return {Way::stop, StopReason::other}; // whatever it is
+    }
+    if (follower_.has_pending(tid)) {
+        return {Way::stop, StopReason::stopped_call};
+    }
+    if (seen.inside != 0) {
+        if (const auto decision = decide_within(tid, *known, regs, breakpoint)) {
+            return *decision;
+        }
+    }
+    StopReason reason =
+        seen.why == agent::Trap::no_room ? StopReason::ring_full : StopReason::other;
+    reason = trapping.trap ? StopReason::stopped_call : reason;
+    if (trapping.in_told_free) {
+        trapping.in_told_free = false;
+        set_trap(tid, false);
+        if (function.frees) {
+            return {Way::stop, reason};
+        }
+    }
+    const auto index = find_thread(tid, regs, &reason);
+    if (!index) {
+        return {Way::stop, StopReason::no_block};
+    }
+    set_trap(tid, false);
+    if ((!function.frees || follower_.checks()) &&
+        !tell_stack(tid, *index, regs, breakpoint, &reason)) {
+        return {Way::stop, StopReason::irregular_stack};
+    }
+    trapping.is_retried = true;
+    trapping.calls = seen.calls;
+    trapping.sp = sp;
+    return {Way::again, reason};
+}
+
+// Makes the thread, and the stack that it is on, known to the agent.
+std::optional<std::uint32_t> InlineEngine::find_thread(Tid tid, const arch::Registers& regs,
+                                                       StopReason* reason) {
+    const RemoteAddr sp = arch::sp(regs);
+    const std::uint64_t pointer = arch::thread_pointer(regs);
+    const auto known = threads_.find(tid);
+    const auto stack = known && threads_.stack(*known).contains(sp.value())
+                           ? std::nullopt
+                           : stacks_.of(tid, sp, pointer);
+    if (!known) {
+        *reason = StopReason::new_thread;
+        const auto index = stack ? threads_.get(tid, pointer, *stack) : std::nullopt;
+        tell_own_mappings();
+        return index;
+    }
+    if (stack) { // a coroutine's, or a signal's
+        *reason = StopReason::foreign_stack;
+        threads_.set_stack(*known, *stack);
+    }
+    return threads_.get(tid, pointer, {}) == known ? known : std::nullopt;
+}
+
+// The agent gets to know the call's stack. False if there is none.
+bool InlineEngine::tell_stack(Tid tid, std::uint32_t index, const arch::Registers& regs,
+                              const Breakpoint& breakpoint, StopReason* reason) {
+    const UnwoundStack& walked = reporter_.walk(regs, follower_.walk_limit());
+    if (walked.frames.size() < 2 || walked.end == StackEnd::unknown_code) {
+        return false;
+    }
+    const StackId id = follower_.intern(walked);
+    threads_.add_stack(id);
+    rules_.clear();
+    for (const FrameAddress frame : walked.frames) {
+        rules_.push_back(reporter_.unwinder().rule(frame));
+    }
+    bool is_known = false;
+    if (follower_.backtrace_limit() >= 2) {
+        const std::size_t before = tree_.size();
+        is_known = tree_.add(static_cast<std::uint32_t>(breakpoint.entry), walked, rules_, id);
+        if (*reason == StopReason::other) {
+            *reason = tree_.size() != before ? StopReason::new_stack : *reason;
+        }
+    }
+    if (*reason == StopReason::other && !is_known) {
+        *reason = StopReason::irregular_stack;
+    }
+    memory_.set_forced_stack(index, id.value());
+    trapping_[tid].has_forced_stack = true;
+    return true;
+}
+
+InlineEngine::Within InlineEngine::look_within(Tid tid, const arch::Registers& regs) {
+    const auto index = left_ ? std::nullopt : threads_.find(tid);
+    if (!index || threads_.seen(*index).inside == 0) {
+        return Within::nothing;
+    }
+    if (threads_.seen(*index).interrupted == 0 &&
+        arch::sp(regs).value() < threads_.seen(*index).inside) {
+        return Within::call;
+    }
+    tell();
+    const UnwoundStack& walked = reporter_.walk(regs, kMostFrames);
+    if (walked.behind_own_frame == 0) { // it was left by siglongjmp
+        if (const auto left = threads_.leave_call(*index, monotonic_now())) {
+            follower_.on_recorded({&*left, 1});
+        }
+        return Within::nothing;
+    }
+    const auto ours = walked.frames.begin() + static_cast<std::ptrdiff_t>(walked.behind_own_frame);
+    const bool by_handler = std::any_of(walked.frames.begin() + 1, ours, [](FrameAddress frame) {
+        return !frame.is_return_address();
+    });
+    return by_handler ? Within::handler : Within::call;
+}
+
+std::optional<InlineEngine::Decision> InlineEngine::decide_within(Tid tid, std::uint32_t index,
+                                                                  const arch::Registers& regs,
+                                                                  const Breakpoint& breakpoint) {
+    switch (look_within(tid, regs)) {
+    case Within::nothing:
+        return std::nullopt;
+    case Within::handler:
+        return Decision{Way::stop, StopReason::signal_handler};
+    case Within::call:
+        break;
+    }
+    tell();
+    memory_.set_interrupted(index, false); // its handler has returned
+    const AllocatorFunction& function = *follower_.function(breakpoint.entry).function;
+    if (function.pointer_argument >= 0) {
+        RecordedCall ends;
+        ends.kind = RecordedCall::Kind::inner_free;
+        ends.tid = tid;
+        ends.function = breakpoint.entry;
+        ends.block = handle_address(
+            function, arch::argument(regs, static_cast<unsigned>(function.pointer_argument)));
+        ends.time = monotonic_now();
+        forget_live(breakpoint, regs);
+        follower_.on_recorded({&ends, 1});
+    }
+    return Decision{Way::past, StopReason::other};
+}
+
+void InlineEngine::before_going_on(Tid tid) {
+    if (left_ || !memory_.mapped()) {
+        return;
+    }
+    Trapping& trapping = trapping_[tid];
+    set_trap(tid, trapping.in_told_free || follower_.has_pending(tid));
+}
+
+void InlineEngine::set_trap(Tid tid, bool trap) {
+    const auto index = threads_.find(tid);
+    Trapping& trapping = trapping_[tid];
+    if (index && trapping.trap != trap) {
+        trapping.trap = trap;
+        memory_.set_trap(*index, trap);
+    }
+}
+
+// It was meant for one call, which is not the next one after all.
+void InlineEngine::withdraw_forced_stack(Tid tid) {
+    Trapping& trapping = trapping_[tid];
+    const auto index = threads_.find(tid);
+    if (index && trapping.has_forced_stack) {
+        memory_.set_forced_stack(*index, agent::kNoStackId);
+    }
+    trapping.has_forced_stack = false;
+}
+
+bool InlineEngine::leave_own_code(Tid tid) {
+    const auto index = left_ ? std::nullopt : threads_.find(tid);
+    if (!index) {
+        return Int3Engine::leave_own_code(tid);
+    }
+    drain();
+    withdraw_forced_stack(tid);
+    const bool is_out = Int3Engine::leave_own_code(tid);
+    if (threads_.seen(*index).inside == 0) {
+        return is_out;
+    }
+    memory_.set_interrupted(*index, true);
+    return false;
+}
+
+void InlineEngine::on_thread_gone(Tid tid) {
+    drain();
+    threads_.on_thread_gone(tid);
+    patched_.on_thread_gone(tid);
+    stacks_.on_thread_gone(tid);
+    trapping_.erase(tid);
+    Int3Engine::on_thread_gone(tid);
+}
+
+void InlineEngine::on_quiet_stop(Tid tid) {
+    if (left_ || !memory_.mapped()) {
+        return;
+    }
+    patched_.look_at(tid);
+    arch::Registers regs;
+    if (threads_.find(tid)) {
+        return;
+    }
+    stacks_.on_first_stop(tid);
+    if (target_.get_registers(tid, &regs)) {
+        threads_.on_birth(tid, arch::thread_pointer(regs));
+    }
+}
+
+} // namespace memleax
