@@ -42,6 +42,13 @@ bool takes_folder(const OptionDescription& option) {
     return option.value == "DIR";
 }
 
+bool takes_pid(const OptionDescription& option) {
+    return option.value == "PID";
+}
+bool takes_process_name(const OptionDescription& option) {
+    return option.names.back() == "--name";
+}
+
 /// The words to choose from, beside files.
 Words words_for(const OptionDescription& option, const Words& allocator_files) {
     if (option.names.back() == "--allocators") {
@@ -59,6 +66,10 @@ Words words_for(const OptionDescription& option, const Words& allocator_files) {
 
 void print_bash(const std::vector<OptionDescription>& options, const Words& allocator_files) {
     std::cout << R"(# bash completion for memleax(1), made from its own table of options
+_memleax_pids()
+{
+    mapfile -t COMPREPLY < <(cd /proc && compgen -G "$cur[0-9]*"; compgen -G "/proc/$cur" >/dev/null && echo "$cur")
+}
 _memleax()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} i
@@ -89,6 +100,12 @@ _memleax()
             continue;
         }
         std::cout << fmt::format("    {})\n", fmt::join(option.names, " | "));
+        if (takes_pid(option)) {
+            std::cout << "        _memleax_pids\n";
+        } else if (takes_process_name(option)) {
+            std::cout << "        mapfile -t COMPREPLY < <(compgen -W \"$(cat /proc/[0-9]*/comm "
+                         "2>/dev/null)\" -- \"$cur\" | sort -u)\n";
+        }
         const Words words = words_for(option, allocator_files);
         const char* kinds = takes_file(option) ? "-f " : takes_folder(option) ? "-d " : "";
         if (*kinds != '\0' || !words.empty()) {
@@ -103,7 +120,7 @@ _memleax()
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W '{} --' -- "$cur")
     else
-        mapfile -t COMPREPLY < <(cd /proc && compgen -G "$cur[0-9]*"; compgen -G "/proc/$cur" >/dev/null && echo "$cur")
+        _memleax_pids
     fi
 }}
 complete -F _memleax memleax
@@ -144,6 +161,10 @@ _memleax() {
                 action = "_files";
             } else if (takes_folder(option)) {
                 action = "_files -/";
+            } else if (takes_pid(option)) {
+                action = "_pids";
+            } else if (takes_process_name(option)) {
+                action = "_process_names";
             } else if (!words.empty()) {
                 action = fmt::format("({})", fmt::join(words, " "));
             }
@@ -157,7 +178,7 @@ _memleax() {
                                       : fmt::format("{{{}}}", fmt::join(option.names, ","));
         std::cout << fmt::format("        {}{}{} \\\n", before, names, rest);
     }
-    std::cout << R"(        '1:PID:_pids'
+    std::cout << R"(        '*:PID:_pids'
 }
 _memleax "$@"
 )";
@@ -188,6 +209,10 @@ complete -c memleax -n __memleax_has_command -a '(__fish_complete_subcommand --f
                 line += fmt::format(" -a '{}'", fmt::join(words, " "));
             } else if (takes_folder(option)) {
                 line += " -a '(__fish_complete_directories)'";
+            } else if (takes_pid(option)) {
+                line += " -a '(__fish_complete_pids)'";
+            } else if (takes_process_name(option)) {
+                line += " -a '(__fish_complete_proc)'";
             }
         }
         std::cout << line << " -d " << for_fish(short_help(option)) << '\n';

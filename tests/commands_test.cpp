@@ -2,6 +2,7 @@
 // Every command, through `memleax -i PID < pipe`, rightly and wrongly used, against fixtures that
 // know the truth.
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -381,10 +382,8 @@ TEST(Command_expire, SetsTheAge) {
     Commands commands_of(fixture.pid(), {"-e", "1000"});
     EXPECT_EQ(commands_of.output_of("expire"), "Blocks expire at an age of 1000 s.\n");
     fixture.ask("leak");
-    EXPECT_THAT(commands_of.error_of("expire 0"),
-                HasSubstr("'0' is not a number of seconds above 0"));
-    EXPECT_THAT(commands_of.error_of("expire soon"),
-                HasSubstr("'soon' is not a number of seconds"));
+    EXPECT_THAT(commands_of.error_of("expire 0"), HasSubstr("'0' is not a time above 0"));
+    EXPECT_THAT(commands_of.error_of("expire soon"), HasSubstr("'soon' is not a time above 0"));
     EXPECT_THAT(commands_of.error_of("expire 1 2"), HasSubstr("'2' is too much"));
     commands_of.memleax().process().send("expire 0.01");
     // The one that was there already: by its new age.
@@ -436,35 +435,38 @@ int intervals(const std::string& text) {
     return std::atoi(text.c_str());
 }
 
-TEST(Command_start, BeginsTheFirstInterval) {
+TEST(Command_intervals, ClearBeginsTheFirst) {
     Fixture fixture("expiring");
     Commands commands_of(fixture.pid());
-    commands_of.run("restart");
-    EXPECT_EQ(intervals(commands_of.output_of("start")), 1);
-    EXPECT_THAT(commands_of.output_of("start"),
+    EXPECT_GE(intervals(commands_of.output_of("intervals new")), 1);
+    EXPECT_EQ(intervals(commands_of.output_of("intervals clear")), 1);
+    EXPECT_THAT(commands_of.output_of("intervals clear"),
                 ContainsRegex("^1 interval, from .* ago to now.\n$"));
+    EXPECT_THAT(commands_of.error_of("intervals begin"),
+                HasSubstr("'begin' is none of new, stop, drop, clear; usage: intervals "));
     commands_of.quit();
 }
 
-TEST(Command_stop, BeginsNoMoreIntervals) {
+TEST(Command_intervals, StopBeginsNoMore) {
     Fixture fixture("expiring");
     Commands commands_of(fixture.pid());
-    commands_of.run("start");
-    EXPECT_THAT(commands_of.output_of("stop"),
+    commands_of.run("intervals clear");
+    EXPECT_THAT(commands_of.output_of("intervals stop"),
                 ContainsRegex("^[0-9]+ interval.* ago to .* ago.\n$"));
     fixture.ask("leak"); // no evidence, but known
     EXPECT_THAT(
         commands_of.output_of("dump all"),
         ::testing::AllOf(HasSubstr("live          1 block, 101 B"), Not(HasSubstr("intervals "))));
+    EXPECT_THAT(commands_of.output_of("intervals new"), HasSubstr(" ago to now.\n"));
     commands_of.quit();
 }
 
-TEST(Command_restart, MakesABoundary) {
+TEST(Command_intervals, NewMakesABoundary) {
     Fixture fixture("expiring");
     Commands commands_of(fixture.pid());
-    commands_of.run("start");
+    commands_of.run("intervals clear");
     fixture.ask("leak");
-    EXPECT_GE(intervals(commands_of.output_of("restart")), 2);
+    EXPECT_GE(intervals(commands_of.output_of("intervals new")), 2);
     fixture.ask("leak");
     fixture.ask("leak");
     const std::string dump = commands_of.output_of("dump 1");
@@ -473,23 +475,105 @@ TEST(Command_restart, MakesABoundary) {
     commands_of.quit();
 }
 
-TEST(Command_delete, ForgetsTheOldestInterval) {
+TEST(Command_intervals, DropForgetsTheOldest) {
     Fixture fixture("expiring");
     Commands commands_of(fixture.pid());
-    commands_of.run("start");
+    commands_of.run("intervals clear");
     fixture.ask("leak");
-    commands_of.run("restart");
+    commands_of.run("intervals new");
     const std::string dump = commands_of.output_of("dump all");
     EXPECT_THAT(dump, HasSubstr(": 1 of 1 blocks still live\n"));
-    std::string deleted = commands_of.output_of("delete");
-    EXPECT_GE(intervals(deleted), 1);
+    EXPECT_GE(intervals(commands_of.output_of("intervals drop")), 1);
     EXPECT_THAT(
         commands_of.output_of("dump all"),
         ::testing::AllOf(HasSubstr("live          1 block, 101 B"), Not(HasSubstr("still live"))));
     // The one that is being recorded stays.
-    commands_of.run("start");
-    EXPECT_THAT(commands_of.error_of("delete"),
+    commands_of.run("intervals clear");
+    EXPECT_THAT(commands_of.error_of("intervals drop"),
                 HasSubstr("there is only the interval that is being"));
+    commands_of.quit();
+}
+
+// libmemleak's names mean something else to most people.
+TEST(Command_intervals, IsWhatFormerNamesLeadTo) {
+    Fixture fixture("expiring");
+    Commands commands_of(fixture.pid());
+    for (const char* former : {"start", "stop", "restart", "delete"}) {
+        EXPECT_THAT(commands_of.error_of(former),
+                    ::testing::AllOf(HasSubstr(fmt::format("there is no command '{}'; ", former)),
+                                     HasSubstr("'intervals ")));
+    }
+    EXPECT_THAT(commands_of.error_of("stop"), HasSubstr("'pause' takes all breakpoints out"));
+    commands_of.quit();
+}
+
+TEST(Command_wait, LetsTimePass) {
+    Fixture fixture("expiring");
+    Commands commands_of(fixture.pid());
+    const auto before = std::chrono::steady_clock::now();
+    EXPECT_EQ(commands_of.output_of("wait 300ms"), "");
+    EXPECT_GE(std::chrono::steady_clock::now() - before, std::chrono::milliseconds(300));
+    EXPECT_THAT(commands_of.error_of("wait"), HasSubstr("the time is missing; usage: wait TIME"));
+    EXPECT_THAT(commands_of.error_of("wait soon"), HasSubstr("'soon' is not a time above 0"));
+    // Not beyond the target's end.
+    commands_of.memleax().process().send("wait 2h");
+    EXPECT_EQ(fixture.quit(), 0);
+    EXPECT_EQ(commands_of.quit().status, 0);
+}
+
+TEST(Command_wait, GoesBeforeTheTargetIsLeft) {
+    Fixture fixture("expiring");
+    Memleax memleax({"-q", "-t", "0.01", "-x", "wait 2h", "-x", "stats", "-x",
+                     "shell echo over", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    fixture.ask("leak");
+    EXPECT_EQ(fixture.quit(), 0); // ends the waiting
+    const auto result = memleax.finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_THAT(result.output, HasSubstr("slow_leak"));
+    EXPECT_THAT(result.output, HasSubstr("over\n"));
+}
+
+TEST(Command_watch, NeedsATerminal) {
+    Fixture fixture("expiring");
+    Commands commands_of(fixture.pid());
+    EXPECT_THAT(commands_of.error_of("watch stats"), HasSubstr("watch needs a terminal; a script"));
+    EXPECT_THAT(commands_of.error_of("watch"), HasSubstr("the command is missing; usage: watch "));
+    EXPECT_THAT(commands_of.error_of("watch 1s"), HasSubstr("the command is missing; usage: "));
+    EXPECT_THAT(commands_of.error_of("watch 1s nonsense"), HasSubstr("no command 'nonsense'"));
+    EXPECT_THAT(commands_of.error_of("watch pause"),
+                HasSubstr("'pause' does more than to show something; usage: watch "));
+    commands_of.quit();
+}
+
+TEST(Command_exit, IsQuit) {
+    Fixture fixture("expiring");
+    Commands commands_of(fixture.pid());
+    commands_of.memleax().process().send("exit");
+    const auto result = commands_of.memleax().finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_THAT(result.output, HasSubstr("ended by the user"));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(Pipe, GoesThroughAShellCommand) {
+    Fixture fixture("expiring");
+    fixture.ask("leak");
+    Commands commands_of(fixture.pid());
+    const std::string help = commands_of.output_of("help");
+    EXPECT_EQ(commands_of.output_of("help | head -n 1"), help.substr(0, help.find('\n') + 1));
+    EXPECT_EQ(commands_of.output_of("help | wc -c"), fmt::format("{}\n", help.size()));
+    EXPECT_EQ(commands_of.output_of("help | grep -c '^pause \\|^resume '"), "2\n");
+    // What ends early, finds nothing or reads nothing is no news.
+    for (const char* filter : {"true", "false", "grep nonsense", "head -c 1 > /dev/null"}) {
+        const auto answer = commands_of.run(fmt::format("help | {}", filter));
+        EXPECT_EQ(answer.output, "");
+        EXPECT_EQ(answer.error, "");
+    }
+    EXPECT_THAT(commands_of.error_of("nonsense | cat"), HasSubstr("no command 'nonsense'"));
+    EXPECT_THAT(commands_of.error_of("dump 77 | cat"), HasSubstr("there is no call stack 77"));
+    // A pattern is no pipe.
+    EXPECT_THAT(commands_of.output_of("ignore 'a|b'"), HasSubstr("    a|b\n"));
     commands_of.quit();
 }
 

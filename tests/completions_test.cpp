@@ -117,7 +117,8 @@ TEST(CompletionsTest, ChoicesAreWhatIsAccepted) {
 }
 
 TEST(CompletionsTest, OnlyFlagsGoWithoutAValue) {
-    const std::set<std::string> ends{"-h", "-v", "--events"}; // not watching; wants --track as well
+    // Not watching; what wants something else as well; those that take the 1 instead of a PID.
+    const std::set<std::string> ends{"-h", "-v", "--events", "--live", "-p", "--name"};
     for (const OptionDescription& option : describe_options()) {
         if (!ends.contains(option.names.front())) {
             EXPECT_EQ(is_accepted({option.names.front()}), option.value.empty())
@@ -139,6 +140,9 @@ TEST(CompletionsTest, Bash) {
     EXPECT_THAT(bash_offers({"memleax", "-e", ""}), ElementsAre(""));
     const std::string us = fmt::format("{}", getpid());
     EXPECT_THAT(bash_offers({"memleax", "-q", us}), Contains(us));
+    EXPECT_THAT(bash_offers({"memleax", "1", us}), Contains(us));
+    EXPECT_THAT(bash_offers({"memleax", "-p", us}), Contains(us));
+    EXPECT_THAT(bash_offers({"memleax", "--name", "complet"}), Contains("completions_tes"));
     EXPECT_THAT(bash_offers({"memleax", "-q", "--", "bas"}), Contains("bash"));
 }
 
@@ -152,6 +156,8 @@ TEST(CompletionsTest, Fish) {
     EXPECT_THAT(fish_offers("memleax --allocators sql"), Contains("sqlite"));
     EXPECT_THAT(fish_offers("memleax -x stat"), UnorderedElementsAreArray({"stats", "status"}));
     EXPECT_THAT(fish_offers("memleax "), Contains(fmt::format("{}", getpid())));
+    EXPECT_THAT(fish_offers("memleax -p "), Contains(fmt::format("{}", getpid())));
+    EXPECT_THAT(fish_offers("memleax --name complet"), Contains("completions_tes"));
     EXPECT_THAT(fish_offers("memleax -q -- bas"), Contains("bash"));
 }
 
@@ -171,7 +177,8 @@ TEST(CompletionsTest, Zsh) {
         }
     }
     EXPECT_THAT(specs, Contains(::testing::EndsWith(":ENGINE:(auto inline int3)")));
-    EXPECT_THAT(specs, Contains("1:PID:_pids"));
+    EXPECT_THAT(specs, Contains(::testing::EndsWith(":PID:_pids")));
+    EXPECT_THAT(specs, Contains("*:PID:_pids"));
 }
 
 } // namespace

@@ -40,7 +40,7 @@ TEST(OptionsTest, CheckNeedsTheOperatorsOfTheRuntime) {
 
 TEST(OptionsTest, Defaults) {
     const Options options = accepted({"4711"});
-    EXPECT_EQ(options.pid, 4711);
+    EXPECT_THAT(options.pids, ElementsAre(4711));
     EXPECT_TRUE(options.command.empty());
     EXPECT_EQ(options.expire_s, 10);
     EXPECT_EQ(options.time_s, std::nullopt);
@@ -63,7 +63,7 @@ TEST(OptionsTest, NamesAndContainers) {
         accepted({"--debug-dir", "a", "--debug-dir", "/b", "--ns-pid", "17", "4711"});
     EXPECT_THAT(options.debug_folders, ElementsAre("a", "/b"));
     EXPECT_EQ(options.ns_pid, 17);
-    EXPECT_EQ(options.pid, 4711);
+    EXPECT_THAT(options.pids, ElementsAre(4711));
 }
 
 TEST(OptionsTest, WithATimeBlocksExpireWithinIt) {
@@ -76,7 +76,7 @@ TEST(OptionsTest, WithATimeBlocksExpireWithinIt) {
 TEST(OptionsTest, ShortNames) {
     const Options options = accepted({"-e", "2.5", "-t", "60", "-l", "256", "-m", "0", "-c", "7",
                                       "-d", "a.debug", "-o", "out", "-F", "json", "-q", "-f", "1"});
-    EXPECT_EQ(options.pid, 1);
+    EXPECT_THAT(options.pids, ElementsAre(1));
     EXPECT_EQ(options.expire_s, 2.5);
     EXPECT_EQ(options.time_s, 60);
     EXPECT_EQ(options.backtrace_limit, 256U);
@@ -95,7 +95,7 @@ TEST(OptionsTest, LongNames) {
                   "--memory-block-max=18446744073709551615", "--call-stack-max", "0",
                   "--debug-info=x y", "--output", "-", "--format=text", "--quiet", "--follow-forks",
                   "--error-exitcode", "255", "--log=debug", "2147483647"});
-    EXPECT_EQ(options.pid, 2147483647);
+    EXPECT_THAT(options.pids, ElementsAre(2147483647));
     EXPECT_EQ(options.expire_s, 0.001);
     EXPECT_EQ(options.time_s, 0.5);
     EXPECT_EQ(options.backtrace_limit, 1U);
@@ -130,7 +130,7 @@ TEST(OptionsTest, AnyOrderAndTheLastCounts) {
     for (const Words& words : {Words{"123", "-t", "5"}, Words{"-t", "5", "123"},
                                Words{"-qt5", "123"}, Words{"-t", "9", "123", "-t", "5"}}) {
         const Options options = accepted(words);
-        EXPECT_EQ(options.pid, 123);
+        EXPECT_THAT(options.pids, ElementsAre(123));
         EXPECT_EQ(options.time_s, 5);
     }
 }
@@ -144,9 +144,34 @@ TEST(OptionsTest, NumbersAreDecimal) {
 TEST(OptionsTest, CommandIsUntouched) {
     const Options options =
         accepted({"-e", "1", "--", "ls", "-l", "--help", "", "--", "-e", "0", "123"});
-    EXPECT_EQ(options.pid, std::nullopt);
+    EXPECT_THAT(options.pids, testing::IsEmpty());
     EXPECT_EQ(options.expire_s, 1);
     EXPECT_THAT(options.command, ElementsAre("ls", "-l", "--help", "", "--", "-e", "0", "123"));
+}
+
+TEST(OptionsTest, TimesHaveUnits) {
+    const std::pair<const char*, double> cases[] = {
+        {"90", 90},   {"0.5", 0.5},  {"250ms", 0.25}, {"30s", 30},    {"1.5m", 90}, {"5m", 300},
+        {"2h", 7200}, {"1d", 86400}, {"1e3", 1000},   {"1e3s", 1000}, {"007m", 420}};
+    for (const auto& [text, seconds] : cases) {
+        EXPECT_DOUBLE_EQ(accepted({"-e", text, "1"}).expire_s, seconds) << text;
+        EXPECT_DOUBLE_EQ(accepted({"-t", text, "1"}).time_s.value_or(0), seconds) << text;
+        EXPECT_DOUBLE_EQ(accepted({"--interval", text, "1"}).interval_s.value_or(0), seconds)
+            << text;
+    }
+    const Options options = accepted({"--interval", "5m,3", "1"});
+    EXPECT_EQ(options.interval_s, 300);
+    EXPECT_EQ(options.interval_count, 3U);
+}
+
+TEST(OptionsTest, SeveralProcesses) {
+    const Options options = accepted({"1", "-p", "2", "3", "--pid", "4", "--name", "nginx",
+                                      "--name", "^php-fpm$", "--children"});
+    EXPECT_THAT(options.pids, ElementsAre(1, 3, 2, 4));
+    EXPECT_THAT(options.names, ElementsAre("nginx", "^php-fpm$"));
+    EXPECT_TRUE(options.children);
+    EXPECT_FALSE(accepted({"1"}).children);
+    EXPECT_THAT(accepted({"--name", "nginx"}).pids, testing::IsEmpty());
 }
 
 TEST(OptionsTest, HelpAndVersion) {
@@ -154,10 +179,10 @@ TEST(OptionsTest, HelpAndVersion) {
         const auto parsed = parse(words);
         const auto& exit = std::get<EarlyExit>(parsed);
         EXPECT_EQ(exit.status, 0);
-        EXPECT_THAT(exit.text, HasSubstr("Usage: memleax [OPTION]... PID\n"
+        EXPECT_THAT(exit.text, HasSubstr("Usage: memleax [OPTION]... PID...\n"
                                          "       memleax [OPTION]... -- COMMAND [ARG]...\n"));
         for (const char* name :
-             {"-e,--expire SECONDS", "-t,--time SECONDS", "-l,--backtrace-limit N",
+             {"-e,--expire TIME", "-t,--time TIME", "-l,--backtrace-limit N",
               "-m,--memory-block-max N", "-c,--call-stack-max N", "-d,--debug-info FILE",
               "-o,--output FILE", "-F,--format FORMAT", "-q,--quiet", "-f,--follow-forks",
               "--error-exitcode N", "--log LEVEL", "-v,--version", "-h,--help"}) {

@@ -48,7 +48,7 @@ TEST(Prompt, TakesBeginningsOfNames) {
     PromptOnTerminal prompt("expiring");
     EXPECT_THAT(prompt.run("statu"), StartsWith("target  "));
     EXPECT_THAT(prompt.run("li 3"), HasSubstr("stats prints 3 call stacks."));
-    EXPECT_THAT(prompt.run("st"), HasSubstr("'st' is ambiguous: start, stats, status, stop"));
+    EXPECT_THAT(prompt.run("st"), HasSubstr("'st' is ambiguous: stats, status"));
     EXPECT_THAT(prompt.run("frobnicate"),
                 HasSubstr("there is no command 'frobnicate'; try 'help'"));
     EXPECT_EQ(prompt.quit(), 0);
@@ -83,7 +83,17 @@ TEST(Prompt, TabCompletes) {
     prompt.run("stats"); // gives the stack its number
     test::write_file(prompt.folder.file("commands.txt"), "status\n");
     expect_completion(prompt, "statu", "status ");
-    expect_completion(prompt, "sta", "sta"); // start, stats, status
+    expect_completion(prompt, "sta", "stat"); // stats, status
+    prompt.run("mark before_lunch");
+    prompt.run("mark after");
+    expect_completion(prompt, "since b", "since before_lunch ");
+    expect_completion(prompt, "ignore slow", "ignore slow_leak ");
+    expect_completion(prompt, "only libc.so", "only libc.so.6 ");
+    expect_completion(prompt, "only cl", "only clear ");
+    expect_completion(prompt, "intervals d", "intervals drop ");
+    expect_completion(prompt, "watch 5s sta", "watch 5s stat");
+    expect_completion(prompt, "watch since af", "watch since after ");
+    expect_completion(prompt, "watch qu", "watch qu"); // it does more than to show something
     expect_completion(prompt, "help mod", "help modules ");
     expect_completion(prompt, "stats b", "stats by ");
     expect_completion(prompt, "stats by ra", "stats by rate ");
@@ -286,6 +296,35 @@ TEST(Prompt, CtrlCEndsASearchInTheHistory) {
     prompt.terminal.type(kCtrlC);
     prompt.terminal.expect_cursor_after(kPrompt);
     EXPECT_THAT(prompt.run("list"), HasSubstr("stats prints 8 call stacks."));
+    EXPECT_EQ(prompt.quit(), 0);
+}
+
+TEST(Prompt, AsksBeforeEvidenceIsThrownAway) {
+    PromptOnTerminal prompt("expiring");
+    prompt.fixture->ask("leak");
+    prompt.run("intervals new");
+    for (const char* no : {"n\r", "\r", "x\r"}) {
+        prompt.terminal.type("intervals clear\r");
+        prompt.terminal.expect("Forget all intervals, which verdicts rest on? (y or n) ");
+        prompt.terminal.type(no);
+        prompt.expect_prompt();
+        EXPECT_THAT(prompt.run("dump 1"), HasSubstr("1 of 1 blocks still live"));
+    }
+    prompt.terminal.type("intervals drop\r");
+    prompt.terminal.expect("Forget the oldest interval as evidence? (y or n) ");
+    prompt.terminal.type(kCtrlC);
+    prompt.expect_prompt();
+    EXPECT_THAT(prompt.run("dump 1"), HasSubstr("1 of 1 blocks still live"));
+    prompt.terminal.type("intervals clear\r");
+    prompt.terminal.expect("(y or n) ");
+    prompt.terminal.type("yes\r");
+    prompt.terminal.expect("1 interval, from ");
+    prompt.expect_prompt();
+    EXPECT_THAT(prompt.run("dump 1"), Not(HasSubstr("still live")));
+    // A script is not asked.
+    test::write_file(prompt.folder.file("script"), "intervals clear\nlist\n");
+    EXPECT_THAT(prompt.run("source " + prompt.folder.file("script")),
+                HasSubstr("1 interval, from"));
     EXPECT_EQ(prompt.quit(), 0);
 }
 

@@ -68,7 +68,19 @@ TEST(UsageErrorTest, WrongTarget) {
     EXPECT_EQ(refused({"--"}), "there is no COMMAND after '--'");
     EXPECT_EQ(refused({"1", "--"}), "there is no COMMAND after '--'");
     EXPECT_EQ(refused({"1", "--", "ls"}), "'1' and a COMMAND: give one of them");
-    EXPECT_EQ(refused({"1", "2"}), "'2': only one PID can be watched");
+    EXPECT_EQ(refused({"1", "x"}), "'x' is not a process id (a number above 0)");
+    EXPECT_EQ(refused({"-p", "0"}), "'0' is not a process id (a number above 0)");
+    EXPECT_EQ(refused({"--name", ""}), "--name: the name is empty");
+    EXPECT_THAT(refused({"--name", "a("}), StartsWith("--name: 'a(' is no regular expression: "));
+    EXPECT_EQ(refused({"-p", "1", "--", "x"}), "--pid and a COMMAND: give one of them");
+    EXPECT_EQ(refused({"--name", "a", "--", "x"}), "--name and a COMMAND: give one of them");
+    EXPECT_EQ(refused({"--children", "--", "x"}), "--children and a COMMAND: give one of them");
+    EXPECT_EQ(refused({"--ns-pid", "3", "1", "2"}),
+              "--ns-pid: goes with one PID, that of a process of the namespace");
+    EXPECT_EQ(refused({"--ns-pid", "3", "--name", "a"}),
+              "--ns-pid: goes with one PID, that of a process of the namespace");
+    EXPECT_EQ(refused({"--leak-check", "1", "2"}),
+              "--leak-check: looks at one process: give one PID");
     EXPECT_EQ(refused({"99999999999"}), "'99999999999' is too large for a process id");
     for (const char* word :
          {"redis", "", "0", "-5", "+5", "5x", "5.0", " 5", "0x10", "1 2", "%s{}"}) {
@@ -168,13 +180,14 @@ TEST(UsageErrorTest, WrongAllocatorFiles) {
 }
 
 TEST(UsageErrorTest, WrongSeconds) {
-    for (const char* value :
-         {"0", "0.0", "-1", "nan", "inf", "-inf", "1e400", "0x10", "5s", "1,5", "", "x", " 1"}) {
-        const std::string says = fmt::format(": '{}' is not a number of seconds above 0", value);
+    for (const char* value : {"0", "0.0", "-1", "nan", "inf", "-inf", "1e400", "0x10", "5 s",
+                              "5sec", "5M", "s", "-1m", "1h30m", "1,5", "", "x", " 1"}) {
+        const std::string says =
+            fmt::format(": '{}' is not a time above 0 (as 30, 30s, 5m, 2h)", value);
         EXPECT_EQ(refused({"-e", value, "1"}), "--expire" + says);
         EXPECT_EQ(refused({"--time", value, "1"}), "--time" + says);
     }
-    EXPECT_EQ(refused({"-t", "2e9", "1"}), "--time: 2e9 seconds are too long");
+    EXPECT_EQ(refused({"-t", "2e9", "1"}), "--time: 2e9 is too long");
 }
 
 TEST(UsageErrorTest, AnAgeThatNoBlockCanReach) {

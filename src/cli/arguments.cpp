@@ -45,6 +45,23 @@ std::vector<std::string> split_words(std::string_view line) {
     return words;
 }
 
+PipedLine split_pipe(const std::string& line) {
+    char quote = 0;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+        const char c = line[i];
+        if (c == '\\' && quote != '\'') {
+            ++i;
+        } else if (quote != 0) {
+            quote = c == quote ? '\0' : quote;
+        } else if (c == '\'' || c == '"') {
+            quote = c;
+        } else if (c == '|') {
+            return {line.substr(0, i), line.substr(i + 1)};
+        }
+    }
+    return {line, std::nullopt};
+}
+
 CommandError Arguments::wrong(const std::string& message) const {
     return CommandError(fmt::format("{}; usage: {}", message, usage_));
 }
@@ -69,11 +86,10 @@ std::uint64_t Arguments::whole(const char* what, std::uint64_t min, std::uint64_
 }
 
 double Arguments::seconds(const char* what) {
-    const std::string text = word(what);
     try {
-        return parse_seconds(what, text);
-    } catch (const UsageError&) {
-        throw wrong(fmt::format("'{}' is not a number of seconds above 0", text));
+        return parse_duration(what, word(what));
+    } catch (const UsageError& error) {
+        throw wrong(error.what());
     }
 }
 

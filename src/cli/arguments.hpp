@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -22,6 +23,13 @@ class CommandError : public std::runtime_error {
 /// Throws CommandError if a quote is open at the end.
 std::vector<std::string> split_words(std::string_view line);
 
+/// A line, and the shell command behind its first '|' outside of quotes, if there is one.
+struct PipedLine {
+    std::string line;
+    std::optional<std::string> filter;
+};
+PipedLine split_pipe(const std::string& line);
+
 /// The arguments of one command, taken one after the other.
 class Arguments {
   public:
@@ -34,7 +42,7 @@ class Arguments {
     std::string word(const char* what);
     /// The next word as a whole number from `min` to `max`.
     std::uint64_t whole(const char* what, std::uint64_t min, std::uint64_t max);
-    /// The next word as a number of seconds above 0.
+    /// The next word as a time above 0, in seconds.
     double seconds(const char* what);
     /// The next word as an address, with or without 0x.
     RemoteAddr address();

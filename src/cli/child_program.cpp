@@ -32,7 +32,7 @@ struct Attributes {
 
 } // namespace
 
-Result<ChildProgram> ChildProgram::start(const std::vector<std::string>& words, int input_fd,
+Result<ChildProgram> ChildProgram::start(const std::vector<std::string>& words, Files files,
                                          const SpawnAttributes& inherited) {
     Attributes with;
     sigset_t defaults;
@@ -47,16 +47,17 @@ Result<ChildProgram> ChildProgram::start(const std::vector<std::string>& words, 
     posix_spawnattr_setsigdefault(&with.attributes, &defaults);
     posix_spawnattr_setsigmask(&with.attributes, &mask);
     posix_spawnattr_setflags(&with.attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-    if (input_fd >= 0) {
-        posix_spawn_file_actions_adddup2(&with.files, input_fd, STDIN_FILENO);
+    if (files.input >= 0) {
+        posix_spawn_file_actions_adddup2(&with.files, files.input, STDIN_FILENO);
     }
+    posix_spawn_file_actions_adddup2(&with.files, files.output, STDOUT_FILENO);
     const std::vector<char*> argv = null_terminated(words);
     const std::vector<char*> environment = null_terminated(inherited.environment);
     pid_t pid = 0;
     const int error =
         posix_spawnp(&pid, argv[0], &with.files, &with.attributes, argv.data(), environment.data());
-    if (input_fd >= 0) {
-        close(input_fd);
+    if (files.input >= 0) {
+        close(files.input);
     }
     if (error != 0) {
         return Error(fmt::format("cannot run {}", words[0]), error);

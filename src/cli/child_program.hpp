@@ -15,9 +15,13 @@ namespace memleax {
 /// Has the terminal while it runs; the session goes on meanwhile and sees its end at fd().
 class ChildProgram {
   public:
+    struct Files {
+        int input;  ///< closed here; -1: ours
+        int output; ///< stays ours
+    };
     /// Starts it with the signal mask and limits that memleax itself was given, and with default
-    /// dispositions. `input_fd` becomes its standard input, and is closed here; -1: ours.
-    static Result<ChildProgram> start(const std::vector<std::string>& words, int input_fd,
+    /// dispositions. `files` become its standard input and output.
+    static Result<ChildProgram> start(const std::vector<std::string>& words, Files files,
                                       const SpawnAttributes& inherited);
     ChildProgram(ChildProgram&& other) noexcept;
     ChildProgram& operator=(ChildProgram&&) = delete;

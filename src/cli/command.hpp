@@ -2,6 +2,7 @@
 /// The prompt's commands. One table serves execution, help, completion, -x and the man page.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -25,8 +26,15 @@ class CommandHost {
     virtual void run_program(const std::vector<std::string>& words, int input_fd) = 0;
     /// These lines come before all others.
     virtual void run_lines(std::vector<std::string> lines, const std::string& from) = 0;
-    /// The next command waits until the target is being watched again.
+    /// The next command waits until the target is being watched again, ...
     virtual void wait_for_watching() = 0;
+    /// ... or for so long; not beyond the target's end.
+    virtual void wait_for(double seconds) = 0;
+    /// Runs this line again and again, on a screen of its own, until a key is pressed. Throws
+    /// CommandError where there is no terminal, or if the line is wrong.
+    virtual void watch(const std::string& line, double period_s) = 0;
+    /// Does it once somebody at a terminal has said yes to the question; in a script, at once.
+    virtual void when_confirmed(const std::string& question, std::function<void()> action) = 0;
 };
 
 /// What commands work on, and keep from one to the next.
@@ -48,12 +56,23 @@ struct CommandContext {
 enum class Completion {
     none,
     commands,
+    command_line,
+    functions,
+    intervals,
+    marks,
     processes,
     stacks,
     stack_or_all,
     stats,
     format_then_file,
     file
+};
+
+/// What runs a command again, unasked.
+enum class Again {
+    never,
+    by_empty_line,
+    by_watch ///< it only shows something: so does an empty line, and its output goes into a pipe
 };
 
 struct Command {
@@ -63,7 +82,7 @@ struct Command {
     std::string_view help;      ///< what else there is to say; may be ""
     void (*run)(CommandContext& context, Arguments& arguments);
     Completion completion = Completion::none;
-    bool repeats = true; ///< does an empty line run it again?
+    Again again = Again::by_empty_line;
 };
 
 /// Sorted as `help` shows them.
@@ -89,10 +108,7 @@ void run_events(CommandContext& context, Arguments& arguments);
 void run_expire(CommandContext& context, Arguments& arguments);
 void run_mark(CommandContext& context, Arguments& arguments);
 void run_since(CommandContext& context, Arguments& arguments);
-void run_start(CommandContext& context, Arguments& arguments);
-void run_stop(CommandContext& context, Arguments& arguments);
-void run_restart(CommandContext& context, Arguments& arguments);
-void run_delete(CommandContext& context, Arguments& arguments);
+void run_intervals(CommandContext& context, Arguments& arguments);
 void run_list(CommandContext& context, Arguments& arguments);
 void run_ignore(CommandContext& context, Arguments& arguments);
 void run_only(CommandContext& context, Arguments& arguments);
@@ -105,6 +121,8 @@ void run_modules(CommandContext& context, Arguments& arguments);
 void run_save(CommandContext& context, Arguments& arguments);
 void run_source(CommandContext& context, Arguments& arguments);
 void run_shell(CommandContext& context, Arguments& arguments);
+void run_wait(CommandContext& context, Arguments& arguments);
+void run_watch(CommandContext& context, Arguments& arguments);
 void run_detach(CommandContext& context, Arguments& arguments);
 void run_quit(CommandContext& context, Arguments& arguments);
 

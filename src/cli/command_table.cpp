@@ -16,90 +16,128 @@ constexpr std::array kCommands{
     Command{"blocks", "ID [N]", "list blocks of a call stack",
             "The N oldest of its live blocks (20 if not said): address, size, age, and the thread\n"
             "that allocated it.",
-            run_blocks, Completion::stacks},
-    Command{"delete", "", "forget the oldest interval",
-            "Its blocks do not count as evidence any more. See also: start, stats.", run_delete},
+            run_blocks, Completion::stacks, Again::by_watch},
     Command{
         "detach", "", "let go of the target",
         "The target is as it was before; the data stays, for reading. There is no way back: see\n"
         "pause for that.",
-        run_detach, Completion::none, false},
+        run_detach, Completion::none, Again::never},
     Command{"dump", "[ID...|all]", "show call stacks with their whole accounts",
             "Without an argument: the one that stats puts first.", run_dump,
-            Completion::stack_or_all},
+            Completion::stack_or_all, Again::by_watch},
     Command{"errors", "[N|all]", "list the memory errors that were found",
             "A line for each, or error N, or all of them, with where it happened, where the block\n"
             "had been freed, if it had, and where it was allocated. Without --check only double\n"
             "frees are looked for, and the stack of the first free is not known.",
-            run_errors},
+            run_errors, Completion::none, Again::by_watch},
     Command{
         "events", "[N|live|off]", "the last calls that mapped memory, with their stacks",
         "The N last ones (20 if not said) of mmap, munmap, mremap, brk, sbrk, shmat and shmdt, as "
         "far\n"
         "as --track has them followed; 10,000 are kept. live prints each as it happens, off ends\n"
         "that.",
-        run_events},
-    Command{"expire", "[SECONDS]", "show or set the age at which blocks expire",
-            "Blocks that have expired stay so.", run_expire},
-    Command{"help", "[COMMAND]", "explain the commands", "", run_help, Completion::commands},
+        run_events, Completion::none, Again::by_watch},
+    Command{"exit", "", "the same as quit", "", run_quit, Completion::none, Again::never},
+    Command{"expire", "[TIME]", "show or set the age at which blocks expire",
+            "TIME is in seconds, or has a unit: 30s, 5m, 2h. Blocks that have expired stay so.",
+            run_expire},
+    Command{"help", "[COMMAND]", "explain the commands", "", run_help, Completion::commands,
+            Again::by_watch},
     Command{
         "ignore", "[PATTERN|clear]", "hide call stacks through a function or module",
         "PATTERN is a glob, as in 'ignore libssl*' or 'ignore *::cache_*', and is compared with\n"
         "each frame's module and function. Without it: show the patterns. Nothing is lost: clear\n"
         "shows everything again.",
-        run_ignore},
+        run_ignore, Completion::functions},
+    Command{"intervals", "[new|stop|drop|clear]", "the intervals of time that verdicts rest on",
+            "Verdicts compare blocks by the interval that they were allocated in. Without an\n"
+            "argument: how many there are, and from when. new begins one now, so that a moment\n"
+            "that matters, such as the begin of a load test, is a boundary. stop begins no more\n"
+            "ones: what is allocated from now on is no evidence; new goes on. drop forgets the\n"
+            "oldest one, clear all of them: they are no evidence any more (live blocks and\n"
+            "expired ones stay).",
+            run_intervals, Completion::intervals, Again::never},
     Command{"list", "[N]", "show or set how many call stacks stats prints", "", run_list},
     Command{"mark", "[NAME]", "remember this moment, for since", "", run_mark, Completion::none,
-            false},
+            Again::never},
     Command{"modules", "", "list the target's modules",
-            "Where symbols, lines and unwind tables come from, or why not.", run_modules},
+            "Where symbols, lines and unwind tables come from, or why not.", run_modules,
+            Completion::none, Again::by_watch},
     Command{"only", "[PATTERN|clear]", "show only call stacks through a function or module",
-            "As ignore, the other way round.", run_only},
-    Command{"pause", "", "take all breakpoints out; see resume",
-            "The target runs as if we were not there.", run_pause, Completion::none, false},
+            "As ignore, the other way round.", run_only, Completion::functions},
+    Command{
+        "pause", "", "take all breakpoints out; see resume",
+        "The target runs as if we were not there. What is live then is set aside by resume, as\n"
+        "nobody sees whether it is freed meanwhile; until then it can be looked at.",
+        run_pause, Completion::none, Again::never},
     Command{
         "process", "[N]", "show or choose the process that commands are about",
         "N is its number in 'processes'. At first it is the process that was watched first; its\n"
         "children are watched with --follow-forks.",
         run_process, Completion::processes},
     Command{"processes", "", "list the processes that are watched, or were",
-            "The one that commands are about has a star; process chooses another.", run_processes},
+            "The one that commands are about has a star; process chooses another.", run_processes,
+            Completion::none, Again::by_watch},
     Command{"quit", "", "let go of the target, print the report, and end", "Ctrl-D does the same.",
-            run_quit, Completion::none, false},
+            run_quit, Completion::none, Again::never},
     Command{
-        "restart", "", "begin a new interval now",
-        "The earlier ones are kept, and merged as they age. A moment that matters, such as the\n"
-        "begin of a load test, becomes a boundary.",
-        run_restart, Completion::none, false},
-    Command{"resume", "", "put the breakpoints in again",
-            "Blocks from before the pause are not followed any more, as their frees may have been\n"
-            "missed; they count neither as leaks nor as freed.",
-            run_resume, Completion::none, false},
+        "resume", "", "put the breakpoints in again",
+        "Blocks from before the pause are set aside, as their frees may have been missed: they\n"
+        "count neither as live nor as leaks nor as freed (dump: not followed), and verdicts\n"
+        "begin anew.",
+        run_resume, Completion::none, Again::never},
     Command{"save", "FORMAT FILE", "write a report of what is known now",
-            "FORMAT is one of those of --format.", run_save, Completion::format_then_file, false},
+            "FORMAT is one of those of --format.", run_save, Completion::format_then_file,
+            Again::never},
     Command{"shell", "[COMMAND]", "run a shell command, or a shell",
-            "The target is watched meanwhile; live lines wait.", run_shell, Completion::file},
+            "The target is watched meanwhile; live lines wait. What another command shows goes\n"
+            "through a shell command as in 'dump all | grep -c libssl'.",
+            run_shell, Completion::file},
     Command{"show", "ADDRESS", "which block is this address in?",
-            "Its call stack, age and thread, and what it contains.", run_show},
+            "Its call stack, age and thread, and what it contains.", run_show, Completion::none,
+            Again::by_watch},
     Command{"since", "[MARK]", "what has grown since a mark",
-            "Without an argument: since the last mark, or since the begin.", run_since},
+            "Without an argument: since the last mark, or since the begin.", run_since,
+            Completion::marks, Again::by_watch},
     Command{"source", "FILE", "run the commands in a file", "One on each line; # begins a comment.",
-            run_source, Completion::file, false},
-    Command{"start", "", "forget all intervals, and begin the first", "", run_start,
-            Completion::none, false},
+            run_source, Completion::file, Again::never},
     Command{
         "stats", "[N] [by bytes|blocks|rate|age]", "one line for each call stack",
         "The N that cost most, if nothing else is said: first by the bytes a second that stay, "
         "then\n"
         "by the bytes that are live, then by the number of blocks. The verdict is one of leaking,\n"
         "growing, plateau, settled and too early, with the figures that it rests on.",
-        run_stats, Completion::stats},
-    Command{"status", "", "the target, the watching, and memory", "", run_status},
-    Command{"stop", "", "begin no more intervals",
-            "Blocks that are allocated from now on are no evidence. See also: start.", run_stop,
-            Completion::none, false},
+        run_stats, Completion::stats, Again::by_watch},
+    Command{"status", "", "the target, the watching, and memory", "", run_status, Completion::none,
+            Again::by_watch},
     Command{"threads", "", "list the target's threads",
-            "With what each has allocated that is live.", run_threads},
+            "With what each has allocated that is live.", run_threads, Completion::none,
+            Again::by_watch},
+    Command{"wait", "TIME", "go on after that time, or at the target's end",
+            "For scripts: memleax -i PID < commands. TIME is in seconds, or has a unit: 30s, 5m, "
+            "2h.\n"
+            "Ctrl-C ends it.",
+            run_wait, Completion::none, Again::never},
+    Command{
+        "watch", "[TIME] COMMAND", "show a command's output again and again",
+        "Each two seconds, or TIME (in seconds, or with a unit: 500ms, 1m), until a key is\n"
+        "pressed, as watch(1) does. Live lines wait. memleax --live PID begins with watch stats.",
+        run_watch, Completion::command_line, Again::never},
+};
+
+/// What libmemleak calls them, and what somebody who types them here may mean.
+struct OtherName {
+    std::string_view name;
+    std::string_view instead;
+};
+constexpr std::array kOtherNames{
+    OtherName{"start", "'resume' watches again after a pause; 'intervals clear' begins the "
+                       "evidence of verdicts anew"},
+    OtherName{"stop", "'pause' takes all breakpoints out for a while, 'detach' for good; "
+                      "'intervals stop' begins no more intervals"},
+    OtherName{"restart",
+              "'intervals new' begins an interval; 'resume' watches again after a pause"},
+    OtherName{"delete", "'intervals drop' forgets the oldest interval"},
 };
 
 } // namespace
@@ -122,6 +160,12 @@ const Command& find_command(const std::string& name) {
         return *found[0];
     }
     if (found.empty()) {
+        for (const OtherName& other : kOtherNames) {
+            if (other.name == name) {
+                throw CommandError(
+                    fmt::format("there is no command '{}'; {}", name, other.instead));
+            }
+        }
         throw CommandError(fmt::format("there is no command '{}'; try 'help'", name));
     }
     std::string all;
@@ -153,9 +197,10 @@ void run_command(CommandContext& context, const std::string& line) {
     const auto end = line.find(word) + word.size();
     const auto rest_begin = std::min(line.find_first_not_of(kBlanks, end), line.size());
     const std::string rest = line.substr(rest_begin);
-    // The shell has its own rules for quotes.
+    // The shell has its own rules for quotes; a command that is watched splits its own.
+    const bool whole = command.run == run_shell || command.run == run_watch;
     Arguments arguments(usage_of(command), rest,
-                        command.run == run_shell ? std::vector<std::string>{} : split_words(rest));
+                        whole ? std::vector<std::string>{} : split_words(rest));
     context.session.bring_up_to_date();
     command.run(context, arguments);
 }

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "memleax/session/session.hpp"
+#include "command.hpp"
 
 namespace memleax {
 
 /// Candidates for `word`, of which those that begin with it count. `before` is the line up to it.
-std::vector<std::string> complete(Session& session, const std::string& before,
+std::vector<std::string> complete(CommandContext& context, const std::string& before,
                                   const std::string& word);
 
 } // namespace memleax

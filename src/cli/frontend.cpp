@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sys/epoll.h>
@@ -32,6 +33,8 @@ const char* why_left(std::string_view reason) {
     return "The target has been let go of.";
 }
 
+constexpr const char* kWhetherToQuit = "Let go of the target and quit? (y or n) ";
+
 } // namespace
 
 Frontend::Frontend(Session& session, const Options& options, Input input)
@@ -41,6 +44,7 @@ Frontend::Frontend(Session& session, const Options& options, Input input)
       events_(epoll_create1(EPOLL_CLOEXEC)) {}
 
 Frontend::~Frontend() {
+    screen_.reset();
     editor_.reset();
     close(events_);
 }
@@ -85,13 +89,16 @@ void Frontend::start_input() {
         editor_ = std::make_unique<LineEditor>(
             console_.fd(), history_path(),
             [this](const std::string& before, const std::string& word) {
-                return complete(session_, before, word);
+                return complete(context_, before, word);
             });
         watch_fd(STDIN_FILENO);
     } else if (input_ == Input::stream && !watch_fd(STDIN_FILENO)) {
         while (!reader_.at_end()) { // a regular file is always ready, and epoll does not take it
             read_stream();
         }
+    }
+    if (options_.live) {
+        queue_.push_back({"watch stats"});
     }
 }
 
@@ -120,6 +127,14 @@ void Frontend::on_input() {
             if (!more) {
                 session_.end("time");
             }
+        } else if (wait_ && fd == wait_->fd()) {
+            end_wait();
+        } else if (screen_ && fd == screen_->timer().fd()) {
+            screen_->timer().acknowledge();
+            draw_screen();
+        } else if (fd == STDIN_FILENO && screen_) {
+            WatchScreen::take_keys();
+            end_screen();
         } else if (fd == STDIN_FILENO && editor_) {
             read_terminal();
         } else if (fd == STDIN_FILENO) {
@@ -148,10 +163,10 @@ void Frontend::read_terminal() {
 }
 
 void Frontend::on_typed(const std::string& line) {
-    if (asking_) {
-        asking_ = false;
+    if (question_) {
+        const Question question = *std::exchange(question_, {});
         if (!line.empty() && (line[0] == 'y' || line[0] == 'Y')) {
-            session_.end("user");
+            run_and_show(question.yes);
         }
         return;
     }
@@ -161,7 +176,7 @@ void Frontend::on_typed(const std::string& line) {
     }
     const std::string word = command_word(last_line_);
     try {
-        if (word.empty() || (blank && !find_command(word).repeats)) {
+        if (word.empty() || (blank && find_command(word).again == Again::never)) {
             return;
         }
     } catch (const CommandError&) { // is told when it runs
@@ -179,7 +194,7 @@ void Frontend::read_stream() {
 }
 
 bool Frontend::print_periodic() {
-    if (child_) {
+    if (holds_output()) {
         periodic_->skip();
         return true;
     }
@@ -191,6 +206,8 @@ bool Frontend::print_periodic() {
 
 void Frontend::on_leaving() {
     leaving_ = true;
+    end_wait();
+    end_screen();
     // Whatever comes last, a report for one, begins on an empty line.
     if (editor_) {
         editor_->hide();
@@ -210,6 +227,9 @@ void Frontend::on_leaving() {
 }
 
 bool Frontend::busy() {
+    if (wait_ && target_has_ended()) {
+        end_wait();
+    }
     run_queue();
     return !last_commands_.empty() || is_waiting();
 }
@@ -232,16 +252,30 @@ bool Frontend::on_interrupt() {
     }
     queue_.clear();
     last_commands_.clear();
+    if (editor_ && !leaving_ && (wait_ || screen_)) {
+        end_wait();
+        end_screen();
+        run_queue();
+        return true;
+    }
+    end_wait();
     if (!editor_ || !editor_->is_shown()) {
         return false;
     }
     const bool typed = LineEditor::has_text();
     interrupts_ = typed ? 1 : interrupts_ + 1;
-    if (asking_) {
-        return false;
+    if (question_) {
+        if (question_->text == kWhetherToQuit) {
+            return false;
+        }
+        question_.reset(); // that is no
+        editor_->cancel_line();
+        editor_->hide();
+        run_queue();
+        return true;
     }
     if (!typed && interrupts_ >= 2) {
-        asking_ = true;
+        question_ = {kWhetherToQuit, [this] { session_.end("user"); }};
         editor_->hide();
         console_.write("\n");
         ask_again();
@@ -254,6 +288,9 @@ bool Frontend::on_interrupt() {
 void Frontend::on_resize() {
     if (editor_) {
         editor_->resize();
+    }
+    if (screen_) {
+        draw_screen();
     }
 }
 

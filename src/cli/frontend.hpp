@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 #include "periodic_stats.hpp"
 #include "progress_line.hpp"
 #include "timer.hpp"
+#include "watch_screen.hpp"
 
 namespace memleax {
 
@@ -39,7 +41,7 @@ class Frontend final : public SessionClient, private CommandHost {
     bool busy() override;
     bool on_interrupt() override;
     void on_resize() override;
-    bool holds_output() override { return child_.has_value(); }
+    bool holds_output() override { return child_ || screen_; }
     void before_output() override;
     void after_output() override;
 
@@ -47,6 +49,9 @@ class Frontend final : public SessionClient, private CommandHost {
     void run_program(const std::vector<std::string>& words, int input_fd) override;
     void run_lines(std::vector<std::string> lines, const std::string& from) override;
     void wait_for_watching() override { waiting_ = true; }
+    void wait_for(double seconds) override;
+    void watch(const std::string& line, double period_s) override;
+    void when_confirmed(const std::string& question, std::function<void()> action) override;
 
     bool watch_fd(int fd);
     void unwatch_fd(int fd) const;
@@ -62,12 +67,23 @@ class Frontend final : public SessionClient, private CommandHost {
         unsigned depth = 0; ///< of files that source each other
     };
     void run_line(const QueuedLine& line);
+    /// Says what is wrong with it, if it throws.
+    void run_and_show(const std::function<void()>& action);
+    void run_piped(const PipedLine& piped);
+    void end_wait();
+    [[nodiscard]] bool target_has_ended() const;
+    /// Its lines wait while somebody else has the terminal.
+    void hold_log();
+    void release_log();
+    void draw_screen();
+    void end_screen();
     void print_log();
     void show_result(const std::string& text);
     void page(const std::string& text);
     void ask_again();
     [[nodiscard]] bool is_waiting() const {
-        return waiting_ || (child_ && !(leaving_ && child_is_older_));
+        return waiting_ || wait_ || screen_ || (question_ && !leaving_) ||
+               (child_ && !(leaving_ && child_is_older_));
     }
 
     Session& session_;
@@ -89,7 +105,14 @@ class Frontend final : public SessionClient, private CommandHost {
     std::optional<LogPipe> log_;
     std::string last_line_;
     unsigned interrupts_ = 0; ///< Ctrl-C, without anything else between
-    bool asking_ = false;     ///< whether to quit
+    struct Question {
+        std::string text;
+        std::function<void()> yes;
+    };
+    std::optional<Question> question_; ///< what is typed next answers it
+    std::unique_ptr<Timer> wait_;      ///< the next command waits for it
+    std::unique_ptr<WatchScreen> screen_;
+    bool filters_ = false; ///< the child has what a command shows as its input
     bool started_ = false;
     bool waiting_ = false; ///< until the target is watched again
     bool running_ = false; ///< a command is

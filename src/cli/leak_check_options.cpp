@@ -22,7 +22,12 @@ void check_leak_check(const Options& options) {
     refuse(!options.commands.empty(), "-x");
     refuse(options.interactive == Options::Interactive::always, "--interactive");
     refuse(options.follow_forks, "--follow-forks");
+    refuse(options.children, "--children");
+    refuse(options.live, "--live");
     refuse(options.check, "--check");
+    if (options.pids.size() + options.names.size() > 1) {
+        throw UsageError("--leak-check: looks at one process: give one PID");
+    }
     refuse(options.events, "--events");
     if (options.format->write != write_text && options.format->write != write_json) {
         throw UsageError("--leak-check: goes with --format text and json only");

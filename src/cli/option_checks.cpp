@@ -18,19 +18,29 @@ void take_target(const std::vector<std::string>& positionals, bool has_command, 
     if (has_command && !positionals.empty()) {
         throw UsageError(fmt::format("'{}' and a COMMAND: give one of them", positionals[0]));
     }
-    if (has_command && options.ns_pid) {
-        throw UsageError("--ns-pid and a COMMAND: give one of them");
-    }
+    const auto refuse_with_command = [has_command](bool is_given, const char* option) {
+        if (has_command && is_given) {
+            throw UsageError(fmt::format("{} and a COMMAND: give one of them", option));
+        }
+    };
+    refuse_with_command(!options.pids.empty(), "--pid");
+    refuse_with_command(!options.names.empty(), "--name");
+    refuse_with_command(options.children, "--children");
+    refuse_with_command(options.ns_pid.has_value(), "--ns-pid");
     if (has_command) {
         return;
     }
-    if (positionals.empty()) {
+    std::vector<int> pids;
+    for (const std::string& positional : positionals) {
+        pids.push_back(parse_pid(positional));
+    }
+    options.pids.insert(options.pids.begin(), pids.begin(), pids.end());
+    if (options.pids.empty() && options.names.empty()) {
         throw UsageError("no PID and no COMMAND is given");
     }
-    if (positionals.size() > 1) {
-        throw UsageError(fmt::format("'{}': only one PID can be watched", positionals[1]));
+    if (options.ns_pid && (options.pids.size() != 1 || !options.names.empty())) {
+        throw UsageError("--ns-pid: goes with one PID, that of a process of the namespace");
     }
-    options.pid = parse_pid(positionals[0]);
 }
 
 void take_expiry(std::optional<double> given, Options& options) {
@@ -56,6 +66,23 @@ void check_events(const Options& options) {
     if (options.events && options.format->write != write_text) {
         throw UsageError("--events: goes with --format text only");
     }
+}
+
+void check_live(Options& options) {
+    if (!options.live) {
+        return;
+    }
+    if (options.interactive == Options::Interactive::never) {
+        throw UsageError("--live: does not go with --no-interactive");
+    }
+    if (options.interval_s) {
+        throw UsageError("--live: does not go with --interval");
+    }
+    if (isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1 ||
+        tcgetpgrp(STDIN_FILENO) != getpgrp()) { // memleax PID &
+        throw UsageError("--live: there is no terminal to draw on; --interval prints instead");
+    }
+    options.interactive = Options::Interactive::always;
 }
 
 void check_errors(bool has_errors_for, const Options& options) {

@@ -10,7 +10,7 @@
 
 namespace memleax {
 
-/// The PID, or the command, and not both.
+/// PIDs and names, or the command, and not both.
 void take_target(const std::vector<std::string>& positionals, bool has_command, Options& options);
 
 /// Within the time that is given there must be some for blocks to expire: else the report would be
@@ -19,6 +19,10 @@ void take_expiry(std::optional<double> given, Options& options);
 
 /// There is something to print, and somewhere to print it.
 void check_events(const Options& options);
+
+/// There is a terminal of ours for a prompt, and nothing that speaks against one. Sees to that
+/// there is one.
+void check_live(Options& options);
 
 /// A status is told, if it is said of what: a script would see no leak, ever.
 void check_errors(bool has_errors_for, const Options& options);

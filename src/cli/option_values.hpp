@@ -6,6 +6,7 @@
 #include <charconv>
 #include <concepts>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -28,8 +29,14 @@ template <class T> std::errc parse_number(const std::string& text, T& value) {
     return error == std::errc() && end != last ? std::errc::invalid_argument : error;
 }
 
-double parse_seconds(const std::string& option, const std::string& text);
+/// In seconds: "90", "0.5", "30s", "5m", "2h", "1d", "500ms". Nothing if it is none, or not above
+/// 0.
+std::optional<double> duration(const std::string& text);
+/// The same, within what a session can last.
+double parse_duration(const std::string& option, const std::string& text);
 int parse_pid(const std::string& text);
+/// What ProcessName takes.
+std::string parse_process_name(const std::string& option, const std::string& text);
 /// The name of a file: anything but "".
 std::string parse_file(const std::string& option, const std::string& text);
 

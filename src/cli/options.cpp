@@ -54,7 +54,7 @@ EarlyExit usage_exit(const std::string& what) {
 
 class HelpFormat : public CLI::Formatter {
     std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
-        return "\nUsage: memleax [OPTION]... PID\n"
+        return "\nUsage: memleax [OPTION]... PID...\n"
                "       memleax [OPTION]... -- COMMAND [ARG]...\n";
     }
 };
@@ -103,7 +103,7 @@ class Parser {
 Parser::Parser(Options& options) {
     const auto seconds_into = [](auto& target) {
         return [&target](const std::string& name, const std::string& text) {
-            target = parse_seconds(name, text);
+            target = parse_duration(name, text);
         };
     };
     const auto whole_into = [](auto& target, auto min, auto max) {
@@ -128,10 +128,10 @@ Parser::Parser(Options& options) {
     app_.set_help_flag("-h,--help", "print this help");
     app_.allow_extras(); // unknown options; named in our own words
     app_.add_option("PID", positionals_)->group("");
-    add("-e,--expire", "SECONDS",
+    add("-e,--expire", "TIME",
         "age at which a block expires (default 10; with -t\na third of that time, if it is less)",
         seconds_into(expire_s_));
-    add("-t,--time", "SECONDS", "watch that long, report, leave", seconds_into(options.time_s));
+    add("-t,--time", "TIME", "watch that long, report, leave", seconds_into(options.time_s));
     add("-l,--backtrace-limit", "N", "frames of a backtrace, 1 to 256 (default 50)",
         whole_into(options.backtrace_limit, 1U, kMaxBacktrace));
     add("-m,--memory-block-max", "N", "stop at N expired blocks at a call stack\n(default: never)",
@@ -150,6 +150,28 @@ Parser::Parser(Options& options) {
             "look for debug files in DIR before /usr/lib/debug;\nrepeatable")
         ->type_name("DIR")
         ->allow_extra_args(false);
+    app_.add_option_function<std::vector<std::string>>(
+            "-p,--pid",
+            [&options](const std::vector<std::string>& pids) {
+                for (const std::string& pid : pids) {
+                    options.pids.push_back(parse_pid(pid));
+                }
+            },
+            "watch this process, as PID does; repeatable")
+        ->type_name("PID")
+        ->allow_extra_args(false);
+    app_.add_option_function<std::vector<std::string>>(
+            "--name",
+            [&options](const std::vector<std::string>& names) {
+                for (const std::string& name : names) {
+                    options.names.push_back(parse_process_name("--name", name));
+                }
+            },
+            "watch the processes whose name matches, as pgrep\nfinds them; repeatable")
+        ->type_name("PATTERN")
+        ->allow_extra_args(false);
+    app_.add_flag("--children", options.children, "watch the child processes that are there, too")
+        ->disable_flag_override();
     add("--ns-pid", "N",
         "watch process N of the PID namespace that PID is\nin: the number inside a container",
         [&options](const std::string& name, const std::string& text) {
@@ -173,11 +195,11 @@ Parser::Parser(Options& options) {
         });
     add("--log", "LEVEL", "error, warning, info (default) or debug",
         name_into(options.log_level, kLevels));
-    add("--interval", "SECONDS[,COUNT]",
+    add("--interval", "TIME[,COUNT]",
         "print the worst call stacks that often, and\nleave after COUNT times",
         [&options](const std::string& name, const std::string& text) {
             const auto comma = text.find(',');
-            options.interval_s = parse_seconds(name, text.substr(0, comma));
+            options.interval_s = parse_duration(name, text.substr(0, comma));
             if (comma != std::string::npos) {
                 options.interval_count =
                     parse_whole(name, text.substr(comma + 1), std::uint64_t{1}, kMax64);
@@ -206,6 +228,9 @@ Parser::Parser(Options& options) {
     app_.add_flag_callback(
             "-i,--interactive", [&options] { options.interactive = Options::Interactive::always; },
             "prompt for commands, even if there is no terminal")
+        ->disable_flag_override();
+    app_.add_flag("--live", options.live,
+                  "begin with the prompt's 'watch stats', until a key is\npressed")
         ->disable_flag_override();
     app_.add_flag_callback(
             "-n,--no-interactive",
@@ -320,6 +345,7 @@ std::variant<Options, EarlyExit> parse_options(int argc, const char* const* argv
         refuse_binary_on_terminal(options);
         check_leak_check(options);
         check_events(options);
+        check_live(options);
         check_errors(parser.has_errors_for(), options);
         options.live_lines = !options.quiet && !options.interval_s;
     } catch (const CLI::CallForHelp&) {

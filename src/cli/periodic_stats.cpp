@@ -1,27 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "periodic_stats.hpp"
 
-#include <ctime>
-
 #include <fmt/format.h>
 
+#include "clock_text.hpp"
 #include "human_text.hpp"
 #include "memleax/report/readable.hpp"
 #include "memleax/report/verdict_text.hpp"
 #include "stack_rows.hpp"
 
 namespace memleax {
-
-namespace {
-
-std::string clock_text() {
-    const std::time_t now = std::time(nullptr);
-    std::tm local{};
-    localtime_r(&now, &local);
-    return fmt::format("{:02}:{:02}:{:02}", local.tm_hour, local.tm_min, local.tm_sec);
-}
-
-} // namespace
 
 std::string PeriodicStats::text_of(ProcessAccount& process) {
     std::size_t hidden = 0;
@@ -30,7 +18,8 @@ std::string PeriodicStats::text_of(ProcessAccount& process) {
     std::string text = console_.styled(
         Style::heading,
         fmt::format("[{}]{} the {} worst of {} call stacks with live blocks\n", clock_text(),
-                    options_.follow_forks ? fmt::format(" process {}:", process.pid().value()) : "",
+                    session_.has_several() ? fmt::format(" process {}:", process.pid().value())
+                                           : "",
                     count, rows.size()));
     for (const StackRow& row : std::span(rows).first(count)) {
         const std::string reason = why(row.judgement);

@@ -40,9 +40,10 @@ auto rank(const StackRow& row, StackOrder order) {
 }
 
 double kept_share(const CallStackAccount& account) {
-    return account.alloc.blocks == 0 ? 0
-                                     : static_cast<double>(account.live().blocks) /
-                                           static_cast<double>(account.alloc.blocks);
+    const std::uint64_t followed = account.alloc.blocks - account.untracked.blocks;
+    return followed == 0
+               ? 0
+               : static_cast<double>(account.live().blocks) / static_cast<double>(followed);
 }
 
 } // namespace

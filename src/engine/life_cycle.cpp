@@ -2,6 +2,7 @@
 // What each stop means while watching; and leaving.
 #include "life_cycle.hpp"
 
+#include <algorithm>
 #include <csignal>
 
 #include "leave/forked_copy.hpp"
@@ -70,11 +71,26 @@ void LifeCycle::deliver(Tid tid, int signal) {
 
 void LifeCycle::on_stop(const GroupStop& stop) {
     target_.listen(stop.tid);
+    tell_if_stopped();
+}
+
+void LifeCycle::tell_if_stopped() {
+    const auto& threads = target_.threads();
+    const bool stopped = std::any_of(threads.begin(), threads.end(), [](const auto& thread) {
+        return thread.second.state == TracedThread::State::listening;
+    });
+    if (stopped != stopped_) {
+        stopped_ = stopped;
+        observer_.on_stopped(stopped);
+    }
 }
 
 void LifeCycle::on_stop(const QuietStop& stop) {
     engine_->on_quiet_stop(stop.tid);
     target_.resume(stop.tid);
+    if (stopped_) {
+        tell_if_stopped();
+    }
 }
 
 void LifeCycle::on_stop(const BirthStop& stop) {

@@ -37,6 +37,7 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     void on_stop(const TrapStop& stop);
     void on_stop(const SignalStop& stop);
     void on_stop(const GroupStop& stop);
+    void tell_if_stopped();
     void on_stop(const QuietStop& stop);
     void on_stop(const ChildStop& stop);
     void on_stop(const BirthStop& stop);
@@ -77,6 +78,7 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     std::unique_ptr<Engine> engine_;
     bool announced_ = false;
     bool armed_ = false;
+    bool stopped_ = false;           ///< by job control, as the observer has been told
     bool may_be_referenced_ = false; ///< see Detacher
     bool target_gone_ = false;
     std::optional<int> end_status_; ///< of the process

@@ -17,6 +17,7 @@
 
 #include "memleax/proc/living_thread.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/proc/process_list.hpp"
 #include "proc_file.hpp"
 
 namespace memleax {
@@ -65,20 +66,6 @@ class PidNamespace {
     int fd_;
     int errnum_;
 };
-
-std::vector<Tid> list_processes() {
-    std::vector<Tid> pids;
-    std::error_code error;
-    std::filesystem::directory_iterator entry("/proc", error);
-    while (!error && entry != std::filesystem::directory_iterator()) {
-        const int pid = std::atoi(entry->path().filename().c_str()); // 0 for what is no number
-        if (pid > 0) {
-            pids.emplace_back(pid);
-        }
-        entry.increment(error);
-    }
-    return pids;
-}
 
 } // namespace
 

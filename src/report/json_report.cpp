@@ -66,6 +66,7 @@ Json call_stack_json(const CallStackReport& stack, const Report::Process* proces
     put_count(json, "live", stack.live);
     if (stack.untracked.blocks > 0) {
         put_count(json, "untracked", stack.untracked);
+        put_count(json, "untracked_expired", stack.untracked_expired);
     }
     if (stack.freed_lifetime) {
         json["freed_lifetime_s"] = {{"min", stack.freed_lifetime->min_s},

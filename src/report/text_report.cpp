@@ -42,8 +42,13 @@ std::string call_stack_text(const CallStackReport& stack, BacktraceTexts& backtr
         stack.kind == MemoryKind::heap ? "" : fmt::format(" ({})", describe(stack.kind)),
         count_text(stack.may_leak()));
     text += stack.judgement ? verdict_line(*stack.judgement) : "";
-    text += fmt::format("    expired={}, free_expired={}\n", count_text(stack.expired),
+    text += fmt::format("    expired={}, free_expired={}", count_text(stack.expired),
                         count_text(stack.free_expired));
+    if (stack.untracked.blocks > 0) { // a pause, mostly
+        text += fmt::format(", not_followed={}, of which expired={}", count_text(stack.untracked),
+                            count_text(stack.untracked_expired));
+    }
+    text += '\n';
     text += fmt::format("    alloc={}, free={}\n", count_text(stack.alloc), count_text(stack.free));
     text += fmt::format("    freed memory live time: min={} max={} average={}\n",
                         seconds_text(freed.min_s), seconds_text(freed.max_s),
@@ -129,7 +134,7 @@ std::string header(const Report& report) {
     const std::string and_others =
         !report.follows_forks
             ? ""
-            : fmt::format(" and {} child process{}", others, others == 1 ? "" : "es");
+            : fmt::format(" and {} other process{}", others, others == 1 ? "" : "es");
     return fmt::format("\n{}\n== Watched {} ({}){} for {} s; {}.\n", first_sentence(report),
                        report.target.pid, printable(report.target.exe), and_others,
                        seconds_text(session.duration_s), end_of(report)) +

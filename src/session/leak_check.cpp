@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "arch.hpp"
-#include "chosen_process.hpp"
+#include "chosen_processes.hpp"
 #include "memleax/analysis/reachability.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
@@ -25,17 +25,21 @@ Result<Tid> process_to_check(const SessionOptions& options) {
     if (auto enough = check_descriptors(); !enough) {
         return std::move(enough).error();
     }
-    auto pid = chosen_process(options);
-    if (!pid) {
-        return pid;
+    const auto pids = chosen_processes(options);
+    if (!pids) {
+        return pids.error();
     }
-    const auto info = check_watchable(*pid);
+    if (pids->size() != 1) {
+        return Error("--leak-check looks at one process: give one PID");
+    }
+    const Tid pid = pids->front();
+    const auto info = check_watchable(pid);
     if (!info) {
         return info.error();
     }
     if (info->state == 'T') {
         return Error(fmt::format("cannot check process {} ({}): it is stopped by a signal",
-                                 pid->value(), info->comm))
+                                 pid.value(), info->comm))
             .with_advice("let it go on first (kill -CONT)");
     }
     return pid;

@@ -31,6 +31,10 @@ MonotonicNs ProcessAccount::time(MonotonicNs now) const {
     return std::min(now, facts_.ended.value_or(now));
 }
 
+void ProcessAccount::on_given_up() {
+    given_up_.store(true);
+}
+
 void ProcessAccount::on_program(ProgramFacts program) {
     const std::lock_guard lock(mutex_);
     facts_.executable = std::move(program.executable);
@@ -55,6 +59,11 @@ void ProcessAccount::on_modules(const ModuleMap& modules) {
     }
     generated_.root = modules.main() != nullptr ? modules.main()->root : generated_.root;
     mailbox_.put(modules, generated_);
+}
+
+void ProcessAccount::on_stopped(bool stopped) {
+    const std::lock_guard lock(mutex_);
+    facts_.stopped = stopped;
 }
 
 void ProcessAccount::on_ended(std::optional<int> status) {
@@ -86,7 +95,7 @@ std::vector<ProcessAccount*> ProcessAccounts::all() const {
     const std::lock_guard lock(mutex_);
     std::vector<ProcessAccount*> result;
     for (const auto& account : accounts_) {
-        if (result.empty() || account->has_been_watched()) {
+        if (!account->is_given_up() && (result.empty() || account->has_been_watched())) {
             result.push_back(account.get());
         }
     }
@@ -94,13 +103,16 @@ std::vector<ProcessAccount*> ProcessAccounts::all() const {
 }
 
 ProcessAccount* ProcessAccounts::first() const {
-    const std::lock_guard lock(mutex_);
-    return accounts_.empty() ? nullptr : accounts_.front().get();
+    const auto some = all();
+    return some.empty() ? nullptr : some.front();
 }
 
 ProcessAccount* ProcessAccounts::find(std::uint64_t number) const {
     const std::lock_guard lock(mutex_);
-    return number >= 1 && number <= accounts_.size() ? accounts_[number - 1].get() : nullptr;
+    if (number < 1 || number > accounts_.size() || accounts_[number - 1]->is_given_up()) {
+        return nullptr;
+    }
+    return accounts_[number - 1].get();
 }
 
 void ProcessAccounts::set_expire_ns(std::int64_t expire_ns) {

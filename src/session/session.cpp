@@ -45,6 +45,18 @@ std::int64_t unix_now_ns() {
     return now.tv_sec * kNsPerSecond + now.tv_nsec;
 }
 
+/// As many of them as fit on a line or two.
+std::string several_watched_text(const std::vector<ProcessAccount*>& all) {
+    constexpr std::size_t kMost = 12;
+    std::string text = fmt::format("watching {} processes:", all.size());
+    for (std::size_t i = 0; i < std::min(all.size(), kMost); ++i) {
+        const ProcessFacts facts = all[i]->facts();
+        text += fmt::format("{} {} ({}{})", i == 0 ? "" : ",", facts.pid.value(), facts.comm,
+                            facts.stopped ? ", stopped" : "");
+    }
+    return all.size() > kMost ? fmt::format("{}, and {} more", text, all.size() - kMost) : text;
+}
+
 std::string limit_text(const Notice& notice) {
     return notice.kind == Notice::Kind::block_limit ? block_limit_text(notice.id, notice.count)
                                                     : stack_limit_text(notice.count);
@@ -211,9 +223,15 @@ void Session::on_first_watching() {
     if (options_.time_s) {
         deadline_ = MonotonicNs(watching_since_->value() + nanoseconds(*options_.time_s));
     }
+    const auto all = accounts_.all();
+    if (all.size() > 1) {
+        announce(several_watched_text(all));
+        return;
+    }
     const ProcessFacts target = accounts_.first()->facts();
-    announce(fmt::format("watching {} ({}, {}, engine {})", target.pid.value(), target.comm,
-                         number_of(target.threads, "thread"), target.engine));
+    announce(fmt::format("watching {} ({}, {}, engine {}){}", target.pid.value(), target.comm,
+                         number_of(target.threads, "thread"), target.engine,
+                         target.stopped ? "; it is stopped, until it gets SIGCONT" : ""));
 }
 
 MonotonicNs Session::now() const {
@@ -339,7 +357,7 @@ void Session::print_notices() {
 }
 
 std::string Session::with_process(const ProcessAccount& process, const std::string& lines) const {
-    return options_.follow_forks ? of_process(process.pid(), lines) : lines;
+    return several_ ? of_process(process.pid(), lines) : lines;
 }
 
 /// To the report's place, above the line that is being typed.

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "chosen_process.hpp"
+#include "chosen_processes.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/base/spare_descriptors.hpp"
 #include "memleax/session/session.hpp"
@@ -16,13 +16,20 @@ namespace memleax {
 
 namespace {
 
-WatchRequest request_of(Tid pid, const SessionOptions& options, const SpawnAttributes& inherited) {
+bool may_be_several(const std::vector<Tid>& pids, const SessionOptions& options) {
+    return options.follow_forks || options.children || pids.size() > 1;
+}
+
+WatchRequest request_of(const std::vector<Tid>& pids, const SessionOptions& options,
+                        const SpawnAttributes& inherited) {
     WatchRequest request;
-    request.pid = pid;
+    request.pids = pids;
     request.command = options.command;
     request.inherited = inherited;
     request.options = {.backtrace_limit = options.backtrace_limit,
                        .follow = options.follow_forks,
+                       .children = options.children,
+                       .several = may_be_several(pids, options),
                        .allocators = options.allocators,
                        .debug_sources = {.folders = options.debug_folders, .debuginfod = nullptr},
                        .debug_file = options.debug_info,
@@ -49,21 +56,22 @@ Result<std::unique_ptr<Session>> Session::open(const SessionOptions& options,
             return Error(fmt::format("cannot look into {} (--debug-dir)", folder), errno);
         }
     }
-    const auto pid = chosen_process(options);
-    if (!pid) {
-        return pid.error();
+    const auto pids = chosen_processes(options);
+    if (!pids) {
+        return pids.error();
     }
     auto output = ReportOutput::open(options.output);
     if (!output) {
         return std::move(output).error();
     }
-    return std::unique_ptr<Session>(new Session(*pid, options, *std::move(output), inherited));
+    return std::unique_ptr<Session>(new Session(*pids, options, *std::move(output), inherited));
 }
 
-Session::Session(Tid pid, const SessionOptions& options, ReportOutput output,
+Session::Session(const std::vector<Tid>& pids, const SessionOptions& options, ReportOutput output,
                  const SpawnAttributes& inherited)
-    : options_(options), inherited_(inherited), output_(std::move(output)),
-      debuginfod_(Debuginfod::from_environment()), expire_ns_(nanoseconds(options.expire_s)),
+    : options_(options), inherited_(inherited), several_(may_be_several(pids, options)),
+      output_(std::move(output)), debuginfod_(Debuginfod::from_environment()),
+      expire_ns_(nanoseconds(options.expire_s)),
       live_lines_(options.format->write == write_text && options.live_lines),
       accounts_({.expire_ns = expire_ns_,
                  .memory_block_max = options.memory_block_max,
@@ -71,7 +79,7 @@ Session::Session(Tid pid, const SessionOptions& options, ReportOutput output,
                  .notices = live_lines_,
                  .check = options.check},
                 options.debug_info, {options.debug_folders, debuginfod_}),
-      watcher_(request_of(pid, options, inherited), accounts_) {
+      watcher_(request_of(pids, options, inherited), accounts_) {
     set_live_events(options.events);
     if (debuginfod_ != nullptr) {
         debuginfod_->set_give_up([this] { return on_download(); });

@@ -45,7 +45,7 @@ Report Session::make_report() {
         report.target = {target.pid.value(), target.executable, target.arch, target.threads};
         report.session.engine = target.engine;
     }
-    report.follows_forks = options_.follow_forks;
+    report.follows_forks = several_;
     report.checks = options_.check;
     report.session.duration_s = watched_s();
     report.session.expire_s = expire_s();

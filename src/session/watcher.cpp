@@ -137,7 +137,7 @@ Result<void> Watcher::watch() {
     }
     auto begun = !tree_.empty() ? tree_.resume(tracer)
                  : request_.command.empty()
-                     ? tree_.attach(tracer, request_.pid)
+                     ? tree_.attach(tracer, request_.pids, stop_)
                      : tree_.launch(tracer, request_.command, request_.inherited);
     urgently.reset();
     if (!begun) {

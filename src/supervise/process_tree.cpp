@@ -3,13 +3,16 @@
 
 #include <algorithm>
 #include <csignal>
+#include <set>
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/proc/process_list.hpp"
 #include "tick_timer.hpp"
 #include "watched_process.hpp"
 
@@ -81,15 +84,106 @@ Result<void> ProcessTree::launch(Tracer& tracer, const std::vector<std::string>&
     return process.watch(*std::move(target), false);
 }
 
-Result<void> ProcessTree::attach(Tracer& tracer, Tid pid) {
+const WatchedProcess* ProcessTree::find(Tid pid) const {
+    const auto found = std::find_if(processes_.begin(), processes_.end(),
+                                    [pid](const auto& each) { return each->pid() == pid; });
+    return found != processes_.end() ? found->get() : nullptr;
+}
+
+Result<void> ProcessTree::attach_one(Tracer& tracer, Tid pid, const WatchedProcess* parent) {
     auto watchable = check_watchable(pid);
     if (!watchable) {
         return std::move(watchable).error();
     }
     // Symbols are read while nothing is seized yet: a thread that is born meanwhile does not wait.
-    WatchedProcess& process = add(pid, nullptr);
+    WatchedProcess& process = add(pid, parent);
     auto begun = begin(tracer, process, false);
-    return begun ? std::move(begun) : Result<void>(process.explain(std::move(begun).error()));
+    if (begun) {
+        return begun;
+    }
+    Error error = process.explain(std::move(begun).error());
+    process.give_up();
+    std::erase_if(processes_, [&process](const auto& each) { return each.get() == &process; });
+    return error;
+}
+
+Result<void> ProcessTree::attach(Tracer& tracer, const std::vector<Tid>& pids,
+                                 const std::atomic<bool>& stop) {
+    std::vector<Error> problems;
+    beginning_ = true;
+    for (const Tid pid : pids) {
+        if (stop.load(std::memory_order_relaxed)) {
+            break;
+        }
+        if (auto begun = attach_one(tracer, pid, nullptr); !begun) {
+            problems.push_back(std::move(begun).error());
+        }
+        handle_waiting_stops(tracer);
+    }
+    if (options_.children) {
+        attach_children(tracer, stop, &problems);
+    }
+    beginning_ = false;
+    if (processes_.empty() && problems.size() == 1) {
+        return std::move(problems.front());
+    }
+    for (const Error& problem : problems) {
+        log_warning("{}", problem.message());
+    }
+    if (processes_.empty() && !problems.empty()) {
+        return Error("none of the processes can be watched");
+    }
+    if (watching_) {
+        host_.on_watching();
+    }
+    return {};
+}
+
+void ProcessTree::attach_children(Tracer& tracer, const std::atomic<bool>& stop,
+                                  std::vector<Error>* problems) {
+    std::set<Tid> seen;
+    // What a process has made before it was seized can be seen now; what it makes from then on is
+    // ours from its birth, and follow's business.
+    for (bool any = true; any;) {
+        any = false;
+        std::vector<Tid> ancestors;
+        for (const auto& process : processes_) {
+            ancestors.push_back(process->pid());
+        }
+        for (const Descendant& child : find_descendants(ancestors)) {
+            const auto info = try_read_process_info(child.pid);
+            if (!seen.insert(child.pid).second || find(child.pid) != nullptr || !info ||
+                info->tracer.value() == gettid()) {
+                continue;
+            }
+            if (stop.load(std::memory_order_relaxed)) {
+                return;
+            }
+            any = true;
+            if (auto begun = attach_one(tracer, child.pid, find(child.parent)); !begun) {
+                problems->push_back(std::move(begun).error());
+            }
+            handle_waiting_stops(tracer);
+        }
+    }
+}
+
+void ProcessTree::handle_waiting_stops(Tracer& tracer) {
+    running_ = true;
+    while (const auto next = tracer.next_stop(Tracer::Wait::poll)) {
+        next->target->handler()->on_stop(next->event);
+    }
+    if (options_.engine == EngineChoice::inlined) {
+        tick();
+    }
+    running_ = false;
+}
+
+void ProcessTree::on_watching() {
+    watching_ = true;
+    if (!beginning_) {
+        host_.on_watching();
+    }
 }
 
 Result<void> ProcessTree::begin(Tracer& tracer, WatchedProcess& process, bool gap) {
@@ -124,6 +218,7 @@ Result<void> ProcessTree::begin(Tracer& tracer, WatchedProcess& process, bool ga
 Result<void> ProcessTree::resume(Tracer& tracer) {
     std::optional<Error> problem;
     bool any = false;
+    beginning_ = true;
     const auto resume_one = [this, &tracer](WatchedProcess& process) -> Result<void> {
         auto watchable = check_watchable(process.pid());
         if (!watchable) {
@@ -141,6 +236,7 @@ Result<void> ProcessTree::resume(Tracer& tracer) {
             problem = std::move(resumed).error();
         }
     }
+    beginning_ = false;
     if (!any && problem) {
         return *std::move(problem);
     }
@@ -151,6 +247,9 @@ Result<void> ProcessTree::resume(Tracer& tracer) {
     }
     if (problem) {
         log_warning("{}", problem->message());
+    }
+    if (watching_) {
+        host_.on_watching();
     }
     return {};
 }
@@ -259,6 +358,7 @@ void ProcessTree::leave() {
     for (const auto& process : processes_) {
         process->forget_target();
     }
+    watching_ = false;
     sweep();
 }
 

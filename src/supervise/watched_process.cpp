@@ -27,6 +27,12 @@ ProcessKeeper& WatchedProcess::keeper() {
     return *keeper_;
 }
 
+void WatchedProcess::give_up() const {
+    if (keeper_ != nullptr) {
+        keeper_->on_given_up();
+    }
+}
+
 Result<void> WatchedProcess::look() {
     do {
         program_ = program_identity(pid_);
@@ -81,6 +87,7 @@ Result<void> WatchedProcess::read_modules() {
     }
     const auto info = try_read_process_info(pid_);
     start_time_ = info ? info->start_time : 0;
+    was_stopped_ = info && info->state == 'T'; // it is 't' once it is ours
     return {};
 }
 
@@ -140,6 +147,7 @@ Result<void> WatchedProcess::watch(std::unique_ptr<Target> target, bool gap) {
         {.backtrace_limit = tree_.options_.backtrace_limit, .check = tree_.options_.check},
         tree_.options_.engine);
     tell_program();
+    keeper().on_stopped(was_stopped_);
     auto armed = watch_->arm();
     if (!armed) {
         watch_.reset();
@@ -174,13 +182,13 @@ void WatchedProcess::forget_target() {
 
 void WatchedProcess::on_watching(std::size_t threads) {
     keeper().on_watching(threads);
-    if (tree_.options_.follow && !announced_) {
+    if (tree_.options_.several && !announced_) {
         announced_ = true;
-        if (parent_.value() != 0) {
+        if (parent_.value() != 0 && !tree_.beginning_) {
             log_info("process {}, a child of {}, is watched, too", pid_.value(), parent_.value());
         }
     }
-    tree_.host_.on_watching();
+    tree_.on_watching();
 }
 
 bool WatchedProcess::on_exec() {

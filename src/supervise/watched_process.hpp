@@ -48,12 +48,15 @@ class WatchedProcess final : WatchObserver {
     void leave();
     /// After leave(): the threads that sleep go with the tracer thread.
     void forget_target();
+    /// After a failure: nobody will watch it.
+    void give_up() const;
     /// It was gone when it was to be watched again.
     void note_end() { on_ended(std::nullopt); }
 
   private:
     void on_watching(std::size_t threads) override;
     void on_modules(const ModuleMap& modules) override { keeper().on_modules(modules); }
+    void on_stopped(bool stopped) override { keeper().on_stopped(stopped); }
     bool on_exec() override;
     bool take_child(Tid child, ChildOrigin origin) override;
     void on_ended(std::optional<int> status) override;
@@ -72,7 +75,8 @@ class WatchedProcess final : WatchObserver {
     std::optional<ModuleMap> modules_;
     std::unique_ptr<Target> target_;
     std::unique_ptr<Watch> watch_; ///< goes before its target
-    bool announced_ = false;       ///< with `follow`: the user has been told that it is watched
+    bool was_stopped_ = false;     ///< before we came
+    bool announced_ = false;       ///< with `several`: the user has been told that it is watched
     bool ended_ = false;
 };
 

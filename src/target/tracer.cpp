@@ -6,6 +6,7 @@
 #include <csignal>
 
 #include <sched.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 
 #include "memleax/proc/process_info.hpp"
@@ -27,6 +28,12 @@ int SpinPolicy::polls() {
 
 void Tracer::remove(Target& target) {
     std::erase(targets_, &target);
+    const bool traces_some =
+        std::any_of(owners_.begin(), owners_.end(),
+                    [&target](const auto& entry) { return entry.second == &target; });
+    if (const auto info = traces_some ? try_read_process_info(target.pid()) : std::nullopt) {
+        left_[target.pid()] = info->start_time;
+    }
     absl::erase_if(owners_, [&target](const auto& entry) { return entry.second == &target; });
     std::erase_if(deferred_, [&target](const Stop& stop) { return stop.target == &target; });
 }
@@ -170,6 +177,30 @@ std::shared_ptr<RecoveryRecord> Tracer::new_record() {
     return records_ != nullptr ? records_->claim() : RecoveryFile::private_record();
 }
 
+bool Tracer::is_left(Tid tid) const {
+    if (left_.empty()) {
+        return false;
+    }
+    const auto is_one = [this](Tid pid) {
+        const auto left = left_.find(pid);
+        const auto info = left != left_.end() ? try_read_process_info(pid) : std::nullopt;
+        return info && info->start_time == left->second;
+    };
+    const auto info = try_read_process_info(tid);
+    const auto is_ours = [&info](const Target* target) { return target->pid() == info->tgid; };
+    return info && std::none_of(targets_.begin(), targets_.end(), is_ours) &&
+           (is_one(info->tgid) || is_one(info->parent));
+}
+
+void Tracer::let_go(Tid tid, int status) {
+    if (WIFSTOPPED(status)) {
+        consume_stop(tid);
+        // A stop by an event has it above the signal's 16 bits (ptrace(2)). SIGTRAP: as ~Target().
+        const int signal = status >> 16 == 0 && WSTOPSIG(status) != SIGTRAP ? WSTOPSIG(status) : 0;
+        ptrace(PTRACE_DETACH, tid.value(), nullptr, signal);
+    }
+}
+
 std::optional<Tracer::Stop> Tracer::decode(Tid tid, int status) {
     auto owner = owners_.find(tid);
     if (owner == owners_.end()) {
@@ -180,6 +211,10 @@ std::optional<Tracer::Stop> Tracer::decode(Tid tid, int status) {
                 owner = owners_.emplace(tid, target).first;
             }
         }
+    }
+    if (owner == owners_.end() && is_left(tid)) {
+        let_go(tid, status);
+        return std::nullopt;
     }
     if (owner == owners_.end()) {
         return WIFSTOPPED(status) ? decode_birth(tid, status) : decode_end(tid);

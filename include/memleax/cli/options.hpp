@@ -22,6 +22,7 @@ struct Options : SessionOptions {
 
     bool quiet = false;
     Interactive interactive = Interactive::automatic;
+    bool live = false;                 ///< the prompt begins with `watch stats`
     std::vector<std::string> commands; ///< -x: run just before the target is let go
     Color color = Color::automatic;
     Progress progress = Progress::automatic;

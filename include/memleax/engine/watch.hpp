@@ -39,6 +39,8 @@ class WatchObserver {
     virtual void on_watching(std::size_t threads) = 0;
     /// The module list has changed, or is there for the first time.
     virtual void on_modules(const ModuleMap& modules) = 0;
+    /// Job control has stopped threads of it (SIGSTOP and its kin), or has let all go on.
+    virtual void on_stopped(bool stopped) = 0;
     /// The process executes another program, whose modules are known. False: it is to be let go of.
     virtual bool on_exec() = 0;
     /// A child process stands in a stop. False: it is to be let go of; true: it is somebody else's

@@ -26,6 +26,7 @@ struct ProcessFacts {
     std::string comm;
     std::string engine;
     std::string arch;
+    bool stopped = false;               ///< by SIGSTOP or its kin, as far as that was told
     std::size_t threads = 0;            ///< when the watching began
     std::optional<MonotonicNs> watched; ///< since then every breakpoint is in place
     std::optional<MonotonicNs> ended;
@@ -53,14 +54,18 @@ class ProcessAccount final : public ProcessKeeper {
     void set_unexplained(std::uint64_t bytes) { unexplained_ = bytes; }
 
     AccountAccess account() override { return {tracker_, tracker_, tracker_}; }
+    void on_given_up() override;
+    [[nodiscard]] bool is_given_up() const { return given_up_.load(); }
     void on_program(ProgramFacts program) override;
     void on_watching(std::size_t threads) override;
     void on_modules(const ModuleMap& modules) override;
+    void on_stopped(bool stopped) override;
     void on_ended(std::optional<int> status) override;
 
   private:
     mutable std::mutex mutex_; ///< guards facts_, but for what never changes
     ProcessFacts facts_;
+    std::atomic<bool> given_up_{false}; ///< it could not be watched
     SharedTracker tracker_;
     ModuleMailbox mailbox_;
     GeneratedCode generated_; ///< the tracer thread's
@@ -77,8 +82,9 @@ class ProcessAccounts {
 
     ProcessAccount& add(Tid pid, Tid parent);
     /// Those that have been watched, and the first one, if there is any, in order of their numbers.
+    /// Not those that were given up.
     [[nodiscard]] std::vector<ProcessAccount*> all() const;
-    /// Null before there is one.
+    /// Of all(). Null before there is one.
     [[nodiscard]] ProcessAccount* first() const;
     /// Null if there is none of that number.
     [[nodiscard]] ProcessAccount* find(std::uint64_t number) const;

@@ -50,6 +50,8 @@ class Session {
     [[nodiscard]] const SessionOptions& options() const { return options_; }
     [[nodiscard]] const SpawnAttributes& inherited() const { return inherited_; }
     [[nodiscard]] ProcessAccounts& processes() { return accounts_; }
+    /// May there be more than one? Then what is told says of which.
+    [[nodiscard]] bool has_several() const { return several_; }
     /// The one that commands are about: the first, if nobody has chosen another. Not before the
     /// first watching.
     [[nodiscard]] ProcessAccount& process() const {
@@ -90,7 +92,7 @@ class Session {
     void end(const char* reason);
 
   private:
-    Session(Tid pid, const SessionOptions& options, ReportOutput output,
+    Session(const std::vector<Tid>& pids, const SessionOptions& options, ReportOutput output,
             const SpawnAttributes& inherited);
     bool on_download();
     void step();
@@ -116,6 +118,7 @@ class Session {
 
     const SessionOptions& options_;
     const SpawnAttributes& inherited_;
+    bool several_; ///< more than one process may be watched
     ReportOutput output_;
     std::shared_ptr<Debuginfod> debuginfod_; ///< null: DEBUGINFOD_URLS is not set
     std::int64_t expire_ns_;

@@ -22,9 +22,11 @@ enum class ErrorsFor : std::uint8_t {
 };
 
 struct SessionOptions {
-    std::optional<int> pid;           ///< watch this process, or
+    std::vector<int> pids;            ///< watch these processes,
+    std::vector<std::string> names;   ///< and those of such names (ProcessName), or
     std::vector<std::string> command; ///< start this program and watch it
-    std::optional<int> ns_pid;        ///< that one of the PID namespace that `pid` is in
+    std::optional<int> ns_pid; ///< that one of the PID namespace that the one of `pids` is in
+    bool children = false;     ///< and their children that are there
     bool follow_forks = false;
     /// What is watched: known allocators, and those that the user has named.
     std::shared_ptr<const AllocatorApi> allocators = std::make_shared<const AllocatorApi>();
@@ -43,7 +45,7 @@ struct SessionOptions {
     bool events = false;    ///< print calls that map memory, as they happen
     int error_exitcode = 0; ///< 0: none
     ErrorsFor errors_for = ErrorsFor::suspect;
-    /// Watch nothing: one look at the heap (leak_check.hpp), of the running process `pid`.
+    /// Watch nothing: one look at the heap (leak_check.hpp), of the one running process.
     bool leak_check = false;
 };
 

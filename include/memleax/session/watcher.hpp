@@ -23,7 +23,7 @@ namespace memleax {
 
 /// What to watch, and how.
 struct WatchRequest {
-    Tid pid;                          ///< 0: start `command`
+    std::vector<Tid> pids;            ///< none: start `command`
     std::vector<std::string> command; ///< with its arguments
     SpawnAttributes inherited;        ///< what the command starts with
     ProcessTree::Options options;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// The processes that are watched: one, and with `follow` its children and theirs.
+/// The processes that are watched: one or some, and with `follow` or `children` theirs.
 #pragma once
 
 #include <atomic>
@@ -38,11 +38,15 @@ class ProcessKeeper {
   public:
     virtual ~ProcessKeeper() = default;
     virtual AccountAccess account() = 0;
+    /// It could not be watched, and others are.
+    virtual void on_given_up() = 0;
     /// At the begin, and after each exec.
     virtual void on_program(ProgramFacts program) = 0;
     /// Every breakpoint is in place; once, and again after each gap.
     virtual void on_watching(std::size_t threads) = 0;
     virtual void on_modules(const ModuleMap& modules) = 0;
+    /// Job control has stopped it, or has let it go on.
+    virtual void on_stopped(bool stopped) = 0;
     /// With its status (as from waitpid), if that is known.
     virtual void on_ended(std::optional<int> status) = 0;
 };
@@ -55,7 +59,9 @@ class ProcessTree {
   public:
     struct Options {
         unsigned backtrace_limit = 50;
-        bool follow = false;                            ///< watch child processes, too
+        bool follow = false;                            ///< watch child processes that come, too
+        bool children = false;                          ///< and those that are there
+        bool several = false;                           ///< tell when one of them ends
         std::shared_ptr<const AllocatorApi> allocators; ///< what is watched; never null
         DebugSources debug_sources;                     ///< where its names may be, too
         std::string debug_file;                         ///< the program's (-d), or ""
@@ -68,7 +74,7 @@ class ProcessTree {
         /// Who keeps what is found in this process; must outlive the tree. `parent` is 0 for the
         /// first one.
         virtual ProcessKeeper& keeper(Tid pid, Tid parent) = 0;
-        /// A process is being watched, for the first time or again.
+        /// All are being watched, for the first time or again; once more for each that comes.
         virtual void on_watching() = 0;
         /// Around each look at what was recorded without stops (TickTimer).
         virtual void before_tick() = 0;
@@ -83,7 +89,10 @@ class ProcessTree {
     /// leave(). launch() and attach() come first, resume() after each leave().
     Result<void> launch(Tracer& tracer, const std::vector<std::string>& command,
                         const SpawnAttributes& inherited);
-    Result<void> attach(Tracer& tracer, Tid pid);
+    /// With several processes those that cannot be watched are told of, if another one can. The
+    /// ones that are watched already go on meanwhile. Begins with no more once `stop` is set.
+    Result<void> attach(Tracer& tracer, const std::vector<Tid>& pids,
+                        const std::atomic<bool>& stop);
     /// Those that have not ended since.
     Result<void> resume(Tracer& tracer);
 
@@ -97,6 +106,15 @@ class ProcessTree {
   private:
     friend class WatchedProcess;
     WatchedProcess& add(Tid pid, const WatchedProcess* parent);
+    [[nodiscard]] const WatchedProcess* find(Tid pid) const;
+    Result<void> attach_one(Tracer& tracer, Tid pid, const WatchedProcess* parent);
+    /// Those that are there, until there are no more; what cannot be watched is added to
+    /// `problems`.
+    void attach_children(Tracer& tracer, const std::atomic<bool>& stop,
+                         std::vector<Error>* problems);
+    /// The stops that wait, while one process after the other is begun with.
+    void handle_waiting_stops(Tracer& tracer);
+    void on_watching();
     /// Looks at it, seizes it and watches it. With a `gap`, it was watched before.
     Result<void> begin(Tracer& tracer, WatchedProcess& process, bool gap);
     bool take_child(WatchedProcess& parent, Tid child, bool forked);
@@ -110,6 +128,8 @@ class ProcessTree {
     AllocatorSearch search_;
     std::vector<std::unique_ptr<WatchedProcess>> processes_;
     bool running_ = false;   ///< children are followed only then
+    bool beginning_ = false; ///< with several: `watching_` waits for the others
+    bool watching_ = false;
     bool any_ended_ = false; ///< since the last sweep
     MonotonicNs last_tick_{};
     std::int64_t tick_ns_ = 0; ///< from one to the next

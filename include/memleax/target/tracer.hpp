@@ -3,6 +3,7 @@
 /// process that it belongs to.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
@@ -86,6 +87,10 @@ class Tracer {
     void remove(Target& target);
     void own(Tid tid, Target& target) { owners_[tid] = &target; }
     void disown(Tid tid) { owners_.erase(tid); }
+    /// Is this thread, or who made it, of a process that lives and whose Target is gone? It is
+    /// still traced if it slept when that went, and nobody but us can let it go on when it stops.
+    [[nodiscard]] bool is_left(Tid tid) const;
+    static void let_go(Tid tid, int status);
 
     void defer(Target& target, const StopEvent& event) { deferred_.push_back({&target, event}); }
     void forget_deferred(Tid tid);
@@ -113,6 +118,8 @@ class Tracer {
     RecoveryFile* records_;
     std::vector<Target*> targets_;
     absl::flat_hash_map<Tid, Target*> owners_; ///< of threads and adopted children
+    /// When they began, by pid, which may be given anew: processes whose Targets are gone.
+    std::map<Tid, std::uint64_t> left_;
     std::deque<Stop> deferred_;
     /// Newborn processes, in their first stop, of which nobody knows yet whose they are, and who
     /// their parent was then.

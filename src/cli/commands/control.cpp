@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Commands that change what is watched, and how.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "../command.hpp"
 #include "../human_text.hpp"
+#include "../option_values.hpp"
 #include "memleax/report/live_lines.hpp"
 
 namespace memleax {
@@ -40,6 +43,19 @@ void run_pause(CommandContext& context, Arguments& arguments) {
     context.session.pause();
     if (context.session.phase() == Session::Phase::paused) {
         context.console.add("All breakpoints are out. 'resume' puts them in again.\n");
+        BlockCount live;
+        for (ProcessAccount* process : context.session.processes().all()) {
+            live = live + process->tracker().with([](Tracker& tracker) {
+                return BlockCount{tracker.blocks().size(), tracker.blocks().bytes()};
+            });
+        }
+        if (live.blocks > 0) {
+            context.console.add(
+                fmt::format("It will set {} aside, which {} live now: nobody sees whether {} freed "
+                            "meanwhile.\n",
+                            human_count(live), live.blocks == 1 ? "is" : "are",
+                            live.blocks == 1 ? "it is" : "they are"));
+        }
     }
 }
 
@@ -53,6 +69,32 @@ void run_resume(CommandContext& context, Arguments& arguments) {
     }
     context.session.resume();
     context.host.wait_for_watching();
+}
+
+void run_wait(CommandContext& context, Arguments& arguments) {
+    const double seconds = arguments.seconds("the time");
+    arguments.done();
+    context.host.wait_for(seconds);
+}
+
+void run_watch(CommandContext& context, Arguments& arguments) {
+    constexpr double kUsualPeriodS = 2;
+    constexpr double kShortestPeriodS = 0.1; // as watch(1)
+    double period_s = kUsualPeriodS;
+    std::string line = arguments.rest();
+    std::string word = command_word(line);
+    if (const auto given = duration(word)) {
+        period_s = std::max(*given, kShortestPeriodS);
+        line = line.substr(line.find(word) + word.size());
+        word = command_word(line);
+    }
+    if (word.empty()) {
+        throw arguments.wrong("the command is missing");
+    }
+    if (find_command(word).again != Again::by_watch) {
+        throw arguments.wrong(fmt::format("'{}' does more than to show something", word));
+    }
+    context.host.watch(line.substr(line.find(word)), period_s);
 }
 
 void run_detach(CommandContext& context, Arguments& arguments) {

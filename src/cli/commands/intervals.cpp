@@ -16,7 +16,7 @@ void say_intervals(CommandContext& context) {
         return std::pair(tracker.intervals().bounds(now), tracker.intervals().recording());
     });
     if (bounds.empty()) {
-        context.console.add("There are no intervals. 'start' begins the first.\n");
+        context.console.add("There are no intervals. 'intervals new' begins the first.\n");
         return;
     }
     context.console.add(fmt::format(
@@ -28,32 +28,43 @@ void say_intervals(CommandContext& context) {
 
 } // namespace
 
-void run_start(CommandContext& context, Arguments& arguments) {
-    arguments.done();
+namespace {
+
+void drop_oldest(CommandContext& context) {
+    if (!context.session.tracker().with(
+            [](Tracker& tracker) { return tracker.intervals().drop_oldest(); })) {
+        throw CommandError("there is only the interval that is being recorded");
+    }
+    say_intervals(context);
+}
+
+void clear(CommandContext& context) {
     const MonotonicNs now = context.session.process_time();
     context.session.tracker().with([now](Tracker& tracker) { tracker.intervals().start(now); });
     say_intervals(context);
 }
 
-void run_stop(CommandContext& context, Arguments& arguments) {
-    arguments.done();
-    const MonotonicNs now = context.session.process_time();
-    context.session.tracker().with([now](Tracker& tracker) { tracker.intervals().stop(now); });
-    say_intervals(context);
-}
+} // namespace
 
-void run_restart(CommandContext& context, Arguments& arguments) {
+void run_intervals(CommandContext& context, Arguments& arguments) {
+    const std::string what = arguments.empty() ? "" : arguments.word("what to do");
     arguments.done();
+    SharedTracker& shared = context.session.tracker();
     const MonotonicNs now = context.session.process_time();
-    context.session.tracker().with([now](Tracker& tracker) { tracker.intervals().restart(now); });
-    say_intervals(context);
-}
-
-void run_delete(CommandContext& context, Arguments& arguments) {
-    arguments.done();
-    if (!context.session.tracker().with(
-            [](Tracker& tracker) { return tracker.intervals().drop_oldest(); })) {
-        throw CommandError("there is only the interval that is being recorded; try 'start'");
+    if (what == "new") {
+        shared.with([now](Tracker& tracker) { tracker.intervals().restart(now); });
+    } else if (what == "stop") {
+        shared.with([now](Tracker& tracker) { tracker.intervals().stop(now); });
+    } else if (what == "drop") {
+        context.host.when_confirmed("Forget the oldest interval as evidence?",
+                                    [&context] { drop_oldest(context); });
+        return;
+    } else if (what == "clear") {
+        context.host.when_confirmed("Forget all intervals, which verdicts rest on?",
+                                    [&context] { clear(context); });
+        return;
+    } else if (!what.empty()) {
+        throw arguments.wrong(fmt::format("'{}' is none of new, stop, drop, clear", what));
     }
     say_intervals(context);
 }

@@ -14,6 +14,7 @@
 #include "../human_text.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/base/printable.hpp"
+#include "memleax/proc/living_thread.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/report/live_lines.hpp"
 #include "memleax/report/readable.hpp"
@@ -148,6 +149,12 @@ std::string own_line(const Session& session) {
                             bytes_text(as_double(try_read_resident_bytes(Tid(getpid()))))));
 }
 
+/// By job control, which only we are told of while we trace it.
+bool is_stopped(const ProcessFacts& facts) {
+    const auto info = try_read_process_info(living_thread(facts.pid));
+    return info && (info->state == 'T' || (facts.stopped && info->state == 't'));
+}
+
 } // namespace
 
 void run_status(CommandContext& context, Arguments& arguments) {
@@ -165,9 +172,10 @@ void run_status(CommandContext& context, Arguments& arguments) {
         expired = expired + stack.account.may_leak();
     }
     Console& console = context.console;
-    console.add(
-        line("target", fmt::format("{} ({}), {}", target.pid.value(), printable(target.executable),
-                                   describe(session.phase()))));
+    console.add(line(
+        "target", fmt::format("{} ({}), {}{}", target.pid.value(), printable(target.executable),
+                              describe(session.phase()),
+                              is_stopped(target) ? "; it is stopped, until it gets SIGCONT" : "")));
     const std::size_t threads = list_threads(target.pid).size();
     console.add(line("threads", threads > 0 ? fmt::format("{}", threads) : "none: it has ended"));
     console.add(line("watched", fmt::format("for {}, engine {}, expiry after {} s",
@@ -183,8 +191,9 @@ void run_status(CommandContext& context, Arguments& arguments) {
         console.add(line("mapped", mapped_line(snapshot.mapped)));
     }
     if (threads > 0) {
+        const bool is_first = &session.process() == session.processes().first();
         console.add(memory_lines(read_process_memory(target.pid),
-                                 target.number == 1 ? context.memory_at_start : ProcessMemory{}));
+                                 is_first ? context.memory_at_start : ProcessMemory{}));
     }
     console.add(own_line(session));
 }
