@@ -89,24 +89,14 @@ TEST(UsageErrorTest, WrongTarget) {
     }
 }
 
-TEST(UsageErrorTest, LeakCheckIsOneLook) {
-    EXPECT_EQ(refused({"--leak-check", "--", "ls"}),
-              "--leak-check and a COMMAND: give one of them");
-    EXPECT_EQ(refused({"--leak-check", "-t", "5", "1"}),
-              "--leak-check and --time: give one of them");
-    EXPECT_EQ(refused({"--leak-check", "--interval", "5", "1"}),
-              "--leak-check and --interval: give one of them");
-    EXPECT_EQ(refused({"--leak-check", "-x", "list", "1"}),
-              "--leak-check and -x: give one of them");
-    EXPECT_EQ(refused({"--leak-check", "-i", "1"}),
-              "--leak-check and --interactive: give one of them");
-    EXPECT_EQ(refused({"--leak-check", "-f", "1"}),
-              "--leak-check and --follow-forks: give one of them");
-    EXPECT_EQ(refused({"--leak-check", "--check", "1"}),
-              "--leak-check and --check: give one of them");
+TEST(UsageErrorTest, LeakCheckByItselfIsOneLook) {
     EXPECT_EQ(refused({"--leak-check", "-F", "folded", "1"}),
-              "--leak-check: goes with --format text and json only");
+              "--leak-check: goes with --format text and json only, unless --time or another "
+              "option says that the process is to be watched");
     EXPECT_EQ(refused({"--leak-check", "-F", "json", "1"}), "(accepted)");
+    EXPECT_EQ(refused({"--leak-check", "-t", "5", "-F", "folded", "1"}), "(accepted)");
+    EXPECT_EQ(refused({"--error-exitcode", "9", "--errors-for", "lost", "1"}),
+              "--errors-for: lost goes with --leak-check only");
 }
 
 TEST(UsageErrorTest, UnknownOptions) {
@@ -235,7 +225,7 @@ TEST(UsageErrorTest, WrongNamesAndFiles) {
     EXPECT_EQ(refused({"--log", "loud", "1"}),
               "--log: 'loud' is none of debug, error, info, warning");
     EXPECT_EQ(refused({"--error-exitcode", "9", "--errors-for", "leaks", "1"}),
-              "--errors-for: 'leaks' is none of expired, leaking, suspect");
+              "--errors-for: 'leaks' is none of expired, leaking, lost, suspect");
     EXPECT_EQ(refused({"--errors-for", "leaking", "1"}),
               "--errors-for: goes with --error-exitcode only");
     EXPECT_EQ(refused({"-o", "", "1"}), "--output: the file's name is empty");

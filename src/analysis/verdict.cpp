@@ -269,4 +269,15 @@ Judgement judge(std::span<const IntervalCount> intervals, MonotonicNs now,
     return judgement;
 }
 
+Judgement with_finding(Judgement judgement, const StackFinding& finding) {
+    if (const BlockCount lost = finding.definite + finding.indirect; lost.blocks > 0) {
+        judgement.verdict = Verdict::lost;
+        judgement.reason = reason::Lost{finding.definite, finding.indirect};
+        judgement.score = static_cast<double>(lost.bytes);
+    } else if (judgement.verdict >= Verdict::growing) {
+        judgement.held_by = finding.held_by;
+    }
+    return judgement;
+}
+
 } // namespace memleax

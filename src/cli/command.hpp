@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "arguments.hpp"
+#include "census.hpp"
 #include "console.hpp"
 #include "marks.hpp"
 #include "memleax/proc/process_memory.hpp"
@@ -47,6 +48,7 @@ struct CommandContext {
     ProcessMemory memory_at_start{};      ///< of the first process, when watching began
     std::uint64_t events_before = 0;      ///< at the last `status`
     MonotonicNs events_before_time{0};    ///< 0: there was none
+    std::vector<Census> censuses{};       ///< in the order in which they were made
 
     /// Those of the process that commands are about.
     Marks& marks() { return marks_of[session.process().number()]; }
@@ -64,6 +66,7 @@ enum class Completion {
     stacks,
     stack_or_all,
     stats,
+    heap,
     format_then_file,
     file
 };
@@ -102,6 +105,10 @@ void run_status(CommandContext& context, Arguments& arguments);
 void run_stats(CommandContext& context, Arguments& arguments);
 void run_dump(CommandContext& context, Arguments& arguments);
 void run_blocks(CommandContext& context, Arguments& arguments);
+void run_heap(CommandContext& context, Arguments& arguments);
+void run_leaks(CommandContext& context, Arguments& arguments);
+void run_refs(CommandContext& context, Arguments& arguments);
+void run_why(CommandContext& context, Arguments& arguments);
 void run_show(CommandContext& context, Arguments& arguments);
 void run_errors(CommandContext& context, Arguments& arguments);
 void run_events(CommandContext& context, Arguments& arguments);

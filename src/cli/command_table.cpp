@@ -41,6 +41,14 @@ constexpr std::array kCommands{
     Command{"expire", "[TIME]", "show or set the age at which blocks expire",
             "TIME is in seconds, or has a unit: 30s, 5m, 2h. Blocks that have expired stay so.",
             run_expire},
+    Command{
+        "heap", "[by type|size|stack|holder]", "what the heap consists of now",
+        "The process stands still for a moment while its heap is looked at, also what is from\n"
+        "before the watching. type is that of C++ objects with virtual functions; stack is where\n"
+        "it was allocated, if that was watched; holder is the variable or stack that it hangs on,\n"
+        "with all that would be lost without that one. Each of them has a name, as in heap1:\n"
+        "'since heap1' compares it with the last one.",
+        run_heap, Completion::heap, Again::never},
     Command{"help", "[COMMAND]", "explain the commands", "", run_help, Completion::commands,
             Again::by_watch},
     Command{
@@ -57,6 +65,11 @@ constexpr std::array kCommands{
             "oldest one, clear all of them: they are no evidence any more (live blocks and\n"
             "expired ones stay).",
             run_intervals, Completion::intervals, Again::never},
+    Command{
+        "leaks", "[N]", "look for blocks that nothing points to, now",
+        "The process stands still for a moment. The N largest groups (20 if not said), by call\n"
+        "stack where that is known; from then on those call stacks have the verdict lost.",
+        run_leaks, Completion::none, Again::never},
     Command{"list", "[N]", "show or set how many call stacks stats prints", "", run_list},
     Command{"mark", "[NAME]", "remember this moment, for since", "", run_mark, Completion::none,
             Again::never},
@@ -81,6 +94,11 @@ constexpr std::array kCommands{
     Command{"quit", "", "let go of the target, print the report, and end", "Ctrl-D does the same.",
             run_quit, Completion::none, Again::never},
     Command{
+        "refs", "ADDRESS", "who points to the block at this address?",
+        "Variables, stacks, registers, and other blocks, when somebody looked at the heap last\n"
+        "(leaks, heap); at present, if nobody has.",
+        run_refs},
+    Command{
         "resume", "", "put the breakpoints in again",
         "Blocks from before the pause are set aside, as their frees may have been missed: they\n"
         "count neither as live nor as leaks nor as freed (dump: not followed), and verdicts\n"
@@ -97,8 +115,10 @@ constexpr std::array kCommands{
             "Its call stack, age and thread, and what it contains.", run_show, Completion::none,
             Again::by_watch},
     Command{"since", "[MARK]", "what has grown since a mark",
-            "Without an argument: since the last mark, or since the begin.", run_since,
-            Completion::marks, Again::by_watch},
+            "Without an argument: since the last mark, or since the begin. A MARK may be a heap's "
+            "name,\n"
+            "too (see heap).",
+            run_since, Completion::marks, Again::by_watch},
     Command{"source", "FILE", "run the commands in a file", "One on each line; # begins a comment.",
             run_source, Completion::file, Again::never},
     Command{
@@ -123,6 +143,11 @@ constexpr std::array kCommands{
         "Each two seconds, or TIME (in seconds, or with a unit: 500ms, 1m), until a key is\n"
         "pressed, as watch(1) does. Live lines wait. memleax --live PID begins with watch stats.",
         run_watch, Completion::command_line, Again::never},
+    Command{
+        "why", "ADDRESS|ID", "what keeps this block, or this call stack's blocks?",
+        "The shortest chain of pointers from a variable, or else from a stack or register, and\n"
+        "what would be lost with it. An address begins with 0x. See refs.",
+        run_why, Completion::stacks},
 };
 
 /// What libmemleak calls them, and what somebody who types them here may mean.

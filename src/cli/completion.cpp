@@ -116,6 +116,9 @@ std::vector<std::string> complete_words(CommandContext& context, std::vector<std
     case Completion::stats:
         return words.back() == "by" ? std::vector<std::string>{"bytes", "blocks", "rate", "age"}
                                     : std::vector<std::string>{"by"};
+    case Completion::heap:
+        return words.back() == "by" ? std::vector<std::string>{"type", "size", "stack", "holder"}
+                                    : std::vector<std::string>{"by"};
     case Completion::format_then_file:
         return words.size() == 1 ? format_names() : LineEditor::file_names(word);
     case Completion::file:

@@ -1,36 +1,32 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "leak_check_options.hpp"
 
-#include <fmt/format.h>
-
 #include "option_values.hpp"
 
 namespace memleax {
 
+bool is_single_look(const Options& options) {
+    const bool watches = !options.command.empty() || options.time_s || options.interval_s ||
+                         !options.commands.empty() || options.follow_forks || options.check ||
+                         options.events || options.children || options.live ||
+                         options.interactive == Options::Interactive::always;
+    return options.leak_check && !watches;
+}
+
 void check_leak_check(const Options& options) {
-    if (!options.leak_check) {
-        return;
+    if (is_single_look(options) && options.format->write != write_text &&
+        options.format->write != write_json) {
+        throw UsageError("--leak-check: goes with --format text and json only, unless --time or "
+                         "another option says that the process is to be watched");
     }
-    const auto refuse = [](bool is_given, const char* what) {
-        if (is_given) {
-            throw UsageError(fmt::format("--leak-check and {}: give one of them", what));
-        }
-    };
-    refuse(!options.command.empty(), "a COMMAND");
-    refuse(options.time_s.has_value(), "--time");
-    refuse(options.interval_s.has_value(), "--interval");
-    refuse(!options.commands.empty(), "-x");
-    refuse(options.interactive == Options::Interactive::always, "--interactive");
-    refuse(options.follow_forks, "--follow-forks");
-    refuse(options.children, "--children");
-    refuse(options.live, "--live");
-    refuse(options.check, "--check");
-    if (options.pids.size() + options.names.size() > 1) {
+    if (is_single_look(options) && options.pids.size() + options.names.size() > 1) {
         throw UsageError("--leak-check: looks at one process: give one PID");
     }
-    refuse(options.events, "--events");
-    if (options.format->write != write_text && options.format->write != write_json) {
-        throw UsageError("--leak-check: goes with --format text and json only");
+}
+
+void check_errors_for_lost(const Options& options) {
+    if (options.errors_for == ErrorsFor::lost && !options.leak_check) {
+        throw UsageError("--errors-for: lost goes with --leak-check only");
     }
 }
 

@@ -33,7 +33,8 @@ const Names<LogLevel> kLevels{{"error", LogLevel::error},
 const Names<EngineChoice> kEngines{{"auto", EngineChoice::automatic},
                                    {"int3", EngineChoice::int3},
                                    {"inline", EngineChoice::inlined}};
-const Names<ErrorsFor> kErrors{{"leaking", ErrorsFor::leaking},
+const Names<ErrorsFor> kErrors{{"lost", ErrorsFor::lost},
+                               {"leaking", ErrorsFor::leaking},
                                {"suspect", ErrorsFor::suspect},
                                {"expired", ErrorsFor::expired}};
 const Names<Options::Color> kColors{{"auto", Options::Color::automatic},
@@ -188,7 +189,8 @@ Parser::Parser(Options& options) {
         "are found",
         whole_into(options.error_exitcode, 1, kMaxExitCode));
     add("--errors-for", "KIND",
-        "what --error-exitcode is for: suspect (default),\nleaking, or any expired block",
+        "what --error-exitcode is for: suspect (default),\nleaking, expired (any block that is), "
+        "or lost blocks",
         [&options, this](const std::string& name, const std::string& text) {
             options.errors_for = parse_name(name, text, kErrors);
             has_errors_for_ = true;
@@ -240,7 +242,8 @@ Parser::Parser(Options& options) {
     app_.add_flag("-f,--follow-forks", options.follow_forks, "watch child processes that come, too")
         ->disable_flag_override();
     app_.add_flag("--leak-check", options.leak_check,
-                  "watch nothing: find blocks that nothing points to")
+                  "find blocks that nothing points to: at once, or at\nthe end of the watching "
+                  "(with --time, COMMAND, ...)")
         ->disable_flag_override();
     app_.add_flag("--events", options.events,
                   "print each call that maps memory, with its stack\n(see --track)")
@@ -347,6 +350,7 @@ std::variant<Options, EarlyExit> parse_options(int argc, const char* const* argv
         check_events(options);
         check_live(options);
         check_errors(parser.has_errors_for(), options);
+        check_errors_for_lost(options);
         options.live_lines = !options.quiet && !options.interval_s;
     } catch (const CLI::CallForHelp&) {
         return EarlyExit{0, parser.help()};

@@ -4,13 +4,14 @@
 #include <unistd.h>
 
 #include "frontend.hpp"
+#include "leak_check_options.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/session/leak_check.hpp"
 
 namespace memleax {
 
 int run_program(const Options& options, const SpawnAttributes& inherited) {
-    if (options.leak_check) {
+    if (is_single_look(options)) {
         return run_leak_check(options);
     }
     auto session = Session::open(options, inherited);

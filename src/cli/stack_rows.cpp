@@ -52,6 +52,8 @@ std::vector<StackRow> stack_rows(Session& session, ProcessAccount& process, Stac
                                  std::size_t* hidden) {
     const MonotonicNs now = process.time(session.now());
     std::vector<StackRow> rows;
+    const StackFindings findings =
+        process.heap() != nullptr ? process.heap()->stack_findings() : StackFindings{};
     for (StackSnapshot& stack : process.tracker().snapshot(now).stacks) {
         if (!is_programs_own(stack.account.kind)) {
             continue; // an allocator's stock: its blocks have rows of their own
@@ -61,11 +63,18 @@ std::vector<StackRow> stack_rows(Session& session, ProcessAccount& process, Stac
             ++*hidden;
             continue;
         }
-        const Judgement judgement =
+        Judgement judgement =
             stack.intervals.empty() ? Judgement{} : judge(stack.intervals, now, stack.oldest);
-        rows.push_back({std::move(stack), judgement});
+        if (const auto finding = findings.find(stack.id); finding != findings.end()) {
+            judgement = with_finding(std::move(judgement), finding->second);
+        }
+        rows.push_back({std::move(stack), std::move(judgement)});
     }
     std::sort(rows.begin(), rows.end(), [order](const StackRow& a, const StackRow& b) {
+        const bool a_is_lost = a.judgement.verdict == Verdict::lost;
+        if (order == StackOrder::cost && a_is_lost != (b.judgement.verdict == Verdict::lost)) {
+            return a_is_lost;
+        }
         const auto left = rank(a, order);
         const auto right = rank(b, order);
         return left != right ? left > right : a.stack.account.id < b.stack.account.id;
@@ -94,6 +103,7 @@ std::string where(const Backtrace& frames) {
 
 Style style_of(Verdict verdict) {
     switch (verdict) {
+    case Verdict::lost:
     case Verdict::leaking:
         return Style::bad;
     case Verdict::growing:

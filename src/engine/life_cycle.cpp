@@ -179,6 +179,13 @@ void LifeCycle::on_stop(const ThreadGone& stop) {
     note_if_all_gone();
 }
 
+std::vector<AddrRange> LifeCycle::own_memory() {
+    std::vector<AddrRange> result = breakpoints_.own_codes().ranges();
+    const std::vector<AddrRange> data = breakpoints_.own_codes().data_ranges();
+    result.insert(result.end(), data.begin(), data.end());
+    return result;
+}
+
 void LifeCycle::on_silence() {
     target_.forget_dead_children();
     note_if_all_gone();

@@ -28,6 +28,7 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     Result<void> arm() override;
     void on_silence() override;
     bool on_tick() override { return engine_->on_tick(); }
+    [[nodiscard]] std::vector<AddrRange> own_memory() override;
     void leave() override;
 
   private:

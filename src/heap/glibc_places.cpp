@@ -194,18 +194,18 @@ Result<const Module*> find_glibc(const ModuleMap& modules) {
     return libc;
 }
 
-Result<GlibcPlaces> find_glibc_places(const Module& libc, const ModuleMap& modules,
+Result<GlibcPlaces> find_glibc_places(const Module& libc, std::span<const Mapping> mappings,
                                       MemoryReader& memory) {
     GlibcPlaces places;
     AddrRange heap{};
-    for (const Mapping& mapping : modules.mappings()) {
+    for (const Mapping& mapping : mappings) {
         if (mapping.path == "[heap]") {
             heap = {heap.begin != 0 ? heap.begin : mapping.range.begin, mapping.range.end};
         }
     }
     std::vector<std::uint64_t> arenas;
     std::vector<std::uint64_t> parameters;
-    for (const Mapping& mapping : modules.mappings()) {
+    for (const Mapping& mapping : mappings) {
         if (!mapping.writable || mapping.range.begin < libc.range.begin ||
             mapping.range.end > libc.range.end) {
             continue;

@@ -8,6 +8,7 @@
 
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
+#include "memleax/proc/maps.hpp"
 #include "memleax/proc/memory.hpp"
 #include "memleax/proc/modules.hpp"
 
@@ -25,7 +26,7 @@ Result<const Module*> find_glibc(const ModuleMap& modules);
 
 /// By shape: both are static variables without symbols. Threads may run meanwhile, and a moment
 /// may show no such thing; EAGAIN then.
-Result<GlibcPlaces> find_glibc_places(const Module& libc, const ModuleMap& modules,
+Result<GlibcPlaces> find_glibc_places(const Module& libc, std::span<const Mapping> mappings,
                                       MemoryReader& memory);
 
 } // namespace memleax

@@ -20,6 +20,10 @@ std::uint64_t word_at(std::span<const std::byte> bytes, std::size_t at) {
     return value;
 }
 
+RootPlace in_memory(std::uint64_t address) {
+    return {.kind = RootPlace::Kind::memory, .tid = {}, .address = RemoteAddr(address)};
+}
+
 /// glibc's struct pthread (2.36, x86_64), which lies at the upper end of its thread's stack.
 namespace control_block {
 constexpr std::uint64_t kDtv = 8;
@@ -33,14 +37,19 @@ constexpr std::uint64_t kDtvOffset = 16;
 
 } // namespace
 
-void RootSearch::add_word(std::uint64_t word) {
+void RootSearch::add_word(std::uint64_t word, const RootPlace& place) {
     if (const auto link = index_.find(word)) {
         roots_.push_back(*link);
+        if (places_ != nullptr) {
+            places_->push_back(place);
+        }
     }
 }
 
-void RootSearch::add_words(std::span<const std::uint64_t> words) {
-    std::for_each(words.begin(), words.end(), [this](std::uint64_t word) { add_word(word); });
+void RootSearch::add_kernel_pointers(std::span<const std::uint64_t> words) {
+    for (const std::uint64_t word : words) {
+        add_word(word, {.kind = RootPlace::Kind::kernel, .tid = {}, .address = {}});
+    }
 }
 
 void RootSearch::add_range(AddrRange range) {
@@ -50,7 +59,7 @@ void RootSearch::add_range(AddrRange range) {
         const std::size_t got =
             memory_.try_read(RemoteAddr(range.begin), std::span(buffer_).first(wanted));
         for (std::size_t at = 0; at + sizeof(std::uint64_t) <= got; at += sizeof(std::uint64_t)) {
-            add_word(word_at(buffer_, at));
+            add_word(word_at(buffer_, at), in_memory(range.begin + at));
         }
         if (got < wanted) {
             return; // a device's memory, or a file that has become shorter
@@ -61,29 +70,35 @@ void RootSearch::add_range(AddrRange range) {
 
 void RootSearch::add_chunk_pointers(AddrRange range) {
     std::vector<std::byte> bytes(range.size());
-    bytes.resize(memory_.try_read(RemoteAddr(range.begin & ~7ULL), bytes));
+    range.begin &= ~7ULL;
+    bytes.resize(memory_.try_read(RemoteAddr(range.begin), bytes));
     for (std::size_t at = 0; at + sizeof(std::uint64_t) <= bytes.size();
          at += sizeof(std::uint64_t)) {
-        add_word(word_at(bytes, at) + glibc::kHeader);
+        add_word(word_at(bytes, at) + glibc::kHeader, in_memory(range.begin + at));
     }
 }
 
-void RootSearch::add_dtv(std::uint64_t thread_pointer) {
+void RootSearch::add_dtv(std::uint64_t thread_pointer, Tid tid) {
     const auto dtv =
         memory_.try_read_object<std::uint64_t>(RemoteAddr(thread_pointer + control_block::kDtv));
     if (thread_pointer != 0 && dtv) {
-        add_word(*dtv - control_block::kDtvOffset);
+        add_word(*dtv - control_block::kDtvOffset,
+                 {.kind = RootPlace::Kind::thread, .tid = tid, .address = {}});
     }
 }
 
 void RootSearch::add_threads(std::span<const ThreadView> threads) {
     for (const ThreadView& thread : threads) {
-        add_words(thread.registers);
-        add_dtv(thread.thread_pointer);
-        if (thread.malloc_frames_end != 0) {
-            for (const std::uint64_t word : thread.registers) {
-                add_word(word + glibc::kHeader);
+        const RootPlace registers{
+            .kind = RootPlace::Kind::registers, .tid = thread.tid, .address = {}};
+        for (const std::uint64_t word : thread.registers) {
+            add_word(word, registers);
+            if (thread.malloc_frames_end != 0) {
+                add_word(word + glibc::kHeader, registers);
             }
+        }
+        add_dtv(thread.thread_pointer, thread.tid);
+        if (thread.malloc_frames_end != 0) {
             add_chunk_pointers({thread.sp - kRedZone, thread.malloc_frames_end});
         }
     }
@@ -125,7 +140,7 @@ std::uint64_t RootSearch::dead_thread_in(AddrRange stack) {
         const std::uint64_t self = at + i;
         if (word_at(bytes, i) == self && word_at(bytes, i + control_block::kSelf) == self &&
             static_cast<std::uint32_t>(word_at(bytes, i + control_block::kTid)) == 0) {
-            add_dtv(self);
+            add_dtv(self, Tid());
             return self;
         }
     }

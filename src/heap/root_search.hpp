@@ -15,10 +15,12 @@ namespace memleax {
 
 class RootSearch {
   public:
-    RootSearch(MemoryReader& memory, const BlockIndex& index, const PresentPages& pages)
-        : memory_(memory), index_(index), pages_(pages), buffer_(kPiece) {}
+    /// The `places` of the roots are noted there; null: they are not.
+    RootSearch(MemoryReader& memory, const BlockIndex& index, const PresentPages& pages,
+               std::vector<RootPlace>* places)
+        : memory_(memory), index_(index), pages_(pages), places_(places), buffer_(kPiece) {}
 
-    void add_words(std::span<const std::uint64_t> words);
+    void add_kernel_pointers(std::span<const std::uint64_t> words);
     void add_threads(std::span<const ThreadView> threads);
     /// All that may be read, but for `heap`, which ascends, the parts of stacks that are not in
     /// use, and the stacks of threads that have ended.
@@ -29,11 +31,11 @@ class RootSearch {
   private:
     static constexpr std::size_t kPiece = 1U << 20;
 
-    void add_word(std::uint64_t word);
+    void add_word(std::uint64_t word, const RootPlace& place);
     void add_range(AddrRange range);
     void add_chunk_pointers(AddrRange range);
     /// The pointer to its thread's dynamic TLS, which is to the second element of that block.
-    void add_dtv(std::uint64_t thread_pointer);
+    void add_dtv(std::uint64_t thread_pointer, Tid tid);
     [[nodiscard]] std::uint64_t begin_of_use(const Mapping& mapping, bool has_guard,
                                              std::span<const ThreadView> threads);
     [[nodiscard]] std::uint64_t dead_thread_in(AddrRange stack);
@@ -41,6 +43,7 @@ class RootSearch {
     MemoryReader& memory_;
     const BlockIndex& index_;
     const PresentPages& pages_;
+    std::vector<RootPlace>* places_;
     std::vector<std::byte> buffer_;
     std::vector<BlockLink> roots_;
 };

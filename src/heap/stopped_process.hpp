@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "held_process.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/target/target.hpp"
@@ -14,22 +15,17 @@
 
 namespace memleax {
 
-class StoppedProcess {
+class StoppedProcess final : public HeldProcess {
   public:
     /// Waits for a moment at which no thread is in a transfer that a stop would cut short; EBUSY if
     /// there is none. EAGAIN: a thread cannot be stopped now. The calling thread's end belongs to
     /// letting go, as with any Target.
     static Result<std::unique_ptr<StoppedProcess>> stop(Tid pid);
-    StoppedProcess(const StoppedProcess&) = delete;
-    StoppedProcess& operator=(const StoppedProcess&) = delete;
-    ~StoppedProcess();
+    ~StoppedProcess() override;
 
-    [[nodiscard]] Target& target() { return *target_; }
-    /// All of them, stopped.
-    [[nodiscard]] const std::vector<Tid>& threads() const { return threads_; }
-    /// Lets these of them run on for so long, and stops them again: one that is at work where the
-    /// others must not look comes to an end of that.
-    Result<void> run_on(std::span<const Tid> threads, int ms);
+    [[nodiscard]] Target& target() override { return *target_; }
+    [[nodiscard]] const std::vector<Tid>& threads() const override { return threads_; }
+    Result<void> run_on(std::span<const Tid> threads, int ms) override;
     [[nodiscard]] MonotonicNs since() const { return since_; }
     /// Lets all threads go on. Idempotent; returns how long the first has stood still.
     std::int64_t let_go();

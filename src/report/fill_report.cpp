@@ -100,7 +100,7 @@ void add_mapped(const MappedTotals& seen, std::optional<std::uint64_t> unexplain
 }
 
 void fill_report(const TrackerSnapshot& snapshot, MonotonicNs begin, const StackResolver& resolve,
-                 const StackChoice& shows, Report* report) {
+                 const StackChoice& shows, Report* report, const StackFindings& findings) {
     Report::Process unnamed; // of a report that tells none apart
     Report::Process& process = report->processes.empty() ? unnamed : report->processes.back();
     add(snapshot.events, &report->session.events);
@@ -119,6 +119,13 @@ void fill_report(const TrackerSnapshot& snapshot, MonotonicNs begin, const Stack
     for (const StackSnapshot& each : snapshot.stacks) {
         const bool is_own = is_programs_own(each.account.kind);
         CallStackReport stack = describe_stack(each, snapshot.time, begin);
+        if (const auto finding = findings.find(each.id); finding != findings.end()) {
+            const Judgement judged =
+                with_finding(stack.judgement.value_or(Judgement{}), finding->second);
+            if (stack.judgement || judged.verdict == Verdict::lost) {
+                stack.judgement = judged;
+            }
+        }
         if (is_own) {
             add(stack, &report->totals);
             add(stack, &process.totals);

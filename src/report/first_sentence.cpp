@@ -113,6 +113,20 @@ std::string leak_sentence(const Group& leaking) {
                        leaking.others("leak"));
 }
 
+std::string lost_sentence(const Group& lost) {
+    const Judgement& judgement = *lost.worst->judgement;
+    const auto* reason = std::get_if<reason::Lost>(&judgement.reason);
+    const BlockCount count =
+        reason != nullptr ? reason->definite + reason->indirect : lost.worst->live;
+    const std::string others =
+        lost.stacks < 2 ? ""
+                        : fmt::format("; {} more call stack{} lost blocks", lost.stacks - 1,
+                                      lost.stacks == 2 ? " has" : "s have");
+    return fmt::format("LOST: {}: {} in {} that nothing points to any more{}",
+                       place_of(*lost.worst), bytes_text(static_cast<double>(count.bytes)),
+                       number_of(count.blocks, "block"), others);
+}
+
 std::string growth_sentence(const Group& growing) {
     const Judgement& judgement = *growing.worst->judgement;
     const auto* reason = std::get_if<reason::Stay>(&judgement.reason);
@@ -142,7 +156,7 @@ std::string growth_text(const Judgement& judgement) {
 }
 
 std::string first_sentence(const Report& report) {
-    std::array<Group, 5> groups; // by verdict
+    std::array<Group, kVerdicts> groups; // by verdict
     Group judged;
     Group unjudged;
     for (const CallStackReport& stack : report.callstacks) {
@@ -157,6 +171,9 @@ std::string first_sentence(const Report& report) {
     const auto of = [&groups](Verdict verdict) -> const Group& {
         return groups.at(static_cast<std::size_t>(verdict));
     };
+    if (of(Verdict::lost).stacks > 0) {
+        return lost_sentence(of(Verdict::lost));
+    }
     if (of(Verdict::leaking).stacks > 0) {
         return leak_sentence(of(Verdict::leaking));
     }

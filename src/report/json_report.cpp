@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 
 #include "frame_cache.hpp"
+#include "frame_json.hpp"
+#include "leak_json.hpp"
 #include "memleax/report/report_writer.hpp"
 #include "memleax/report/verdict_text.hpp"
 
@@ -19,33 +21,6 @@ using Json = nlohmann::ordered_json;
 void put_count(Json& object, const std::string& name, BlockCount count) {
     object[name + "_blocks"] = count.blocks;
     object[name + "_bytes"] = count.bytes;
-}
-
-Json frame_json(const SourceFrame& frame) {
-    Json json;
-    json["pc"] = fmt::format("0x{:x}", frame.pc.value());
-    if (!frame.module.empty()) {
-        json["module"] = frame.module;
-    }
-    if (!frame.function.empty()) {
-        json["function"] = frame.function;
-    }
-    if (frame.offset) {
-        json["offset"] = *frame.offset;
-    }
-    if (frame.module_offset) {
-        json["module_offset"] = *frame.module_offset;
-    }
-    if (!frame.file.empty()) {
-        json["file"] = frame.file;
-    }
-    if (frame.line != 0) {
-        json["line"] = frame.line;
-    }
-    if (frame.inlined) {
-        json["inlined"] = true;
-    }
-    return json;
 }
 
 Json call_stack_json(const CallStackReport& stack, const Report::Process* process,
@@ -160,14 +135,6 @@ Json events_json(const Report::Events& events) {
             {"double_free", events.double_free},
             {"invalid_free", events.invalid_free},
             {"mismatched_free", events.mismatched_free}};
-}
-
-Json frames_json(const Backtrace& frames) {
-    Json json = Json::array();
-    for (const SourceFrame& frame : frames) {
-        json.push_back(frame_json(frame));
-    }
-    return json;
 }
 
 Json unfollowed_json(const UnfollowedReport& report, const Report::Process* process) {
@@ -313,6 +280,9 @@ void write_json(const Report& report, ReportSink& sink) {
                 each, report.follows_forks ? &report.processes.at(each.process) : nullptr));
         }
         member("unfollowed", unfollowed);
+    }
+    if (report.leak_check) {
+        member("leak_check", leak_findings_json(*report.leak_check));
     }
     CallStackTexts texts(report.mapped.has_value());
     const auto stacks = [&](const char* name, const std::vector<CallStackReport>& list) {

@@ -9,8 +9,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "frame_json.hpp"
+#include "leak_json.hpp"
 #include "memleax/base/printable.hpp"
 #include "memleax/report/readable.hpp"
+#include "memleax/report/report.hpp"
 
 namespace memleax {
 
@@ -48,6 +51,54 @@ std::string addresses_text(const LeakRecord& record) {
     return text + (record.count.blocks > kMost ? ", ..." : "");
 }
 
+std::string record_text(const LeakRecord& record) {
+    const std::string size = record.size != 0
+                                 ? fmt::format(" of {} bytes", record.size)
+                                 : fmt::format(", {} bytes in all", record.count.bytes);
+    std::string text =
+        fmt::format("{}: {}{}{}{}\n", title(record.loss), number_of(record.count.blocks, "block"),
+                    size, record.type.empty() ? "" : fmt::format(" ({})", printable(record.type)),
+                    addresses_text(record));
+    for (const LeakHolder& holder : record.holders) {
+        text += fmt::format("    {} held by {}\n", holder.blocks, printable(holder.name));
+    }
+    if (record.callstack != 0) {
+        text += fmt::format("    allocated at CallStack[{}]:\n", record.callstack) +
+                backtrace_text(record.frames, record.end, 4);
+    }
+    return text;
+}
+
+Json record_json(const LeakRecord& record) {
+    Json json;
+    json["class"] = describe(record.loss);
+    if (record.size != 0) {
+        json["size"] = record.size;
+    }
+    json["blocks"] = record.count.blocks;
+    json["bytes"] = record.count.bytes;
+    if (!record.type.empty()) {
+        json["type"] = record.type;
+    }
+    if (record.loss != LossClass::reachable) {
+        json["addresses"] = Json::array();
+        for (const RemoteAddr address : record.addresses) {
+            json["addresses"].push_back(fmt::format("{:#x}", address.value()));
+        }
+    }
+    if (record.callstack != 0) {
+        json["callstack"] = record.callstack;
+        json["frames"] = frames_json(record.frames);
+    }
+    if (!record.holders.empty()) {
+        json["holders"] = Json::array();
+        for (const LeakHolder& holder : record.holders) {
+            json["holders"].push_back({{"name", holder.name}, {"blocks", holder.blocks}});
+        }
+    }
+    return json;
+}
+
 } // namespace
 
 const char* describe(LossClass loss) {
@@ -65,87 +116,98 @@ const char* describe(LossClass loss) {
 }
 
 std::vector<LeakRecord> leak_records(const std::vector<HeapBlock>& blocks,
-                                     const std::vector<LossClass>& classes) {
-    std::map<std::pair<LossClass, std::uint64_t>, LeakRecord> records;
+                                     const std::vector<LossClass>& classes,
+                                     std::span<const BlockFacts> facts,
+                                     std::vector<LeakRecordKey>* keys) {
+    // Of one call stack all sizes go together.
+    using Key = std::tuple<LossClass, StackId, std::uint32_t, std::uint64_t>;
+    std::map<Key, LeakRecord> records;
     for (std::size_t i = 0; i < blocks.size(); ++i) {
-        LeakRecord& record = records[{classes[i], blocks[i].size}];
+        const BlockFacts fact = facts.empty() ? BlockFacts{} : facts[i];
+        const std::uint64_t size = fact.stack == kNoStack ? blocks[i].size : 0;
+        LeakRecord& record = records[{classes[i], fact.stack, fact.type, size}];
         record.loss = classes[i];
-        record.size = blocks[i].size;
+        const bool is_other_size = record.count.blocks > 0 && record.size != blocks[i].size;
+        record.size = is_other_size ? 0 : blocks[i].size;
         record.count.add(blocks[i].size);
         if (classes[i] != LossClass::reachable &&
             record.addresses.size() < LeakRecord::kMostAddresses) {
             record.addresses.push_back(blocks[i].address);
         }
     }
-    std::vector<LeakRecord> result;
-    result.reserve(records.size());
+    std::vector<std::pair<LeakRecordKey, LeakRecord*>> order;
     for (auto& [key, record] : records) {
-        result.push_back(std::move(record));
+        order.emplace_back(LeakRecordKey{std::get<1>(key), std::get<2>(key)}, &record);
     }
-    std::stable_sort(result.begin(), result.end(), [](const LeakRecord& a, const LeakRecord& b) {
-        return std::tuple(a.loss, b.count.bytes) < std::tuple(b.loss, a.count.bytes);
+    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+        return std::tuple(a.second->loss, b.second->count.bytes) <
+               std::tuple(b.second->loss, a.second->count.bytes);
     });
+    std::vector<LeakRecord> result;
+    result.reserve(order.size());
+    for (auto& [key, record] : order) {
+        result.push_back(std::move(*record));
+        if (keys != nullptr) {
+            keys->push_back(key);
+        }
+    }
     return result;
+}
+
+std::string leak_findings_text(const LeakFindings& findings) {
+    if (!findings.complete) {
+        return fmt::format("incomplete: {}\nnothing is said of any block\n", findings.why);
+    }
+    std::string text;
+    for (const LossClass loss : kAllClasses) {
+        const BlockCount& count = findings.total(loss);
+        text += fmt::format("{:>16}: {:>14} in {}\n", title(loss),
+                            bytes_text(static_cast<double>(count.bytes)),
+                            number_of(count.blocks, "block"));
+    }
+    for (const LeakRecord& record : findings.records) {
+        if (record.loss != LossClass::reachable) {
+            text += record_text(record);
+        }
+    }
+    return text;
+}
+
+nlohmann::ordered_json leak_findings_json(const LeakFindings& findings) {
+    Json check;
+    check["complete"] = findings.complete;
+    if (!findings.complete) {
+        check["why"] = findings.why;
+    }
+    check["pause_s"] = findings.pause_s;
+    if (findings.complete) {
+        for (const LossClass loss : kAllClasses) {
+            check[describe(loss)] = count_json(findings.total(loss));
+        }
+        check["records"] = Json::array();
+        for (const LeakRecord& record : findings.records) {
+            check["records"].push_back(record_json(record));
+        }
+    }
+    return check;
 }
 
 void write_leak_check_text(const LeakCheckReport& report, ReportSink& sink) {
     constexpr double kMsPerSecond = 1000;
     sink.write(fmt::format("leak check of process {} ({}, {}), which stood still for {:.1f} ms\n",
                            report.pid, printable(report.exe), number_of(report.threads, "thread"),
-                           report.pause_s * kMsPerSecond));
-    if (!report.complete) {
-        sink.write(fmt::format("incomplete: {}\nnothing is said of any block\n", report.why));
-        return;
-    }
-    for (const LossClass loss : kAllClasses) {
-        const BlockCount& count = report.total(loss);
-        sink.write(fmt::format("{:>16}: {:>14} in {}\n", title(loss),
-                               bytes_text(static_cast<double>(count.bytes)),
-                               number_of(count.blocks, "block")));
-    }
-    for (const LeakRecord& record : report.records) {
-        if (record.loss != LossClass::reachable) {
-            sink.write(fmt::format("{}: {} of {} bytes{}\n", title(record.loss),
-                                   number_of(record.count.blocks, "block"), record.size,
-                                   addresses_text(record)));
-        }
-    }
+                           report.pause_s * kMsPerSecond) +
+               leak_findings_text(report));
 }
 
 void write_leak_check_json(const LeakCheckReport& report, ReportSink& sink) {
-    Json check;
-    check["complete"] = report.complete;
-    if (!report.complete) {
-        check["why"] = report.why;
-    }
-    check["pause_s"] = report.pause_s;
-    if (report.complete) {
-        for (const LossClass loss : kAllClasses) {
-            check[describe(loss)] = count_json(report.total(loss));
-        }
-        check["records"] = Json::array();
-        for (const LeakRecord& record : report.records) {
-            Json each;
-            each["class"] = describe(record.loss);
-            each["size"] = record.size;
-            each["blocks"] = record.count.blocks;
-            each["bytes"] = record.count.bytes;
-            if (record.loss != LossClass::reachable) {
-                each["addresses"] = Json::array();
-                for (const RemoteAddr address : record.addresses) {
-                    each["addresses"].push_back(fmt::format("{:#x}", address.value()));
-                }
-            }
-            check["records"].push_back(std::move(each));
-        }
-    }
     Json document;
     document["memleax"] = {{"version", report.version}};
     document["target"] = {{"pid", report.pid},
                           {"exe", report.exe},
                           {"arch", report.arch},
                           {"threads", report.threads}};
-    document["leak_check"] = std::move(check);
+    document["leak_check"] = leak_findings_json(report);
     sink.write(document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 

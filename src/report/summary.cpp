@@ -83,7 +83,7 @@ Summary summarize_unjudged(const Report& report) {
 } // namespace
 
 Summary summarize(const Report& report) {
-    std::array<Group, 5> groups; // by verdict
+    std::array<Group, kVerdicts> groups; // by verdict
     std::uint64_t judged = 0;
     for (const CallStackReport& stack : report.callstacks) {
         if (!stack.judgement) {
@@ -99,6 +99,13 @@ Summary summarize(const Report& report) {
     };
     if (judged == 0 && !report.callstacks.empty()) {
         return summarize_unjudged(report);
+    }
+    if (const Group& lost = of(Verdict::lost); lost.stacks > 0) {
+        return {Summary::Mood::leaking,
+                fmt::format("{} lost blocks: nothing points to them any more",
+                            lost.stacks == 1 ? "1 call stack has"
+                                             : fmt::format("{} call stacks have", lost.stacks)),
+                growth(lost), place_of(lost.worst)};
     }
     if (const Group& leaking = of(Verdict::leaking); leaking.stacks > 0) {
         return {Summary::Mood::leaking,

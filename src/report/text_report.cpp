@@ -9,6 +9,7 @@
 #include "first_sentence.hpp"
 #include "memleax/base/printable.hpp"
 #include "memleax/events/process_end.hpp"
+#include "memleax/report/leak_check_report.hpp"
 #include "memleax/report/live_lines.hpp"
 #include "memleax/report/readable.hpp"
 #include "memleax/report/report_writer.hpp"
@@ -26,8 +27,9 @@ std::string count_text(BlockCount count) {
 std::string verdict_line(const Judgement& judgement) {
     std::string text = fmt::format("    verdict: {}", describe(judgement.verdict));
     // Of others a rate would promise what nobody knows.
-    if (judgement.verdict >= Verdict::growing) {
-        text += ", " + growth_text(judgement);
+    const std::string growth = judgement.verdict >= Verdict::growing ? growth_text(judgement) : "";
+    if (!growth.empty()) {
+        text += ", " + growth;
     }
     if (const std::string reason = why(judgement); !reason.empty()) {
         text += " (" + reason + ")";
@@ -226,6 +228,11 @@ void write_text(const Report& report, ReportSink& sink) {
             write_unfollowed(report, i, backtraces, sink);
             shown += write_stacks(report, i, backtraces, sink);
         }
+    }
+    if (report.leak_check) {
+        sink.write(fmt::format("== Leak check (the process stood still for {:.1f} ms):\n{}\n",
+                               report.leak_check->pause_s * 1000,
+                               leak_findings_text(*report.leak_check)));
     }
     if (shown == 0) { // which may be because it is too early
         sink.write(fmt::format("== Live in all: {}.\n", count_text(report.totals.live)));

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "memleax/base/printable.hpp"
 #include "memleax/report/readable.hpp"
 
 namespace memleax {
@@ -85,7 +86,25 @@ struct ReasonText {
         return fmt::format("{} of blocks stay in {} back to {}; {}", percent(r.share), where,
                            duration(r.since_s), rate(blocks_per_s));
     }
+    std::string operator()(const reason::Lost& r) const {
+        const auto amount = [](const BlockCount& count) {
+            return fmt::format("{} of {}", number_of(count.blocks, "block"),
+                               number_of(count.bytes, "byte"));
+        };
+        const std::string others =
+            r.indirect.blocks == 0
+                ? ""
+                : fmt::format("only lost blocks point to {}", amount(r.indirect));
+        return r.definite.blocks == 0 ? others
+                                      : fmt::format("nothing points to {}{}{}", amount(r.definite),
+                                                    others.empty() ? "" : "; ", others);
+    }
 };
+
+/// "2493 of 2493 held by g_sessions, server.cpp".
+std::string held_text(const HeldBy& held) {
+    return fmt::format("{} of {} held by {}", held.blocks, held.of, printable(held.holder));
+}
 
 } // namespace
 
@@ -101,12 +120,18 @@ const char* describe(Verdict verdict) {
         return "growing";
     case Verdict::leaking:
         return "leaking";
+    case Verdict::lost:
+        return "lost";
     }
     return "?";
 }
 
 std::string why(const Judgement& judgement) {
-    return std::visit(ReasonText{judgement.blocks_per_s}, judgement.reason);
+    std::string text = std::visit(ReasonText{judgement.blocks_per_s}, judgement.reason);
+    if (judgement.held_by) {
+        text += (text.empty() ? "" : "; ") + held_text(*judgement.held_by);
+    }
+    return text;
 }
 
 } // namespace memleax

@@ -289,6 +289,7 @@ void Session::finish_leaving() {
     }
     if (phase_ != Phase::left) {
         look_at_mappings();
+        look_at_heaps();
         watcher_.stop();
         if (!frozen_at_) {
             frozen_at_ = monotonic_now();

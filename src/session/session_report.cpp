@@ -22,14 +22,20 @@ void add_modules(std::vector<Report::Module> modules, Report* report) {
     }
 }
 
-bool has_errors(const Report::Totals& totals, ErrorsFor kind) {
+/// The wider kinds have all that the narrower ones have.
+bool has_errors(const Report& report, ErrorsFor kind) {
+    const Report::Totals& totals = report.totals;
+    const bool has_lost =
+        report.leak_check && report.leak_check->total(LossClass::definite).blocks > 0;
     switch (kind) {
+    case ErrorsFor::lost:
+        return has_lost;
     case ErrorsFor::leaking:
-        return totals.leaking_stacks > 0;
+        return has_lost || totals.leaking_stacks > 0;
     case ErrorsFor::suspect:
-        return totals.suspect_stacks > 0;
+        return has_lost || totals.suspect_stacks > 0;
     case ErrorsFor::expired:
-        return totals.expired.blocks > 0;
+        return has_lost || totals.expired.blocks > 0;
     }
     return true;
 }
@@ -82,7 +88,9 @@ void Session::add_to_report(ProcessAccount& process, Report* report) {
     fill_report(
         snapshot, watching_since_.value_or(now()),
         [&names](StackId id) { return names.resolve(id); },
-        [this](const Backtrace& frames) { return filter_.shows(frames); }, report);
+        [this](const Backtrace& frames) { return filter_.shows(frames); }, report,
+        process.heap() != nullptr ? process.heap()->stack_findings() : StackFindings{});
+    add_leak_check(process, report);
 }
 
 int Session::write_report() {
@@ -101,9 +109,12 @@ int Session::write_report() {
         return 1;
     }
     const bool is_wrong = options_.check && !report.errors.empty();
-    if (options_.error_exitcode != 0 &&
-        (has_errors(report.totals, options_.errors_for) || is_wrong)) {
+    if (options_.error_exitcode != 0 && (has_errors(report, options_.errors_for) || is_wrong)) {
         return options_.error_exitcode;
+    }
+    if (options_.errors_for == ErrorsFor::lost && report.leak_check &&
+        !report.leak_check->complete) {
+        return 1; // nobody knows
     }
     // As env(1) and strace(1) do; 0 if it was left while it ran.
     const auto ended = options_.command.empty() ? std::nullopt : accounts_.first()->facts().status;

@@ -24,6 +24,11 @@ ModuleDescription StackNames::describe(const Module& module) {
                                    : symbolizer_.describe(module);
 }
 
+std::optional<Symbolizer::Variable> StackNames::find_variable(RemoteAddr address) {
+    refresh();
+    return symbolizer_.find_variable(address);
+}
+
 StackEnd StackNames::end(StackId id) {
     return tracker_.with([id](Tracker& t) { return t.stacks().end(id); });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/session/watcher.hpp"
 
+#include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <exception>
@@ -192,6 +193,53 @@ void Watcher::after_tick() {
     if (answered_ != looking_) {
         answered_ = looking_;
         told_.notify_all();
+    }
+}
+
+Result<void> Watcher::perform(Tid pid, TargetState state, const TargetWork& work) {
+    constexpr std::chrono::milliseconds kRetry(1);
+    Request request{pid, state, &work, std::nullopt};
+    std::unique_lock lock(mutex_);
+    const auto is_over = [&] { return request.result || state_ != State::watching; };
+    request_of_main_ = &request;
+    is_requested_.store(true);
+    while (!is_over()) {
+        // As in stop(): it may come just before the thread begins to wait.
+        if (is_requested_.load() && thread_.joinable()) {
+            pthread_kill(thread_.native_handle(), kWakeSignal);
+        }
+        told_.wait_for(lock, kRetry);
+    }
+    // Taken back, unless it is being dealt with: the tracer thread sets the state after that.
+    request_of_main_ = nullptr;
+    is_requested_.store(false);
+    return request.result
+               ? *std::move(request.result)
+               : Error(fmt::format("process {} is not watched any more", pid.value()), ESRCH);
+}
+
+void Watcher::between_stops() {
+    if (!is_requested_.load(std::memory_order_relaxed)) {
+        return;
+    }
+    Request* request = nullptr;
+    {
+        const std::lock_guard lock(mutex_);
+        request = is_requested_.exchange(false) ? request_of_main_ : nullptr;
+    }
+    if (request != nullptr) {
+        Result<void> result = serve(request->pid, request->state, *request->work);
+        const std::lock_guard lock(mutex_);
+        request->result = std::move(result);
+        told_.notify_all();
+    }
+}
+
+Result<void> Watcher::serve(Tid pid, TargetState state, const TargetWork& work) {
+    try {
+        return tree_.perform(pid, state, work);
+    } catch (const std::exception& broken) { // of ours; the target is as the engine has it
+        return Error(fmt::format("internal error: {}", broken.what()));
     }
 }
 

@@ -2,6 +2,7 @@
 #include "memleax/supervise/process_tree.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <set>
 
@@ -307,6 +308,7 @@ WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
         if (ticks) {
             timer->set_period(tick());
         }
+        host_.between_stops();
         if (any_ended_) {
             sweep();
             if (processes_.empty()) {
@@ -316,6 +318,14 @@ WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
     }
     running_ = false;
     return processes_.empty() ? WatchEnd::target_gone : WatchEnd::requested;
+}
+
+Result<void> ProcessTree::perform(Tid pid, TargetState state, const TargetWork& work) {
+    const auto process = std::find_if(processes_.begin(), processes_.end(),
+                                      [pid](const auto& each) { return each->pid() == pid; });
+    return process != processes_.end()
+               ? (*process)->perform(state, work)
+               : Error(fmt::format("process {} is not watched any more", pid.value()), ESRCH);
 }
 
 std::int64_t ProcessTree::tick() {

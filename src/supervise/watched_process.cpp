@@ -2,6 +2,7 @@
 #include "watched_process.hpp"
 
 #include <algorithm>
+#include <cerrno>
 
 #include <fmt/format.h>
 
@@ -166,6 +167,26 @@ void WatchedProcess::on_silence() {
 
 bool WatchedProcess::on_tick() {
     return watch_ && !ended_ && watch_->on_tick();
+}
+
+Result<void> WatchedProcess::perform(TargetState state, const TargetWork& work) {
+    if (!watch_ || ended_) {
+        return Error(fmt::format("process {} has ended", pid_.value()), ESRCH);
+    }
+    TargetInHand hand{*target_, *modules_, watch_->own_memory(), Tid(), monotonic_now()};
+    if (state == TargetState::one_stopped) {
+        auto borrowed = target_->borrow_thread();
+        if (!borrowed) {
+            return std::move(borrowed).error();
+        }
+        hand.borrowed = *borrowed;
+    } else if (state == TargetState::all_stopped) {
+        if (auto stopped = target_->stop_all_and_defer(); !stopped) {
+            return stopped;
+        }
+    }
+    work(hand);
+    return {};
 }
 
 void WatchedProcess::leave() {

@@ -45,6 +45,8 @@ class WatchedProcess final : WatchObserver {
     Result<void> watch(std::unique_ptr<Target> target, bool gap);
     void on_silence();
     bool on_tick(); ///< as Watch::on_tick()
+    /// See ProcessTree::perform().
+    Result<void> perform(TargetState state, const TargetWork& work);
     void leave();
     /// After leave(): the threads that sleep go with the tracer thread.
     void forget_target();

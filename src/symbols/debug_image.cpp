@@ -173,6 +173,13 @@ bool DebugImage::used_debug_file() {
     return debug_file != nullptr;
 }
 
+const VariableIndex& DebugImage::variables() {
+    if (!variables_) {
+        variables_.emplace(module_);
+    }
+    return *variables_;
+}
+
 const SymbolIndex& DebugImage::symbols() {
     if (!symbols_) {
         symbols_.emplace(module_);

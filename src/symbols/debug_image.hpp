@@ -18,6 +18,7 @@
 #include "memleax/symbols/module_description.hpp"
 #include "symbol_index.hpp"
 #include "unit_functions.hpp"
+#include "variable_index.hpp"
 
 namespace memleax {
 
@@ -40,6 +41,8 @@ class DebugImage {
 
     /// The symbol table; made when it is first asked for.
     const SymbolIndex& symbols();
+    /// Likewise.
+    const VariableIndex& variables();
     /// The compilation unit that has code at this address, if there is debug information.
     std::optional<UnitAddress> find_unit(ElfAddr address);
 
@@ -84,6 +87,7 @@ class DebugImage {
     std::unique_ptr<Dwfl, EndSession> session_;
     Dwfl_Module* module_ = nullptr; ///< the session's only one
     std::optional<SymbolIndex> symbols_;
+    std::optional<VariableIndex> variables_;
     std::optional<std::vector<UnitRange>> units_; ///< by begin; made when .debug_aranges fails us
     absl::flat_hash_map<void*, std::unique_ptr<UnitFunctions>>
         functions_; ///< by address of the DIE

@@ -236,4 +236,26 @@ ModuleDescription Symbolizer::describe(const Module& module) {
                             : ModuleDescription{"the file cannot be read again"};
 }
 
+std::optional<Symbolizer::Variable> Symbolizer::find_variable(RemoteAddr address) {
+    const auto known =
+        std::find_if(impl_->modules.begin(), impl_->modules.end(), [address](const auto& each) {
+            return !each->module->unloaded && each->module->range.contains(address);
+        });
+    if (known == impl_->modules.end()) {
+        return std::nullopt;
+    }
+    const Module& module = *(*known)->module;
+    const TruncationGuard guard;
+    const ElfFilesOnly opens(module.root.get());
+    DebugImage* image = impl_->debug_image(**known);
+    const auto found = image != nullptr
+                           ? image->variables().find(ElfAddr(address.value() - module.load_bias))
+                           : std::nullopt;
+    if (!found) {
+        return Variable{module.name, "", "", RemoteAddr(module.range.begin)};
+    }
+    return Variable{module.name, demangle(std::string(found->name.substr(0, kMaxSymbolName))),
+                    std::string(found->file), RemoteAddr(found->start.value() + module.load_bias)};
+}
+
 } // namespace memleax

@@ -2,17 +2,22 @@
 /// Does a call stack leak? Judged by what is left, at different ages, of what it has allocated.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <variant>
 
+#include "memleax/track/block_count.hpp"
 #include "memleax/track/intervals.hpp"
 
 namespace memleax {
 
-/// In ascending order of suspicion.
-enum class Verdict : std::uint8_t { too_early, settled, plateau, growing, leaking };
+/// In ascending order of suspicion. `lost` is proof: nothing points to some of its blocks (see
+/// reachability.hpp).
+enum class Verdict : std::uint8_t { too_early, settled, plateau, growing, leaking, lost };
+inline constexpr std::size_t kVerdicts = 6;
 
 /// What verdicts rest on, each with its figures. report/verdict_text.hpp has the words. A `share`
 /// is that of the blocks which are left, 0 to 1.
@@ -81,13 +86,28 @@ struct StayForGood {
     bool operator==(const StayForGood&) const = default;
 };
 
+// Lost:
+struct Lost {
+    BlockCount definite;
+    BlockCount indirect; ///< held by lost blocks only
+    bool operator==(const Lost&) const = default;
+};
+
 } // namespace reason
 
 /// std::monostate: not judged.
-using Reason =
-    std::variant<std::monostate, reason::NothingAllocated, reason::SeenShortly, reason::FewBlocks,
-                 reason::NothingOlder, reason::AllFreed, reason::OldFreed, reason::FreedWithAge,
-                 reason::FewLately, reason::NoneLately, reason::Stay, reason::StayForGood>;
+using Reason = std::variant<std::monostate, reason::NothingAllocated, reason::SeenShortly,
+                            reason::FewBlocks, reason::NothingOlder, reason::AllFreed,
+                            reason::OldFreed, reason::FreedWithAge, reason::FewLately,
+                            reason::NoneLately, reason::Stay, reason::StayForGood, reason::Lost>;
+
+/// Who holds most of what has come to stay.
+struct HeldBy {
+    std::uint64_t blocks = 0; ///< so many ...
+    std::uint64_t of = 0;     ///< ... of these
+    std::string holder;       ///< "g_sessions, server.cpp"
+    bool operator==(const HeldBy&) const = default;
+};
 
 struct Judgement {
     Verdict verdict = Verdict::too_early;
@@ -95,8 +115,19 @@ struct Judgement {
     Reason reason;
     double blocks_per_s = 0; ///< rate at which blocks have come to stay, over the last intervals
     double bytes_per_s = 0;
+    std::optional<HeldBy> held_by = {}; ///< of what grows, if somebody has looked at the heap
     bool operator==(const Judgement&) const = default;
 };
+
+/// What a look at the heap has found of one call stack's blocks.
+struct StackFinding {
+    BlockCount definite; ///< lost
+    BlockCount indirect; ///< lost with others
+    std::optional<HeldBy> held_by = {};
+};
+
+/// The judgement with the proof, if there is one, above all signs.
+[[nodiscard]] Judgement with_finding(Judgement judgement, const StackFinding& finding);
 
 /// `intervals` of one call stack, oldest first; `oldest_live`: the birth of its oldest live block,
 /// if that is known, which an interval tells less exactly the longer it is.

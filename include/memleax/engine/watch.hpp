@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "memleax/allocators/allocator_search.hpp"
 #include "memleax/base/error.hpp"
@@ -65,6 +66,8 @@ class Watch {
     /// To be called every few milliseconds, if the engine is not "int3". True: rather sooner than
     /// later.
     virtual bool on_tick() = 0;
+    /// What is mapped in the target and is ours: code, and the engine's memory.
+    [[nodiscard]] virtual std::vector<AddrRange> own_memory() = 0;
     /// Takes everything out again and lets go of every thread that does not sleep in the kernel;
     /// the end of the calling thread lets go of those that do. Idempotent.
     virtual void leave() = 0;

@@ -35,6 +35,27 @@ class BlockLink {
 /// So many blocks fit a BlockLink.
 inline constexpr std::uint64_t kMostHeapBlocks = 1ULL << 31;
 
+/// Where a pointer stands that comes from outside of the heap.
+struct RootPlace {
+    enum class Kind : std::uint8_t {
+        memory,    ///< at `address`: data, a stack, a mapping
+        registers, ///< of thread `tid`
+        thread,    ///< what libc keeps for thread `tid`
+        kernel     ///< epoll data, a timer
+    };
+    Kind kind = Kind::memory;
+    Tid tid;
+    RemoteAddr address;
+    friend bool operator==(const RootPlace&, const RootPlace&) = default;
+};
+
+/// What is asked of a snapshot besides blocks and links, at 12 bytes or so for each block and link.
+struct HeapDetails {
+    std::vector<RootPlace> root_places;     ///< one for each of HeapGraph::roots
+    std::vector<std::uint32_t> link_words;  ///< of each link: which word of its block it is
+    std::vector<std::uint64_t> first_words; ///< of each block, in which its type may be
+};
+
 struct HeapGraph {
     std::vector<HeapBlock> blocks; ///< by address, ascending
     /// links[first_link[n]] to links[first_link[n + 1]], exclusive, are those of block n; so one
@@ -42,6 +63,7 @@ struct HeapGraph {
     std::vector<std::uint64_t> first_link;
     std::vector<BlockLink> links;
     std::vector<BlockLink> roots; ///< from registers, stacks, data, and what the kernel keeps
+    HeapDetails details;          ///< empty if nobody has asked for them
 };
 
 } // namespace memleax

@@ -5,13 +5,25 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <vector>
 
+#include "memleax/base/clock.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
 #include "memleax/heap/heap_graph.hpp"
+#include "memleax/proc/maps.hpp"
+#include "memleax/supervise/target_request.hpp"
 
 namespace memleax {
+
+/// A thread at that moment.
+struct HeapThread {
+    Tid tid;
+    RemoteAddr sp;
+    RemoteAddr thread_pointer;
+};
 
 struct HeapSnapshot {
     /// Does all that the allocator has written down agree? Otherwise the graph is empty.
@@ -20,11 +32,24 @@ struct HeapSnapshot {
     HeapGraph graph;
     std::int64_t pause_ns = 0; ///< for which the process stood still, in the attempt that counts
     std::size_t threads = 0;
+    MonotonicNs time;                    ///< at which it is true
+    std::vector<HeapThread> thread_list; ///< with HeapOptions::details, as is
+    std::vector<Mapping> mappings;
+};
+
+struct HeapOptions {
+    bool details = false; ///< fill in HeapGraph::details
 };
 
 /// For x86_64 and glibc's malloc (src/heap/glibc_layout.hpp has the versions), and nothing else: an
 /// Error says why there is no snapshot, with the process as it was. What does not agree, as a
 /// thread was at work in the allocator, is looked at anew. check_watchable() comes before.
-Result<HeapSnapshot> take_heap_snapshot(Tid pid);
+Result<HeapSnapshot> take_heap_snapshot(Tid pid, const HeapOptions& options = {});
+
+/// Of a process that is being watched: by requests to the tracer, with everything of ours left in
+/// place; that memory is neither the program's heap nor a root. Called in any other thread.
+using PerformRequest = std::function<Result<void>(TargetState, const TargetWork&)>;
+Result<HeapSnapshot> take_heap_snapshot(const PerformRequest& perform,
+                                        const HeapOptions& options = {});
 
 } // namespace memleax

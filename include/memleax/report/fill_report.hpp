@@ -5,6 +5,8 @@
 #include <functional>
 #include <vector>
 
+#include <absl/container/flat_hash_map.h>
+
 #include "memleax/events/source_frame.hpp"
 #include "memleax/report/report.hpp"
 #include "memleax/track/tracker_snapshot.hpp"
@@ -16,11 +18,14 @@ using StackResolver = std::function<Backtrace(StackId)>;
 /// Is this one to be in the report?
 using StackChoice = std::function<bool(const Backtrace&)>;
 
+/// Of a look at the heap.
+using StackFindings = absl::flat_hash_map<StackId, StackFinding>;
+
 /// Adds the counts of a process, the last of report->processes, to `report`, and every call stack
 /// that has live or expired blocks, most leaked bytes last. Ages are those at the snapshot's time;
 /// times of intervals count from `begin`. The totals are of all call stacks, chosen or not.
 void fill_report(const TrackerSnapshot& snapshot, MonotonicNs begin, const StackResolver& resolve,
-                 const StackChoice& shows, Report* report);
+                 const StackChoice& shows, Report* report, const StackFindings& findings = {});
 
 /// Of the last process: what is mapped, and how much of it nobody that we saw has mapped.
 void add_mapped(const MappedTotals& seen, std::optional<std::uint64_t> unexplained, Report* report);

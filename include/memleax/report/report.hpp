@@ -14,6 +14,7 @@
 #include "memleax/events/mapping_event.hpp"
 #include "memleax/events/seen_calls.hpp"
 #include "memleax/events/source_frame.hpp"
+#include "memleax/report/leak_findings.hpp"
 #include "memleax/track/block_count.hpp"
 #include "memleax/track/memory_error.hpp"
 
@@ -54,8 +55,9 @@ struct CallStackReport {
 
     /// Expired and still there.
     [[nodiscard]] BlockCount may_leak() const { return expired - free_expired - untracked_expired; }
+    /// By its verdict, or as some of its blocks are lost.
     [[nodiscard]] bool is_leaking() const {
-        return judgement && judgement->verdict == Verdict::leaking;
+        return judgement && judgement->verdict >= Verdict::leaking;
     }
     /// It leaks, or has expired blocks that nothing speaks for: too short a run is no all-clear.
     [[nodiscard]] bool is_suspect() const {
@@ -172,6 +174,7 @@ struct Report {
     std::vector<ErrorReport> errors;          ///< by process, in order of their numbers
     std::vector<MemorySample> memory;         ///< in order of time
     std::vector<Module> modules;              ///< the program first; also those that are gone
+    std::optional<LeakFindings> leak_check;   ///< of all processes; absent: nobody has looked
 };
 
 /// A backtrace, a line for each frame, indented by `indent` blanks.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "memleax/base/types.hpp"
+#include "memleax/session/heap_view.hpp"
 #include "memleax/session/module_mailbox.hpp"
 #include "memleax/session/shared_tracker.hpp"
 #include "memleax/session/stack_names.hpp"
@@ -53,6 +54,13 @@ class ProcessAccount final : public ProcessKeeper {
     [[nodiscard]] std::optional<std::uint64_t> unexplained() const { return unexplained_; }
     void set_unexplained(std::uint64_t bytes) { unexplained_ = bytes; }
 
+    /// The last look at its heap, for the main thread; null: there was none.
+    [[nodiscard]] HeapView* heap() const { return heap_.get(); }
+    void set_heap(std::unique_ptr<HeapView> heap) { heap_ = std::move(heap); }
+    /// Why the last look has come to nothing; "" if it has not.
+    [[nodiscard]] const std::string& heap_problem() const { return heap_problem_; }
+    void set_heap_problem(std::string why) { heap_problem_ = std::move(why); }
+
     AccountAccess account() override { return {tracker_, tracker_, tracker_}; }
     void on_given_up() override;
     [[nodiscard]] bool is_given_up() const { return given_up_.load(); }
@@ -70,7 +78,9 @@ class ProcessAccount final : public ProcessKeeper {
     ModuleMailbox mailbox_;
     GeneratedCode generated_; ///< the tracer thread's
     StackNames names_;
-    std::optional<std::uint64_t> unexplained_; ///< the main thread's
+    std::optional<std::uint64_t> unexplained_; ///< the main thread's, as what follows
+    std::unique_ptr<HeapView> heap_;
+    std::string heap_problem_;
 };
 
 /// All of a session's processes, also those that have ended.

@@ -80,6 +80,9 @@ class Session {
     void set_live_events(bool live);
     /// All that is known, now.
     [[nodiscard]] Report make_report();
+    /// Looks at the heap of a process that is being watched; what is found stays in
+    /// ProcessAccount::heap(). An Error says why there is nothing new.
+    Result<HeapView*> look_at_heap(ProcessAccount& process);
 
     /// Takes every breakpoint out; only while watching. The target runs as before.
     void pause();
@@ -101,6 +104,9 @@ class Session {
     void on_first_watching();
     void begin_leaving(const char* reason);
     void finish_leaving();
+    /// With --leak-check, before the target is let go of.
+    void look_at_heaps();
+    void add_leak_check(ProcessAccount& process, Report* report);
     void expire(MonotonicNs now);
     void sample_memory(MonotonicNs now);
     /// Hears what the tracker has to tell, and prints it, unless that has to wait.
@@ -141,6 +147,7 @@ class Session {
     const char* end_reason_ = nullptr; ///< set: the target is being let go of, or has been
     bool ending_ = false;              ///< ... and the loop ends then
     bool failed_ = false;              ///< the watching broke off
+    bool has_looked_at_heaps_ = false;
     bool over_ = false;
 };
 

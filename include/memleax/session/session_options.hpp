@@ -16,6 +16,7 @@ namespace memleax {
 
 /// What error_exitcode tells of, from the narrowest to the widest.
 enum class ErrorsFor : std::uint8_t {
+    lost,    ///< a block that is definitely lost, with leak_check
     leaking, ///< a call stack whose verdict is that
     suspect, ///< and those with expired blocks whose verdict is no all-clear (see is_suspect())
     expired  ///< any expired block that is still there
@@ -45,7 +46,7 @@ struct SessionOptions {
     bool events = false;    ///< print calls that map memory, as they happen
     int error_exitcode = 0; ///< 0: none
     ErrorsFor errors_for = ErrorsFor::suspect;
-    /// Watch nothing: one look at the heap (leak_check.hpp), of the one running process.
+    /// Look at the heap at the end of the watching.
     bool leak_check = false;
 };
 

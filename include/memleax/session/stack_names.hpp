@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ class StackNames {
 
     [[nodiscard]] Backtrace resolve(StackId id);
     [[nodiscard]] StackEnd end(StackId id);
+    [[nodiscard]] std::optional<Symbolizer::Variable> find_variable(RemoteAddr address);
     [[nodiscard]] ModuleDescription describe(const Module& module);
     /// Every module that the target has, or has had.
     [[nodiscard]] const std::vector<std::shared_ptr<const Module>>& modules();

@@ -56,6 +56,11 @@ class Watcher final : ProcessTree::Host {
     /// Waits until all that has happened in the target by now has been told to the accounts: some
     /// milliseconds with an engine that tells late, none with another.
     void bring_up_to_date();
+    /// With a process in this state, has the tracer thread do this work, and waits until it is
+    /// done; then the process goes on. While State::watching; otherwise, and if it ends before the
+    /// request's turn has come, ESRCH. See ProcessTree::perform() for other Errors; where the work
+    /// throws, the Error says what.
+    Result<void> perform(Tid pid, TargetState state, const TargetWork& work);
     /// Leaves the target, if that has not happened, and waits until it is as it was.
     void stop();
     /// Asks for that and waits, but not for ever, and without a lock: for a signal handler, when
@@ -69,7 +74,16 @@ class Watcher final : ProcessTree::Host {
     void on_watching() override { change_state(State::watching); }
     void before_tick() override;
     void after_tick() override;
+    void between_stops() override;
+    Result<void> serve(Tid pid, TargetState state, const TargetWork& work);
     void change_state(State state);
+    /// Of the main thread, one at a time.
+    struct Request {
+        Tid pid;
+        TargetState state{};
+        const TargetWork* work = nullptr;
+        std::optional<Result<void>> result;
+    };
 
     WatchRequest request_;
     ProcessAccounts& accounts_;
@@ -78,6 +92,7 @@ class Watcher final : ProcessTree::Host {
     std::thread thread_;
     std::atomic<bool> stop_{false};
     std::atomic<bool> done_{false};
+    std::atomic<bool> is_requested_{false}; ///< is there a request that nobody has begun?
 
     ProcessTree tree_; ///< the tracer thread's, kept from one start() to the next
 
@@ -86,6 +101,7 @@ class Watcher final : ProcessTree::Host {
     std::uint64_t asked_ = 0;    ///< how often somebody has asked to be brought up to date, ...
     std::uint64_t looking_ = 0;  ///< ... before this look began, ...
     std::uint64_t answered_ = 0; ///< ... and before the last one
+    Request* request_of_main_ = nullptr;
     State state_ = State::starting;
     std::optional<Error> error_;
     WatchEnd end_ = WatchEnd::requested;

@@ -14,6 +14,7 @@
 #include "memleax/engine/watch.hpp"
 #include "memleax/events/event_sink.hpp"
 #include "memleax/proc/modules.hpp"
+#include "memleax/supervise/target_request.hpp"
 #include "memleax/symbols/debug_sources.hpp"
 #include "memleax/target/spawn_attributes.hpp"
 #include "memleax/target/target.hpp"
@@ -79,6 +80,8 @@ class ProcessTree {
         /// Around each look at what was recorded without stops (TickTimer).
         virtual void before_tick() = 0;
         virtual void after_tick() = 0;
+        /// No stop is in hand: the time for perform().
+        virtual void between_stops() = 0;
     };
     ProcessTree(Host& host, const Options& options);
     ~ProcessTree();
@@ -100,6 +103,9 @@ class ProcessTree {
     /// Sends events until `stop` is set or all have ended. A signal to the calling thread, with a
     /// handler that does nothing, makes it look at `stop`.
     WatchEnd run(Tracer& tracer, const std::atomic<bool>& stop);
+    /// Within run(), between stops. ESRCH: this process is not being watched; else see
+    /// Target::stop_all_and_defer() and borrow_thread(). The work has not been done then.
+    Result<void> perform(Tid pid, TargetState state, const TargetWork& work);
     /// Lets go of all, as Engine::leave() does.
     void leave();
 

@@ -55,6 +55,16 @@ class Symbolizer {
 
     ModuleDescription describe(const Module& module);
 
+    /// A piece of a module's data, as of now.
+    struct Variable {
+        std::string module; ///< last component of its path
+        std::string name;   ///< demangled; "": no variable that is known
+        std::string file;   ///< last component of its source file's; "" if unknown
+        RemoteAddr start;   ///< of the variable, or of the module's load
+    };
+    /// Nothing outside of all modules.
+    std::optional<Variable> find_variable(RemoteAddr address);
+
   private:
     struct Impl;
     std::unique_ptr<Impl> impl_;

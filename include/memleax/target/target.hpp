@@ -226,6 +226,13 @@ class Target {
     /// then has no pending exception. False if it is gone, or waits in the kernel where it cannot
     /// be stopped: it then stops before it gets back to its own code.
     bool stop_and_defer(Tid tid);
+    /// Stops all threads in this way, and newborns with them. What stopped each is put aside: as
+    /// long as nobody asks next_event(), all stand still, and then each goes on as after any stop.
+    /// EBUSY: one is in a transfer that would be cut short; EAGAIN: one cannot be stopped now, or
+    /// the process is stopped by job control, or executes another program. Some are stopped then.
+    Result<void> stop_all_and_defer();
+    /// What was put aside for this thread, if anything was: it is the caller's to deal with.
+    [[nodiscard]] std::optional<StopEvent> take_deferred(Tid tid);
     /// Is it stopped, or would a stop go unnoticed, as far as can be seen?
     [[nodiscard]] bool minds_no_stop(Tid tid) const;
     enum class OnSignal { give_up, wait_on };

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "../command.hpp"
+#include "../heap_facts.hpp"
 #include "../human_text.hpp"
 #include "memleax/target/remote_memory.hpp"
 
@@ -133,9 +134,13 @@ void run_show(CommandContext& context, Arguments& arguments) {
     session.tracker().for_each_block(look); // rather than the range that an allocator has it in
     Console& console = context.console;
     if (!found) {
-        console.add(fmt::format("0x{:x} is in no live block that we know. Blocks from before the "
-                                "watching are not known.\n",
-                                address.value()));
+        const std::string in_heap = heap_facts(session, address);
+        console.add(
+            in_heap.empty()
+                ? fmt::format("0x{:x} is in no live block that we know. Blocks from before the "
+                              "watching are not known; leaks or heap looks at them.\n",
+                              address.value())
+                : in_heap);
         return;
     }
     const auto [number, account_end] = session.tracker().with([&](Tracker& tracker) {
@@ -147,6 +152,7 @@ void run_show(CommandContext& context, Arguments& arguments) {
                             found->address.value(), age_text(session, found->time),
                             found->expired ? " (expired)" : "", found->tid.value(), number));
     console.add(backtrace_text(session.names().resolve(found->stack), account_end, 4));
+    console.add(heap_facts(session, found->address));
     console.add(preview(session, *found));
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "../census_table.hpp"
 #include "../command.hpp"
 #include "../human_text.hpp"
 #include "../stack_rows.hpp"
@@ -231,6 +232,10 @@ std::vector<Growth> growth_since(CommandContext& context, const Mark& mark, Grow
 } // namespace
 
 void run_since(CommandContext& context, Arguments& arguments) {
+    if (!arguments.empty() && has_census(context, arguments.peek())) {
+        compare_census(context, arguments);
+        return;
+    }
     const Mark mark = find_mark(context, arguments);
     Growth sum;
     const auto rows = growth_since(context, mark, &sum);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What html_data.cpp wrote, by name. Numbers of nodes: 0 is the root, and a parent's is below its child's.
 
-const verdictNames = ['too early', 'settled', 'plateau', 'growing', 'leaking'];
+const verdictNames = ['too early', 'settled', 'plateau', 'growing', 'leaking', 'lost'];
 const verdictWords = {
+  'lost': 'Nothing points to some of its blocks any more.',
   'leaking': 'What it allocates stays, also from long ago.',
   'growing': 'It holds more and more, but not everything stays.',
   'plateau': 'It has filled up and stays as it is: most likely a cache.',

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// What a look at the heap has found, as a model.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "memleax/analysis/reachability.hpp"
+#include "memleax/base/types.hpp"
+#include "memleax/events/allocation_event.hpp"
+#include "memleax/events/source_frame.hpp"
+#include "memleax/track/block_count.hpp"
+
+namespace memleax {
+
+/// So many blocks of a record are held by this one.
+struct LeakHolder {
+    std::string name;
+    std::uint64_t blocks = 0;
+};
+
+/// Blocks of one class that have a call stack in common, or a size and a type where it is not
+/// known.
+struct LeakRecord {
+    LossClass loss{};
+    std::uint64_t size = 0; ///< of each, in bytes that may be used; 0: they differ
+    BlockCount count;
+    std::vector<RemoteAddr> addresses; ///< of lost ones, ascending: the first kMostAddresses
+    std::string type;                  ///< of the objects in them; "" if that is not known
+    std::uint64_t callstack = 0;       ///< its number; 0: not known
+    std::uint32_t process = 0;         ///< index in Report::processes
+    Backtrace frames;
+    StackEnd end = StackEnd::outermost;
+    std::vector<LeakHolder> holders; ///< of those that are held, most blocks first
+    static constexpr std::size_t kMostAddresses = 100;
+};
+
+struct LeakFindings {
+    double pause_s = 0;    ///< for which the process stood still
+    bool complete = false; ///< if not, no block is said to be lost, nor anything else of any
+    std::string why;       ///< it is not
+    std::array<BlockCount, kLossClasses> totals{}; ///< by LossClass
+    std::vector<LeakRecord> records;               ///< by class, most bytes first
+
+    [[nodiscard]] const BlockCount& total(LossClass which) const {
+        return totals[static_cast<std::size_t>(which)];
+    }
+};
+
+} // namespace memleax

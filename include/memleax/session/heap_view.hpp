@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// The heap of a watched process at one moment, with all that is known of it: call stacks from the
+/// account, names from the symbols, classes, holders, types. For the main thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "memleax/analysis/holders.hpp"
+#include "memleax/analysis/reachability.hpp"
+#include "memleax/heap/heap_snapshot.hpp"
+#include "memleax/report/fill_report.hpp"
+#include "memleax/report/leak_check_report.hpp"
+#include "memleax/session/shared_tracker.hpp"
+#include "memleax/session/stack_names.hpp"
+
+namespace memleax {
+
+class HeapView {
+  public:
+    /// The snapshot has its details, and is complete. All that has happened before it has been
+    /// told to the tracker (Watcher::bring_up_to_date()). Both references must outlive this.
+    HeapView(HeapSnapshot snapshot, Tid pid, SharedTracker& tracker, StackNames& names);
+
+    [[nodiscard]] const HeapSnapshot& snapshot() const { return snapshot_; }
+    [[nodiscard]] const HeapGraph& graph() const { return snapshot_.graph; }
+    [[nodiscard]] const HeapBlock& block(std::uint32_t number) const {
+        return graph().blocks[number];
+    }
+    [[nodiscard]] LossClass loss(std::uint32_t block) const { return classes_.classes[block]; }
+    [[nodiscard]] const Reachability& classes() const { return classes_; }
+    /// kNoStack: not watched.
+    [[nodiscard]] StackId stack(std::uint32_t block) const { return facts_[block].stack; }
+    /// Of the object in it; "" if that is not known.
+    [[nodiscard]] const std::string& type(std::uint32_t block) const {
+        return types_[facts_[block].type];
+    }
+    /// The block that this address is in.
+    [[nodiscard]] std::optional<std::uint32_t> find(RemoteAddr address) const;
+
+    [[nodiscard]] const HolderChains& chains();
+    [[nodiscard]] const RetainedSizes& retained();
+    [[nodiscard]] std::size_t groups();
+    /// "g_sessions, server.cpp", "stack of thread 4711".
+    [[nodiscard]] const std::string& group_name(std::uint32_t group);
+    /// "g_sessions+16, server.cpp", of the word that points.
+    [[nodiscard]] std::string root_name(std::uint64_t root);
+
+    /// The group that holds most of these blocks by the shortest chains, and how many.
+    [[nodiscard]] std::vector<LeakHolder> holders_of(const std::vector<std::uint32_t>& blocks);
+
+    /// By call stack: what is lost and has not been freed since, and who holds the rest.
+    [[nodiscard]] StackFindings stack_findings();
+    /// `process`: index in the report.
+    [[nodiscard]] LeakFindings findings(std::uint32_t process);
+
+  private:
+    void find_stacks();
+    void find_types(Tid pid);
+    void group_roots();
+    [[nodiscard]] std::vector<std::uint32_t> leaders() const;
+
+    HeapSnapshot snapshot_;
+    SharedTracker& tracker_;
+    StackNames& names_;
+    Reachability classes_;
+    std::vector<BlockFacts> facts_;
+    std::vector<std::string> types_{""};
+    std::optional<RootGroups> roots_;
+    std::vector<std::string> group_names_;
+    std::optional<HolderChains> chains_;
+    std::optional<RetainedSizes> retained_;
+};
+
+} // namespace memleax

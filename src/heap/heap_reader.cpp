@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "heap_reader.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "block_index.hpp"
+#include "glibc_walk.hpp"
+#include "memleax/base/log.hpp"
+#include "memleax/base/patience.hpp"
+#include "memleax/proc/kernel_pointers.hpp"
+#include "memleax/proc/present_pages.hpp"
+#include "root_search.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// The words of each block, in one pass.
+bool read_links(MemoryReader& memory, const BlockIndex& index, bool details, HeapGraph* graph) {
+    WordWindow window(memory, WordWindow::kLarge);
+    graph->first_link.reserve(graph->blocks.size() + 1);
+    for (const HeapBlock& block : graph->blocks) {
+        graph->first_link.push_back(graph->links.size());
+        const std::uint64_t begin = block.address.value();
+        if (details) {
+            graph->details.first_words.push_back(0);
+        }
+        for (std::uint64_t at = begin; at + sizeof at <= begin + block.size; at += sizeof at) {
+            const auto word = window.word(at);
+            if (!word) {
+                return false;
+            }
+            if (details && at == begin) {
+                graph->details.first_words.back() = *word;
+            }
+            if (const auto link = index.find(*word)) {
+                graph->links.push_back(*link);
+                if (details) {
+                    graph->details.link_words.push_back(
+                        static_cast<std::uint32_t>((at - begin) / sizeof at));
+                }
+            }
+        }
+    }
+    graph->first_link.push_back(graph->links.size());
+    return true;
+}
+
+std::vector<AddrRange> ascending(std::vector<AddrRange> ranges) {
+    std::sort(ranges.begin(), ranges.end(),
+              [](const AddrRange& a, const AddrRange& b) { return a.begin < b.begin; });
+    return ranges;
+}
+
+} // namespace
+
+Result<HeapReader> HeapReader::make(const ModuleMap& modules, const HeapOptions& options) {
+    const auto libc = find_glibc(modules);
+    if (!libc) {
+        return libc.error();
+    }
+    return HeapReader(modules, **libc, options);
+}
+
+Result<HeapLook> HeapReader::look_at(HeldProcess& process, std::vector<AddrRange> own_memory) {
+    MemoryReader& memory = process.target().memory();
+    const Tid pid = process.target().pid();
+    auto mappings = read_maps(pid);
+    if (!mappings) {
+        return std::move(mappings).error();
+    }
+    const auto places = find_glibc_places(*libc_, *mappings, memory);
+    if (!places) {
+        return places.error();
+    }
+    HeapLook look;
+    HeapSnapshot& snapshot = look.snapshot;
+    auto out_of_malloc = leave_malloc(process, *places);
+    if (!out_of_malloc) {
+        return std::move(out_of_malloc).error();
+    }
+    const std::vector<ThreadView> threads = *std::move(out_of_malloc);
+    if (threads.empty()) {
+        look.was_busy = true;
+        snapshot.why = "a thread was at work in malloc at each look";
+        return look;
+    }
+    mappings = read_maps(pid);
+    if (!mappings) {
+        return std::move(mappings).error();
+    }
+    snapshot.time = monotonic_now();
+    snapshot.threads = threads.size();
+    std::vector<std::uint64_t> pointers;
+    pointers.reserve(threads.size());
+    for (const ThreadView& thread : threads) {
+        pointers.push_back(thread.thread_pointer);
+    }
+    const PresentPages pages(pid);
+    GlibcWalk walk(memory, *places, {*mappings, pointers, [&pages](AddrRange range) {
+                                         return pages.in(range, PresentPages::Kind::own);
+                                     }});
+    if (!walk.run()) {
+        snapshot.why = walk.why();
+        return look;
+    }
+    snapshot.graph.blocks = walk.take_blocks();
+    const BlockIndex index(snapshot.graph.blocks);
+    HeapDetails& details = snapshot.graph.details;
+    RootSearch roots(memory, index, pages, options_.details ? &details.root_places : nullptr);
+    roots.add_threads(threads);
+    roots.add_kernel_pointers(read_kernel_pointers(pid));
+    own_memory.insert(own_memory.end(), walk.ranges().begin(), walk.ranges().end());
+    roots.add_memory(*mappings, ascending(std::move(own_memory)), threads);
+    snapshot.graph.roots = roots.take();
+    snapshot.complete = read_links(memory, index, options_.details, &snapshot.graph);
+    if (!snapshot.complete) {
+        snapshot.why = "a part of the heap cannot be read";
+    }
+    if (options_.details) {
+        for (const ThreadView& thread : threads) {
+            snapshot.thread_list.push_back(
+                {thread.tid, RemoteAddr(thread.sp), RemoteAddr(thread.thread_pointer)});
+        }
+        snapshot.mappings = *std::move(mappings);
+    }
+    return look;
+}
+
+/// Threads in malloc run on, by turns, until none has an arena locked. Empty: that takes too
+/// long. The others stand still meanwhile, so that fewer and fewer are in malloc.
+Result<std::vector<ThreadView>> HeapReader::leave_malloc(HeldProcess& process,
+                                                         const GlibcPlaces& places) {
+    constexpr std::int64_t kMostMs = 1000;
+    constexpr int kLongestRunMs = 32; // where the CPUs are busy it takes a while to get one
+    int run_ms = 1;
+    for (const Patience patience(kMostMs);; run_ms = std::min(2 * run_ms, kLongestRunMs)) {
+        auto threads =
+            look_at_threads(process.target(), process.threads(), *modules_, places.entry_points);
+        std::vector<Tid> in_malloc;
+        for (const ThreadView& thread : threads) {
+            if (thread.malloc_frames_end != 0) {
+                in_malloc.push_back(thread.tid);
+            }
+        }
+        // A process with a single thread takes no locks.
+        const bool may_be_locked = process.threads().size() == 1
+                                       ? !in_malloc.empty()
+                                       : has_locked_arena(process.target().memory(), places);
+        if (!may_be_locked) {
+            return threads;
+        }
+        log_debug("{} of {} threads are in malloc", in_malloc.size(), threads.size());
+        if (in_malloc.empty() || patience.is_over()) {
+            return std::vector<ThreadView>();
+        }
+        if (auto ran = process.run_on(in_malloc, run_ms); !ran) {
+            return std::move(ran).error();
+        }
+    }
+}
+
+} // namespace memleax

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// A process whose threads all stand still, as who reads its heap sees it.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "memleax/base/error.hpp"
+#include "memleax/base/types.hpp"
+#include "memleax/target/target.hpp"
+
+namespace memleax {
+
+class HeldProcess {
+  public:
+    HeldProcess() = default;
+    HeldProcess(const HeldProcess&) = delete;
+    HeldProcess& operator=(const HeldProcess&) = delete;
+    virtual ~HeldProcess() = default;
+
+    [[nodiscard]] virtual Target& target() = 0;
+    /// All of them, stopped.
+    [[nodiscard]] virtual const std::vector<Tid>& threads() const = 0;
+    /// Lets these of them run on for so long, and stops them again: one that is at work where the
+    /// others must not look comes to an end of that.
+    virtual Result<void> run_on(std::span<const Tid> threads, int ms) = 0;
+};
+
+} // namespace memleax

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "watched_heap.hpp"
+
+#include <poll.h>
+
+namespace memleax {
+
+void WatchedHeap::note_threads() {
+    threads_.clear();
+    for (const auto& [tid, thread] : target_.threads()) {
+        if (thread.state == TracedThread::State::stopped) {
+            threads_.push_back(tid);
+        }
+    }
+}
+
+Result<void> WatchedHeap::run_on(std::span<const Tid> threads, int ms) {
+    for (const Tid tid : threads) {
+        if (const auto event = target_.take_deferred(tid)) {
+            target_.handler()->on_stop(*event);
+        }
+    }
+    poll(nullptr, 0, ms);
+    auto stopped = target_.stop_all_and_defer();
+    note_threads();
+    return stopped;
+}
+
+} // namespace memleax

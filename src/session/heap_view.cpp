@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/session/heap_view.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include <absl/container/flat_hash_map.h>
+
+#include "memleax/target/remote_memory.hpp"
+#include "object_types.hpp"
+#include "root_names.hpp"
+
+namespace memleax {
+
+HeapView::HeapView(HeapSnapshot snapshot, Tid pid, SharedTracker& tracker, StackNames& names)
+    : snapshot_(std::move(snapshot)), tracker_(tracker), names_(names),
+      classes_(classify(snapshot_.graph)), facts_(snapshot_.graph.blocks.size()) {
+    find_stacks();
+    find_types(pid);
+}
+
+std::optional<std::uint32_t> HeapView::find(RemoteAddr address) const {
+    const auto& blocks = graph().blocks;
+    const auto after =
+        std::upper_bound(blocks.begin(), blocks.end(), address,
+                         [](RemoteAddr at, const HeapBlock& block) { return at < block.address; });
+    if (after == blocks.begin()) {
+        return std::nullopt;
+    }
+    const auto block = std::prev(after);
+    return static_cast<std::uint64_t>(address - block->address) < block->size
+               ? std::optional(static_cast<std::uint32_t>(block - blocks.begin()))
+               : std::nullopt;
+}
+
+// Only what was there then: an address may have been given out again since.
+void HeapView::find_stacks() {
+    struct Tracked {
+        RemoteAddr address;
+        StackId stack;
+    };
+    std::vector<Tracked> tracked;
+    tracker_.for_each_block([&](const Block& block) {
+        if (block.time <= snapshot_.time) {
+            tracked.push_back({block.address, block.stack});
+        }
+    });
+    std::sort(tracked.begin(), tracked.end(),
+              [](const Tracked& a, const Tracked& b) { return a.address < b.address; });
+    auto at = tracked.begin();
+    for (std::size_t i = 0; i < facts_.size() && at != tracked.end(); ++i) {
+        const RemoteAddr address = graph().blocks[i].address;
+        at = std::find_if(at, tracked.end(),
+                          [address](const Tracked& each) { return each.address >= address; });
+        if (at != tracked.end() && at->address == address) {
+            facts_[i].stack = at->stack;
+        }
+    }
+}
+
+void HeapView::find_types(Tid pid) {
+    auto memory = RemoteMemory::open(pid);
+    if (!memory) {
+        return;
+    }
+    ObjectTypes types(*memory, snapshot_.mappings, names_);
+    absl::flat_hash_map<std::uint64_t, std::uint32_t> by_vtable;
+    std::map<std::string, std::uint32_t> by_name{{"", 0}};
+    const auto& words = graph().details.first_words;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if (!types.may_be_vtable(words[i])) {
+            continue;
+        }
+        const auto [known, is_new] = by_vtable.try_emplace(words[i], 0);
+        if (is_new) {
+            const std::string name = types.type(words[i]);
+            const auto [number, is_new_name] =
+                by_name.try_emplace(name, static_cast<std::uint32_t>(types_.size()));
+            if (is_new_name) {
+                types_.push_back(name);
+            }
+            known->second = number->second;
+        }
+        facts_[i].type = known->second;
+    }
+}
+
+std::vector<std::uint32_t> HeapView::leaders() const {
+    std::vector<std::uint32_t> result;
+    for (std::uint32_t i = 0; i < classes_.classes.size(); ++i) {
+        if (classes_.classes[i] == LossClass::definite) {
+            result.push_back(i);
+        }
+    }
+    return result;
+}
+
+void HeapView::group_roots() {
+    if (roots_) {
+        return;
+    }
+    roots_.emplace();
+    RootNames names(snapshot_, names_);
+    std::map<std::string, std::uint32_t> numbers;
+    for (std::size_t root = 0; root < graph().roots.size(); ++root) {
+        const RootNames::Name name = names.name(root);
+        const std::string text = name.text();
+        const auto [number, is_new] =
+            numbers.try_emplace(text, static_cast<std::uint32_t>(group_names_.size()));
+        if (is_new) {
+            group_names_.push_back(text);
+            roots_->last.push_back(name.is_last);
+        }
+        roots_->groups.push_back(number->second);
+    }
+    roots_->count = group_names_.size();
+}
+
+const HolderChains& HeapView::chains() {
+    if (!chains_) {
+        group_roots();
+        chains_.emplace(graph(), *roots_, leaders());
+    }
+    return *chains_;
+}
+
+const RetainedSizes& HeapView::retained() {
+    if (!retained_) {
+        group_roots();
+        retained_ = retained_sizes(graph(), *roots_, leaders());
+    }
+    return *retained_;
+}
+
+std::size_t HeapView::groups() {
+    group_roots();
+    return group_names_.size();
+}
+
+const std::string& HeapView::group_name(std::uint32_t group) {
+    group_roots();
+    return group_names_[group];
+}
+
+std::string HeapView::root_name(std::uint64_t root) {
+    return RootNames(snapshot_, names_).name(root).text_with_offset();
+}
+
+std::vector<LeakHolder> HeapView::holders_of(const std::vector<std::uint32_t>& blocks) {
+    constexpr std::size_t kMost = 3;
+    std::map<std::uint32_t, std::uint64_t> counts;
+    for (const std::uint32_t block : blocks) {
+        if (const auto group = chains().group_of(block)) {
+            ++counts[*group];
+        }
+    }
+    std::vector<LeakHolder> result;
+    for (const auto& [group, count] : counts) {
+        result.push_back({group_name(group), count});
+    }
+    std::stable_sort(result.begin(), result.end(),
+                     [](const LeakHolder& a, const LeakHolder& b) { return a.blocks > b.blocks; });
+    if (result.size() > kMost) {
+        result.resize(kMost);
+    }
+    return result;
+}
+
+StackFindings HeapView::stack_findings() {
+    StackFindings result;
+    std::map<StackId, std::vector<std::uint32_t>> held;
+    for (std::uint32_t i = 0; i < facts_.size(); ++i) {
+        const StackId stack = facts_[i].stack;
+        if (stack == kNoStack) {
+            continue;
+        }
+        if (loss(i) != LossClass::definite && loss(i) != LossClass::indirect) {
+            held[stack].push_back(i);
+            continue;
+        }
+        // What has been freed since was not lost: its pointer was where nobody looks.
+        const bool is_there = tracker_.with([&](Tracker& tracker) {
+            const auto id = tracker.blocks().find(block(i).address);
+            return id && tracker.blocks()[*id].time <= snapshot_.time;
+        });
+        if (is_there) {
+            StackFinding& finding = result[stack];
+            (loss(i) == LossClass::definite ? finding.definite : finding.indirect)
+                .add(block(i).size);
+        }
+    }
+    for (const auto& [stack, blocks] : held) {
+        if (const auto holders = holders_of(blocks); !holders.empty()) {
+            result[stack].held_by =
+                HeldBy{holders.front().blocks, blocks.size(), holders.front().name};
+        }
+    }
+    return result;
+}
+
+LeakFindings HeapView::findings(std::uint32_t process) {
+    LeakFindings result;
+    result.complete = true;
+    result.pause_s = seconds(snapshot_.pause_ns);
+    result.totals = classes_.totals;
+    std::vector<LeakRecordKey> keys;
+    result.records = leak_records(graph().blocks, classes_.classes, facts_, &keys);
+    std::map<std::tuple<LossClass, StackId, std::uint32_t, std::uint64_t>,
+             std::vector<std::uint32_t>>
+        blocks;
+    for (std::uint32_t i = 0; i < facts_.size(); ++i) {
+        const std::uint64_t size = facts_[i].stack == kNoStack ? block(i).size : 0;
+        blocks[{loss(i), facts_[i].stack, facts_[i].type, size}].push_back(i);
+    }
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+        LeakRecord& record = result.records[i];
+        const auto [stack, type] = keys[i];
+        record.process = process;
+        record.type = types_[type];
+        if (record.loss == LossClass::reachable || record.loss == LossClass::possible) {
+            const std::uint64_t size = stack == kNoStack ? record.size : 0;
+            record.holders = holders_of(blocks[{record.loss, stack, type, size}]);
+        }
+        if (stack != kNoStack) {
+            record.callstack =
+                tracker_.with([id = stack](Tracker& tracker) { return tracker.number(id); });
+            record.end = names_.end(stack);
+            record.frames = names_.resolve(stack);
+        }
+    }
+    return result;
+}
+
+} // namespace memleax

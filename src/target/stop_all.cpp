@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// All threads stand still at one moment, while the process is being watched.
+#include <algorithm>
+#include <cerrno>
+#include <iterator>
+#include <set>
+#include <vector>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/wait.h>
+
+#include "memleax/base/patience.hpp"
+#include "memleax/proc/process_info.hpp"
+#include "memleax/target/target.hpp"
+
+namespace memleax {
+
+Result<void> Target::stop_all_and_defer() {
+    constexpr std::int64_t kMostMs = 5000;
+    const auto is_in = [](TracedThread::State state) {
+        return [state](const auto& entry) { return entry.second.state == state; };
+    };
+    std::set<Tid> running;
+    const auto find_running = [&] {
+        running.clear();
+        for (const auto& [tid, thread] : threads_) {
+            if (thread.state == TracedThread::State::running) {
+                running.insert(tid);
+            }
+        }
+    };
+    find_running();
+    if (const auto transfers = wait_out_transfers(running); !transfers.empty()) {
+        return Error(fmt::format("process {} cannot be stopped without harm: thread {} is in a "
+                                 "transfer, perhaps, which would be cut short",
+                                 pid_.value(), transfers.begin()->value()),
+                     EBUSY);
+    }
+    for (const Patience patience(kMostMs);;) {
+        if (std::any_of(threads_.begin(), threads_.end(), is_in(TracedThread::State::listening))) {
+            return Error(fmt::format("process {} is stopped by a signal", pid_.value()), EAGAIN);
+        }
+        find_running();
+        bool all_stopped = true;
+        for (const Tid tid : running) {
+            if (stop_and_defer(tid)) {
+                continue;
+            }
+            const auto kernel = try_read_kernel_state(pid_, tid);
+            if (kernel && !kernel->has_ended() && threads_.contains(tid)) {
+                return Error(fmt::format("thread {} of process {} waits in the kernel, where it "
+                                         "cannot be stopped",
+                                         tid.value(), pid_.value()),
+                             EAGAIN);
+            }
+        }
+        // A newborn stands still, and has not been told of.
+        for (const Tid child : std::set<Tid>(expected_children_)) {
+            if (const auto event = wait_for(child, WNOHANG)) {
+                defer(*event);
+            }
+        }
+        forget_dead_children();
+        if (has_executed()) {
+            return Error(fmt::format("process {} executes another program", pid_.value()), EAGAIN);
+        }
+        find_running();
+        for (const Tid tid : running) { // the first thread may have ended before the others
+            const auto kernel = try_read_kernel_state(pid_, tid);
+            all_stopped = all_stopped && kernel && kernel->has_ended();
+        }
+        if (all_stopped && expected_children_.empty()) {
+            break;
+        }
+        if (patience.is_over()) {
+            return Error(
+                fmt::format("process {} has threads that cannot be stopped now", pid_.value()),
+                EAGAIN);
+        }
+        poll(nullptr, 0, 1);
+    }
+    if (std::none_of(threads_.begin(), threads_.end(), is_in(TracedThread::State::stopped))) {
+        return Error(fmt::format("process {} has ended", pid_.value()), ESRCH);
+    }
+    return {};
+}
+
+std::optional<StopEvent> Target::take_deferred(Tid tid) {
+    auto& deferred = tracer_.deferred_;
+    const auto found = std::find_if(deferred.begin(), deferred.end(), [&](const auto& stop) {
+        return stop.target == this && tid_of(stop.event) == tid;
+    });
+    if (found == deferred.end()) {
+        return std::nullopt;
+    }
+    const StopEvent event = found->event;
+    deferred.erase(found);
+    return event;
+}
+
+} // namespace memleax
