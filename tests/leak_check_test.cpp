@@ -80,6 +80,12 @@ TEST_F(LeakCheck, EachBlockIsInItsClassAndTheTargetIsAsItWas) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+TEST_F(LeakCheck, AThreadsCacheMayBeInALargerChunk) {
+    Fixture fixture("odd_cache");
+    EXPECT_EQ(classes_of(check(fixture.pid()).json()).at("definite"), Leak{});
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 TEST_F(LeakCheck, TextHasTheSame) {
     Fixture fixture("lost_blocks");
     const FixtureAnswer answer = fixture.go();

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -77,18 +78,24 @@ bool GlibcWalk::check_cache_of_threads(const std::vector<Cache>& caches) {
             }
         }
     }
-    std::set<std::size_t> places;
+    std::map<std::size_t, std::size_t> found; // in how many threads, by the words' places
     for (const auto& words : below) {
         for (std::size_t i = 0; i < words.size(); ++i) {
             const auto cache = find(words[i]);
             if (cache != caches.end() && !cache->entries.empty()) {
-                places.insert(i);
+                ++found[i];
             }
         }
     }
-    for (const auto& words : below) {
-        for (const std::size_t place : places) {
-            if (place >= words.size() || words[place] == 0) {
+    // Below a thread's TLS is its stack, where malloc has left such a pointer, too; but not at one
+    // place in all of them.
+    std::size_t most = 0;
+    for (const auto& [place, threads] : found) {
+        most = std::max(most, threads);
+    }
+    for (const auto& [place, threads] : found) {
+        for (const auto& words : below) {
+            if (threads < most || place >= words.size() || words[place] == 0) {
                 continue;
             }
             if (find(words[place]) == caches.end()) {
@@ -103,7 +110,9 @@ bool GlibcWalk::check_cache_of_threads(const std::vector<Cache>& caches) {
 bool GlibcWalk::take_out_caches() {
     std::vector<Cache> caches;
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
-        if (blocks_[i].size == glibc::tcache::kUsable && !taken_out_[i]) {
+        const bool may_be_one = blocks_[i].size == glibc::tcache::kUsable ||
+                                blocks_[i].size == glibc::tcache::kUsable + glibc::kAlignment;
+        if (may_be_one && !taken_out_[i]) {
             if (auto cache = cache_at(i)) {
                 caches.push_back(*std::move(cache));
             }

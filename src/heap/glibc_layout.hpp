@@ -78,7 +78,8 @@ namespace tcache {
 inline constexpr std::uint64_t kBins = 64;
 inline constexpr std::uint64_t kEntries = 128; ///< behind a count of two bytes for each
 inline constexpr std::uint64_t kBytes = 640;
-inline constexpr std::uint64_t kUsable = 648; ///< of its block
+/// Of its block; or kAlignment more, if what was left of a chunk was too small to be one.
+inline constexpr std::uint64_t kUsable = 648;
 constexpr std::uint64_t bin_usable(std::uint64_t bin) {
     return usable_bytes(kSmallestChunk + bin * kAlignment);
 }
