@@ -79,14 +79,9 @@ for name in libgcc_s.so.1 libz.so.1 libm.so.6 libc.so.6 libstdc++.so.6; do
     [ -z "$file" ] || cp "$file" "$out/cfi/"
 done
 
-mkdir -p "$out"/{debug_links,dwo_package,maps,perf_map,process_info,names,unwind,displace,recorded}
+mkdir -p "$out"/{debug_links,dwo_package,maps,perf_map,process_info,names,unwind,displace}
 for target in maps perf_map process_info names; do
     cp "$here/seeds/$target"/* "$out/$target"
-done
-# Steps of a session, each with the reads that it makes: any bytes are some.
-for n in 1 2 3; do
-    seq "$n" "$n" $((n * 700)) >"$out/recorded/numbers$n"
-    head -c $((n * 9000)) /dev/zero | tr '\0' "\\00$((n + 3))" >"$out/recorded/same$n"
 done
 # Parts, each behind a byte with its length: link (name, crc), alt link (name, id), note, .debug_info.
 id=$(printf '\\%03o' {1..20})

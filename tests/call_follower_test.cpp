@@ -431,7 +431,9 @@ class RecordedCalls : public CallFollowerTest {
         return call(RecordedCall::Kind::allocated, "malloc", block, size);
     }
     RecordedCall freed(std::uint64_t block) {
-        return call(RecordedCall::Kind::freed, "free", block);
+        RecordedCall result = call(RecordedCall::Kind::freed, "free", block);
+        result.stack = kNoStack;
+        return result;
     }
     std::vector<std::string> told(const std::vector<RecordedCall>& calls) {
         written_.told.clear();
@@ -444,6 +446,13 @@ TEST_F(RecordedCalls, AreToldInTheirOrder) {
     EXPECT_THAT(told({allocated(0x100), freed(0x100), allocated(0x100, 9)}),
                 ElementsAre("alloc 100 8 from 77", "free 100", "alloc 100 9 from 77"));
     EXPECT_TRUE(written_.live.contains(RemoteAddr(0x100)));
+}
+
+TEST_F(RecordedCalls, AFreesStackIsToldIfItHasOne) { // with --check
+    RecordedCall free = freed(0x100);
+    free.stack = StackId(0x88);
+    EXPECT_THAT(told({allocated(0x100), free}),
+                ElementsAre("alloc 100 8 from 77", "free 100 from 88"));
 }
 
 TEST_F(RecordedCalls, OneThatHasEndedAlreadyIsToldAsOne) {

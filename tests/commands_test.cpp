@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <set>
+#include <string>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -523,8 +525,8 @@ TEST(Command_wait, LetsTimePass) {
 
 TEST(Command_wait, GoesBeforeTheTargetIsLeft) {
     Fixture fixture("expiring");
-    Memleax memleax({"-q", "-t", "0.01", "-x", "wait 2h", "-x", "stats", "-x",
-                     "shell echo over", std::to_string(fixture.pid())});
+    Memleax memleax({"-q", "-t", "0.01", "-x", "wait 2h", "-x", "stats", "-x", "shell echo over",
+                     std::to_string(fixture.pid())});
     memleax.wait_until_watching();
     fixture.ask("leak");
     EXPECT_EQ(fixture.quit(), 0); // ends the waiting
@@ -532,6 +534,53 @@ TEST(Command_wait, GoesBeforeTheTargetIsLeft) {
     EXPECT_EQ(result.status, 0) << result.errors;
     EXPECT_THAT(result.output, HasSubstr("slow_leak"));
     EXPECT_THAT(result.output, HasSubstr("over\n"));
+}
+
+/// Of what keeps blocks; --leak-check knows no heap of other CPUs yet.
+class HeldBlocks : public ::testing::Test {
+  protected:
+    void SetUp() override {
+#ifndef __x86_64__
+        GTEST_SKIP() << "on x86_64 only";
+#endif
+        fixture_.emplace("held_blocks");
+        commands_.emplace(fixture_->pid());
+        for (const std::string& line : fixture_->go().other) {
+            if (line.starts_with("newest ")) {
+                newest_ = line.substr(line.find(' ') + 1);
+            }
+        }
+        ASSERT_THAT(newest_, StartsWith("0x"));
+    }
+    std::string output_of(const std::string& command) {
+        return commands_->output_of(command);
+    }
+
+    std::optional<Fixture> fixture_;
+    std::optional<Commands> commands_;
+    std::string newest_;
+};
+
+using Command_heap = HeldBlocks;
+TEST_F(Command_heap, CountsByType) {
+    EXPECT_THAT(output_of("heap by type"), HasSubstr("3  shop::Session"));
+    EXPECT_THAT(output_of("heap by holder"), HasSubstr("shop::g_sessions"));
+}
+
+using Command_leaks = HeldBlocks;
+TEST_F(Command_leaks, HasTheCallStack) {
+    EXPECT_THAT(output_of("leaks"), HasSubstr("shop::lose_block"));
+    EXPECT_THAT(output_of("stats"), HasSubstr("lost"));
+}
+
+using Command_refs = HeldBlocks;
+TEST_F(Command_refs, SaysWhoPointsToIt) {
+    EXPECT_THAT(output_of("refs " + newest_), HasSubstr("shop::g_sessions"));
+}
+
+using Command_why = HeldBlocks;
+TEST_F(Command_why, SaysWhatKeepsIt) {
+    EXPECT_THAT(output_of("why " + newest_), HasSubstr("shop::g_sessions"));
 }
 
 TEST(Command_watch, NeedsATerminal) {

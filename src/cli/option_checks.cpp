@@ -31,6 +31,7 @@ void take_target(const std::vector<std::string>& positionals, bool has_command, 
         return;
     }
     std::vector<int> pids;
+    pids.reserve(positionals.size());
     for (const std::string& positional : positionals) {
         pids.push_back(parse_pid(positional));
     }

@@ -15,10 +15,10 @@ namespace memleax {
 
 namespace {
 
-// xterm's private modes: the alternate screen with the cursor's place saved (1049), the cursor
-// (25), and lines that go on in the next one (7), which long ones are not to do here.
-constexpr const char* kEnter = "\x1b[?1049h\x1b[?7l\x1b[?25l\x1b[H\x1b[2J";
-constexpr const char* kLeave = "\x1b[?25h\x1b[?7h\x1b[?1049l";
+// xterm's private modes: the alternate screen with the cursor's place saved (1049), and the cursor
+// (25).
+constexpr const char* kEnter = "\x1b[?1049h\x1b[?25l\x1b[H\x1b[2J";
+constexpr const char* kLeave = "\x1b[?25h\x1b[?1049l";
 
 /// The first `rows` lines, each with its end.
 std::string first_lines(const std::string& text, std::size_t rows) {
@@ -31,6 +31,17 @@ std::string first_lines(const std::string& text, std::size_t rows) {
         end = line_end + 1;
     }
     return text.substr(0, end);
+}
+
+/// Each line in at most `columns` columns: one that goes on in the next row moves all others.
+std::string shortened_lines(const std::string& text, std::size_t columns) {
+    std::string result;
+    for (std::size_t begin = 0; begin < text.size();) {
+        const auto end = std::min(text.find('\n', begin), text.size());
+        result += shortened(text.substr(begin, end - begin), columns) + "\n";
+        begin = end + 1;
+    }
+    return result;
 }
 
 } // namespace
@@ -65,8 +76,8 @@ void WatchScreen::draw(const std::string& text) {
     const std::string time = clock_text();
     const std::size_t columns = console_.columns();
     const std::size_t room = columns > time.size() + 2 ? columns - time.size() - 2 : 0;
-    std::string picture =
-        fmt::format("\x1b[H{:<{}}  {}\n\n{}", shortened(every_ + line_, room), room, time, shown_);
+    std::string picture = fmt::format("\x1b[H{:<{}}  {}\n\n{}", shortened(every_ + line_, room),
+                                      room, time, shortened_lines(shown_, columns));
     for (auto at = picture.find('\n'); at != std::string::npos; at = picture.find('\n', at + 4)) {
         picture.insert(at, "\x1b[K"); // what the last picture had behind it
     }

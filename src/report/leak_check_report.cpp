@@ -136,6 +136,7 @@ std::vector<LeakRecord> leak_records(const std::vector<HeapBlock>& blocks,
         }
     }
     std::vector<std::pair<LeakRecordKey, LeakRecord*>> order;
+    order.reserve(records.size());
     for (auto& [key, record] : records) {
         order.emplace_back(LeakRecordKey{std::get<1>(key), std::get<2>(key)}, &record);
     }

@@ -32,6 +32,7 @@ Result<std::vector<Tid>> processes_called(const std::string& pattern) {
     }
     if (found.size() > 1) {
         std::vector<int> pids;
+        pids.reserve(found.size());
         for (const Tid pid : found) {
             pids.push_back(pid.value());
         }

@@ -155,6 +155,7 @@ std::vector<LeakHolder> HeapView::holders_of(const std::vector<std::uint32_t>& b
         }
     }
     std::vector<LeakHolder> result;
+    result.reserve(counts.size());
     for (const auto& [group, count] : counts) {
         result.push_back({group_name(group), count});
     }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostName = 512;
 
-std::string without_prefix(std::string text, std::string_view prefix) {
+std::string without_prefix(const std::string& text, std::string_view prefix) {
     return text.starts_with(prefix) ? text.substr(prefix.size()) : std::string();
 }
 

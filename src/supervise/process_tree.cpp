@@ -174,7 +174,7 @@ void ProcessTree::handle_waiting_stops(Tracer& tracer) {
     while (const auto next = tracer.next_stop(Tracer::Wait::poll)) {
         next->target->handler()->on_stop(next->event);
     }
-    if (options_.engine == EngineChoice::inlined) {
+    if (options_.engine != EngineChoice::int3) {
         tick();
     }
     running_ = false;

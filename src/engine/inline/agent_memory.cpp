@@ -216,14 +216,16 @@ void AgentMemory::enable() {
 void AgentMemory::set_tick(std::uint8_t tick) {
     write_object(at(offsetof(Data, tick)), tick);
 }
-void AgentMemory::write_thread(std::uint32_t index, Thread thread, const Progress& progress) {
+void AgentMemory::write_thread(std::uint32_t index, const Thread& thread,
+                               const Progress& progress) {
     const Place place = place_of(index);
-    thread.ring = place.ring.value();
-    thread.memos = place.memos.value();
-    thread.ring_parts = static_cast<std::uint8_t>(ring_entries(index) / agent::kRingPart);
-    thread.memo_count = index < agent::kWideThreads ? agent::kMemos : agent::kNarrowMemos;
+    Thread written = thread;
+    written.ring = place.ring.value();
+    written.memos = place.memos.value();
+    written.ring_parts = static_cast<std::uint8_t>(ring_entries(index) / agent::kRingPart);
+    written.memo_count = index < agent::kWideThreads ? agent::kMemos : agent::kNarrowMemos;
     write_object(progress_at(index, 0), progress);
-    write_object(thread_at(index, 0), thread);
+    write_object(thread_at(index, 0), written);
 }
 void AgentMemory::set_ready(std::uint32_t index, bool ready) {
     write_object(thread_at(index, offsetof(Thread, ready)), std::uint8_t{ready});

@@ -46,7 +46,7 @@ class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
 
     void enable();
     void set_tick(std::uint8_t tick) override;
-    void write_thread(std::uint32_t index, agent::Thread thread,
+    void write_thread(std::uint32_t index, const agent::Thread& thread,
                       const agent::Progress& progress) override;
     void set_ready(std::uint32_t index, bool ready) override;
     void set_trap(std::uint32_t index, bool trap) override;

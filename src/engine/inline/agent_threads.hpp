@@ -27,7 +27,7 @@ class AgentThreadsMemory {
     /// Maps what the thread with this index needs, if that is not there yet.
     virtual Result<void> make_room_for(std::uint32_t index, Tid worker) = 0;
     /// Sets where that is, too. The thread is not ready, or has not been.
-    virtual void write_thread(std::uint32_t index, agent::Thread thread,
+    virtual void write_thread(std::uint32_t index, const agent::Thread& thread,
                               const agent::Progress& progress) = 0;
     virtual void write_thread_slot(std::uint32_t slot, std::uint16_t value) = 0;
     virtual void set_ready(std::uint32_t index, bool ready) = 0;
