@@ -143,6 +143,17 @@ void leak_of_one_in_a_thousand(Stream& s, double end) {
     }
 }
 
+/// What is freed lives for a second or two.
+void leak_of_every_other(Stream& s, double end) {
+    while (s.now() <= end) {
+        s.next(s.rate);
+        const auto block = s.alloc();
+        if (!s.one_in(2)) {
+            s.free_after(block, s.life(0.5));
+        }
+    }
+}
+
 void leak_of_everything(Stream& s, double end) {
     while (s.now() <= end) {
         s.next(s.rate / 20);
@@ -340,6 +351,13 @@ std::vector<Program> programs() {
          Verdict::leaking,
          {3000, 300, 130},
          {0.02, 0.2, 2}},
+        {"leak_of_every_other",
+         leak_of_every_other,
+         always(200),
+         {"E0 G11 L61"},
+         Verdict::leaking,
+         always(120),
+         {10, 100, 1000}},
         {"leak_of_everything",
          leak_of_everything,
          always(1800),
@@ -388,9 +406,8 @@ std::vector<Program> programs() {
         {"slow_leak_under_heavy_churn",
          slow_leak_under_heavy_churn,
          always(900),
-         {"E0 S11 E19 S20 G29 S30 G36 S40 G43 E55 P61 G75 E79 G95 L115 G119 L155 G159 L175",
-          "E0 S11 E55 P61 G75 E79 G95 L115 G119 L155 G159 L175",
-          "E0 S11 E55 P61 G75 E79 G95 L115 G119 L155 G159 L175"},
+         {"E0 S11 E19 S20 G29 S30 G36 S40 G43 P61 G75 L115 G135 L155",
+          "E0 S11 E55 P61 G75 E79 G95 L115 G135 L155", "E0 S11 E55 P61 G75 E79 G95 L115 G135 L155"},
          Verdict::leaking,
          always(450),
          always(0.1)},

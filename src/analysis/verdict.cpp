@@ -17,6 +17,7 @@ constexpr std::int64_t kOldLives = 2;
 constexpr std::uint64_t kLeastStayers = 3;
 constexpr std::size_t kLeastIntervals = 3;
 constexpr std::int64_t kFewIsFewAfter = 60 * kNsPerSecond;
+constexpr std::int64_t kBegin = 120 * kNsPerSecond;
 constexpr std::int64_t kLeakAge = 60 * kNsPerSecond;
 constexpr std::int64_t kLeakLives = 4;
 /// If most blocks stay, it may as well be a cache that fills.
@@ -78,6 +79,14 @@ std::size_t newer_half(Intervals intervals) {
         ++count;
     }
     return count;
+}
+
+/// Intervals are merged as they age: two in which blocks came evenly were more of them until
+/// lately, and say no less now.
+bool is_merged(Intervals run) {
+    return run.size() == 2 && std::all_of(run.begin(), run.end(), [](const IntervalCount& i) {
+               return i.live.blocks >= kLeastStayers;
+           });
 }
 
 /// One judgement under way.
@@ -157,7 +166,16 @@ Judgement Judge::judge() {
     while (run.front().live.blocks == 0) {
         run = run.subspan(1);
     }
-    return judge_run(run, old, most_stay);
+    Judgement judgement = judge_run(run, old, most_stay);
+    // What is old may be too little, or in too few pieces, to judge by. What was to be said before
+    // there was anything old still holds then: else a verdict of growing would be taken back for
+    // want of evidence. Later only lives as long as the watching leave so little.
+    if (judgement.verdict == Verdict::too_early && !most_stay && seen < kBegin) {
+        if (Judgement before = judge_without_old(); before.verdict == Verdict::growing) {
+            return before;
+        }
+    }
+    return judgement;
 }
 
 Judgement Judge::judge_without_old() {
@@ -237,7 +255,8 @@ Judgement Judge::judge_run(Intervals run, Intervals old, bool most_stay) {
     const bool is_even = goes_on && older.blocks_per_s() >= kSteady * newer.blocks_per_s();
     const std::int64_t lived = proved(old, is_even);
     if (lived >= wanted && lived / kLeakLives >= longest_life_ &&
-        newer.live.blocks >= kLeastStayers && whole.with_live >= kLeastIntervals &&
+        newer.live.blocks >= kLeastStayers &&
+        (whole.with_live >= kLeastIntervals || (is_even && is_merged(run))) &&
         (goes_on || !most_stay)) {
         return make(Verdict::leaking, &newer, newer.bytes_per_s(),
                     reason::StayForGood{.share = whole.share(),
