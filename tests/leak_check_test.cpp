@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "leaks_support.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "process_support.hpp"
 #include "share_support.hpp"
@@ -30,25 +31,6 @@ Memleax::Result check(pid_t pid, std::vector<std::string> more = {}) {
 
 int exit_status(const Memleax::Result& result) {
     return WIFEXITED(result.status) ? WEXITSTATUS(result.status) : -1;
-}
-
-Leaks classes_of(const nlohmann::json& report) {
-    Leaks classes;
-    const auto& found = report.at("leak_check");
-    EXPECT_TRUE(found.at("complete")) << found;
-    for (const char* name : {"definite", "indirect", "possible", "reachable"}) {
-        classes[name] = {found.at(name).at("blocks"), found.at(name).at("bytes")};
-    }
-    return classes;
-}
-
-/// Without what was there before.
-Leaks difference(Leaks after, const Leaks& before) {
-    for (const auto& [name, leak] : before) {
-        after[name].blocks -= leak.blocks;
-        after[name].bytes -= leak.bytes;
-    }
-    return after;
 }
 
 class LeakCheck : public ::testing::Test {

@@ -29,6 +29,11 @@ inline const std::string kDynamicLinker = "(dynamic linker)";
 /// Live blocks of all call stacks. Those without any are left out.
 Leaks live_leaks(const nlohmann::json& report);
 
+/// Of a complete leak check: what it has found of each class.
+Leaks classes_of(const nlohmann::json& report);
+/// Without what was there before.
+Leaks difference(Leaks after, const Leaks& before);
+
 /// From when on memleax has watched: then what the dynamic linker allocates for a program that
 /// begins, and for its threads, is live as well.
 enum class WatchedFrom { attach, start };

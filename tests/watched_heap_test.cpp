@@ -31,24 +31,6 @@ class WatchedHeap : public ::testing::Test {
     }
 };
 
-Leaks classes_of(const nlohmann::json& report) {
-    Leaks classes;
-    const auto& found = report.at("leak_check");
-    EXPECT_TRUE(found.at("complete")) << found;
-    for (const char* name : {"definite", "indirect", "possible", "reachable"}) {
-        classes[name] = {found.at(name).at("blocks"), found.at(name).at("bytes")};
-    }
-    return classes;
-}
-
-Leaks difference(Leaks after, const Leaks& before) {
-    for (const auto& [name, leak] : before) {
-        after[name].blocks -= leak.blocks;
-        after[name].bytes -= leak.bytes;
-    }
-    return after;
-}
-
 std::string word_after(const FixtureAnswer& answer, const std::string& word) {
     for (const std::string& line : answer.other) {
         if (line.starts_with(word + " ")) {

@@ -85,7 +85,7 @@ Result<void> ProcessTree::launch(Tracer& tracer, const std::vector<std::string>&
     return process.watch(*std::move(target), false);
 }
 
-const WatchedProcess* ProcessTree::find(Tid pid) const {
+WatchedProcess* ProcessTree::find(Tid pid) const {
     const auto found = std::find_if(processes_.begin(), processes_.end(),
                                     [pid](const auto& each) { return each->pid() == pid; });
     return found != processes_.end() ? found->get() : nullptr;
@@ -321,10 +321,9 @@ WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
 }
 
 Result<void> ProcessTree::perform(Tid pid, TargetState state, const TargetWork& work) {
-    const auto process = std::find_if(processes_.begin(), processes_.end(),
-                                      [pid](const auto& each) { return each->pid() == pid; });
-    return process != processes_.end()
-               ? (*process)->perform(state, work)
+    WatchedProcess* process = find(pid);
+    return process != nullptr
+               ? process->perform(state, work)
                : Error(fmt::format("process {} is not watched any more", pid.value()), ESRCH);
 }
 

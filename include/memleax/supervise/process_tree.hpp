@@ -112,7 +112,7 @@ class ProcessTree {
   private:
     friend class WatchedProcess;
     WatchedProcess& add(Tid pid, const WatchedProcess* parent);
-    [[nodiscard]] const WatchedProcess* find(Tid pid) const;
+    [[nodiscard]] WatchedProcess* find(Tid pid) const; ///< null: it is none of these
     Result<void> attach_one(Tracer& tracer, Tid pid, const WatchedProcess* parent);
     /// Those that are there, until there are no more; what cannot be watched is added to
     /// `problems`.

@@ -58,7 +58,7 @@ class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
     void set_stack(std::uint32_t index, AddrRange stack) override;
     void set_inside(std::uint32_t index, std::uint64_t inside) override;
     void write_thread_slot(std::uint32_t slot, std::uint16_t value) override;
-    /// The agent does not know of a live block here any more.
+    /// Takes the block at this address out of the agent's table of live ones.
     void forget_live(RemoteAddr block);
 
     void write_node(std::uint32_t index, const agent::Node& node) override;
