@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <memory>
 
@@ -17,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "memleax/proc/process_info.hpp"
 #include "process_support.hpp"
 #include "program_support.hpp"
 #include "share_support.hpp"
@@ -185,6 +187,16 @@ std::unique_ptr<Worker> make_worker(const Kind& kind) {
     return std::make_unique<SpeakingWorker>(command, kind.sleeps);
 }
 
+void wait_until_traced(const std::vector<Tid>& threads) {
+    for (const Tid tid : threads) {
+        auto info = try_read_process_info(tid);
+        while (info && info->tracer.value() == 0) {
+            poll(nullptr, 0, 1);
+            info = try_read_process_info(tid);
+        }
+    }
+}
+
 class KilledAnywhere : public ::testing::TestWithParam<Kind> {
   protected:
     /// Starts memleax and kills it. Where it is hit is random; these are no waits for anything.
@@ -214,6 +226,54 @@ class KilledAnywhere : public ::testing::TestWithParam<Kind> {
             << result.status << errors_;
     }
 
+    /// Between two of its ptrace calls, while it watches or leaves: what the one before has done is
+    /// done, and the next one is not.
+    void kill_one_at_a_call(pid_t pid) {
+        Memleax memleax({"-q", "-e", "1000", std::to_string(pid)});
+        memleax.wait_until_watching();
+        const int call = stress_.number_to(150);
+        std::vector<std::string> command{
+            "strace",    "-qq", "-o",
+            "/dev/null", "-e",  fmt::format("inject=ptrace:signal=SIGKILL:when={}", call)};
+        const std::vector<Tid> threads = list_threads(Tid(memleax.process().pid()));
+        for (const Tid tid : threads) {
+            command.insert(command.end(), {"-p", std::to_string(tid.value())});
+        }
+        ChildProcess strace(command);
+        wait_until_traced(threads);
+        memleax.interrupt();
+        const auto result = memleax.finish();
+        errors_ = fmt::format("at ptrace call {}: {}", call, result.errors);
+        kills_ += result.status == SIGKILL ? 1 : 0;
+        EXPECT_TRUE(result.status == SIGKILL || result.status == 0) << result.status << errors_;
+        strace.wait_for_end();
+    }
+
+    /// Kills memleax this way again and again; each time the target is as it was.
+    void check(const std::function<void(pid_t)>& kill) {
+        const auto worker = make_worker(GetParam());
+        worker->start_working();
+        worker->stop_working();
+        TargetSnapshot before = take_snapshot(worker->pid());
+        ASSERT_THAT(unlike_their_files(before), IsEmpty());
+        while (stress_.next()) {
+            worker->start_working();
+            kill(worker->pid());
+            SCOPED_TRACE(errors_);
+            ASSERT_NO_THROW(worker->stop_working());
+            const TargetSnapshot after = take_snapshot(worker->pid());
+            EXPECT_THAT(unlike_their_files(after), IsEmpty());
+            if (errors_.find("such pages stay mapped, and do no harm") != std::string::npos) {
+                ++kept_pages_; // something on a stack looks like a way back to them
+                before = after;
+            }
+            EXPECT_THAT(differences(before, after, Meanwhile::worked), IsEmpty());
+        }
+        worker->end();
+        std::cout << fmt::format("{} kills of {}; pages were kept {} times\n", kills_,
+                                 GetParam().name, kept_pages_);
+    }
+
     Stress stress_{4};
     std::string errors_;
     int kills_ = 0;      ///< the others had left before
@@ -224,27 +284,14 @@ TEST_P(KilledAnywhere, TheCodeIsThatOfTheFiles) {
     if (!is_there(GetParam())) {
         GTEST_SKIP() << GetParam().program << " is not here";
     }
-    const auto worker = make_worker(GetParam());
-    worker->start_working();
-    worker->stop_working();
-    TargetSnapshot before = take_snapshot(worker->pid());
-    ASSERT_THAT(unlike_their_files(before), IsEmpty());
-    while (stress_.next()) {
-        worker->start_working();
-        kill_one(worker->pid());
-        SCOPED_TRACE(errors_);
-        ASSERT_NO_THROW(worker->stop_working());
-        const TargetSnapshot after = take_snapshot(worker->pid());
-        EXPECT_THAT(unlike_their_files(after), IsEmpty());
-        if (errors_.find("such pages stay mapped, and do no harm") != std::string::npos) {
-            ++kept_pages_; // something on a stack looks like a way back to them
-            before = after;
-        }
-        EXPECT_THAT(differences(before, after, Meanwhile::worked), IsEmpty());
+    check([this](pid_t pid) { kill_one(pid); });
+}
+
+TEST_P(KilledAnywhere, AtACallTheCodeIsThatOfTheFiles) {
+    if (!is_there(GetParam()) || !has_program("strace")) {
+        GTEST_SKIP() << GetParam().program << " or strace is not here";
     }
-    worker->end();
-    std::cout << fmt::format("{} kills of {}; pages were kept {} times\n", kills_, GetParam().name,
-                             kept_pages_);
+    check([this](pid_t pid) { kill_one_at_a_call(pid); });
 }
 
 // Without what docs/limits.md, says cannot be helped: threads that block SIGTRAP for a

@@ -35,6 +35,16 @@ void kill_at_random_moment(Memleax& memleax, Stress& stress) {
     memleax.process().signal(SIGKILL);
 }
 
+/// A memleax that is killed when a thread of its begins its `call`th ptrace call.
+CommandLine killed_at_call(int call, const std::vector<std::string>& arguments) {
+    CommandLine command{{"strace", "-f", "-b", "execve", "-o", "/dev/null", "-e",
+                         fmt::format("inject=ptrace:signal=SIGKILL:when={}", call)}};
+    for (const auto& words : {memleax_command(), arguments}) {
+        command.words.insert(command.words.end(), words.begin(), words.end());
+    }
+    return command;
+}
+
 /// "survivor", which works while memleax comes and is killed.
 class OwnDeath : public ::testing::TestWithParam<std::vector<std::string>> {
   protected:
@@ -85,12 +95,9 @@ TEST_P(OwnDeath, AtAPtraceCallLeavesTheTargetAsItWas) {
     Stress stress(10);
     while (stress.next()) {
         start_working();
-        const std::string inject =
-            fmt::format("inject=ptrace:signal=SIGKILL:when={}", stress.number_to(300));
-        SCOPED_TRACE(inject);
-        Memleax memleax(
-            CommandLine{{"strace", "-f", "-b", "execve", "-o", "/dev/null", "-e", inject,
-                         MEMLEAX_PROGRAM, "-q", "-e", "1000", std::to_string(fixture_.pid())}});
+        const int call = stress.number_to(300);
+        SCOPED_TRACE(call);
+        Memleax memleax(killed_at_call(call, {"-q", "-e", "1000", std::to_string(fixture_.pid())}));
         check_survival(memleax);
     }
     EXPECT_EQ(fixture_.quit(), 0);
@@ -113,12 +120,10 @@ TEST(OwnDeathOf, AStartLeavesTheCommandsSignalsAlone) {
     }
     Stress stress(60);
     while (stress.next()) {
-        const std::string inject =
-            fmt::format("inject=ptrace:signal=SIGKILL:when={}", stress.number_to(120));
-        SCOPED_TRACE(inject);
-        Memleax memleax(CommandLine{{"strace", "-f", "-b", "execve", "-o", "/dev/null", "-e",
-                                     inject, MEMLEAX_PROGRAM, "-q", "-e", "1000", "--", "sh", "-c",
-                                     "exec \"$0\"", fixture_path("trap_actions")}});
+        const int call = stress.number_to(120);
+        SCOPED_TRACE(call);
+        Memleax memleax(killed_at_call(call, {"-q", "-e", "1000", "--", "sh", "-c", "exec \"$0\"",
+                                              fixture_path("trap_actions")}));
         for (const char* command : {"first", "trap", "second", "trap", "ignore", "trap", "quit"}) {
             memleax.process().send(command);
         }

@@ -155,52 +155,6 @@ void BreakpointTable::release_slot(const Breakpoint& breakpoint) {
     }
 }
 
-Result<void> BreakpointTable::put_jumps(std::span<const Jump> jumps) {
-    RemoteMemory& memory = target_.memory();
-    std::vector<CodePatch> patches;
-    for (const auto& [from, to] : jumps) {
-        const auto jump = arch::entry_jump(from->address(), to);
-        if (!jump || !from->takes_jump || !from->inserted || !from->record) {
-            return Error(fmt::format("no jump can be at {:#x}", from->address().value()));
-        }
-        patches.push_back(CodePatch::jump(from->address(), from->code, *jump));
-    }
-    for (std::size_t i = 0; i < patches.size(); ++i) {
-        Breakpoint& from = *jumps[i].from;
-        memory.mask(from.address().as_data(), patches[i].original_bytes());
-        target_.record().breakpoints[*from.record].patch = patches[i];
-        from.patch = from.jump = patches[i];
-    }
-    const bool others_run =
-        std::any_of(target_.threads().begin(), target_.threads().end(),
-                    [this](const auto& each) { return !target_.is_stopped(each.first); });
-    auto put = put_jumps_in(patches, memory, others_run || !target_.expected_children().empty());
-    if (!put) {
-        withdraw_jumps();
-    }
-    return put;
-}
-
-void BreakpointTable::withdraw_jumps() {
-    std::vector<Breakpoint*> jumps;
-    std::vector<CodePatch> patches;
-    for (const auto& [address, breakpoint] : table_) {
-        if (breakpoint->inserted && breakpoint->patch.is_jump()) {
-            jumps.push_back(breakpoint.get());
-            patches.push_back(breakpoint->patch);
-        }
-    }
-    if (const auto made = make_breakpoints_of_jumps(patches, target_.memory());
-        !made && made.error().errnum() != ESRCH) { // it may have ended meanwhile
-        log_debug("taking jumps out: {}", made.error().message());
-    }
-    for (Breakpoint* jump : jumps) {
-        target_.memory().unmask(jump->address().as_data(), jump->patch.size);
-        jump->patch = CodePatch::breakpoint(jump->address(), jump->code);
-        target_.memory().mask(jump->address().as_data(), jump->patch.original_bytes());
-    }
-}
-
 Result<void> BreakpointTable::hold_unwatched(const Breakpoint& breakpoint) {
     if (!breakpoint.slot || !breakpoint.record) {
         return {};
@@ -224,6 +178,9 @@ void BreakpointTable::adopt() {
         auto breakpoint = std::make_unique<Breakpoint>();
         breakpoint->patch = entry.patch;
         breakpoint->record = i;
+        if (entry.stands_for != 0) {
+            breakpoint->stands_for = CodeAddr(entry.stands_for);
+        }
         if (entry.slot != 0) {
             breakpoint->takes_jump = entry.takes_jump;
             breakpoint->code = entry.code;

@@ -37,6 +37,7 @@ std::optional<std::uint32_t> RecoveryRecord::add_breakpoint(const CodePatch& pat
     entry.slot = slot ? slot->value() : 0;
     entry.holds = false;
     entry.takes_jump = takes_jump;
+    entry.stands_for = 0;
     entry.code_bytes = static_cast<std::uint8_t>(std::min(code.size(), entry.code.size()));
     std::copy_n(code.begin(), entry.code_bytes, entry.code.begin());
     breakpoint_count.store(index + 1, std::memory_order_release);

@@ -91,6 +91,9 @@ struct Breakpoint {
     CodePatch jump;
     /// In code of ours, by which threads go on at this place in the target's.
     std::optional<CodeAddr> stands_for;
+    /// In its slot: a jump to that place, by which a hit goes there. In a slot our handler knows it
+    /// for one, should we die before the thread has gone on; at the place itself it would not.
+    CodeAddr retry;
     bool is_return = false;
     bool is_module_event = false;
     bool is_signal_action = false; ///< sigaction(3)'s entry, ...
@@ -119,6 +122,8 @@ class BreakpointTable final : public OwnCode {
         Breakpoint* from;
         CodeAddr to;
     };
+    /// A breakpoint in code of ours: see Breakpoint::stands_for. The guardian knows it as well.
+    Result<void> set_stands_for(Breakpoint& breakpoint, CodeAddr place);
     /// Makes jumps of such breakpoints; see put_jumps_in(). Hits that come later were before.
     Result<void> put_jumps(std::span<const Jump> jumps);
     /// All jumps are breakpoints again.

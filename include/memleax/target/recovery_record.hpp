@@ -40,9 +40,10 @@ struct RecoveryRecord {
         std::uint64_t slot; ///< 0: none
         /// The whole instruction, and what follows it.
         std::array<std::uint8_t, arch::kMaxEntryBytes> code;
-        std::uint8_t code_bytes; ///< how many are known
-        bool holds;              ///< arch::kSlotHolds
-        bool takes_jump;         ///< the slot has all the instructions under a jump
+        std::uint8_t code_bytes;  ///< how many are known
+        bool holds;               ///< arch::kSlotHolds
+        bool takes_jump;          ///< the slot has all the instructions under a jump
+        std::uint64_t stands_for; ///< see memleax::Breakpoint; 0: itself
     };
     /// The kernel's struct sigaction (asm-generic/signal.h with SA_RESTORER), alike on all our
     /// CPUs.

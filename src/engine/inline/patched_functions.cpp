@@ -114,8 +114,10 @@ Result<void> PatchedFunctions::patch(const AllocatorEntry& function, int number,
     if (!trap) {
         return std::move(trap).error();
     }
+    if (auto stands = breakpoints_.set_stands_for(**trap, function.address); !stands) {
+        return stands;
+    }
     (*trap)->entry = number;
-    (*trap)->stands_for = function.address;
     functions_[static_cast<std::size_t>(number)] = {
         entry, *trap, thunk->entry, described.kind == agent::Function::Kind::free, false};
     return {};

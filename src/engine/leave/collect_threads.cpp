@@ -257,6 +257,7 @@ void Detacher::collect(const StopEvent& event, std::set<Tid>* awaited) {
         return;
     }
     if (std::holds_alternative<TrapStop>(event) && collect_hit(tid)) {
+        awaited->insert(tid);
         return;
     }
     target_.consume_stop(tid);
@@ -310,11 +311,16 @@ bool Detacher::collect_hit(Tid tid) {
     if (breakpoint == nullptr) {
         return false;
     }
-    target_.set_pc(tid, &regs, breakpoint->place());
+    breakpoints_.move_to_slot(tid, regs, *breakpoint);
     target_.drop_stop_signal(tid);
     target_.consume_stop(tid);
     trap_signal_.after_hit(tid);
+    arch::set_pc(regs, breakpoint->place());
     observer_.on_late_hit(tid, regs, *breakpoint);
+    // Should we die as long as the signal is there, our handler knows it by the slot only. The
+    // interrupt is looked at before any instruction; then it is moved out.
+    target_.interrupt(tid);
+    target_.resume(tid);
     return true;
 }
 
