@@ -186,9 +186,13 @@ class Run:
         name = os.path.basename(self.row[0])[:15]
         if self.begin == "attached":
             status = self.ended(self.program)
-        elif watched := re.search(r"watching (\d+)", errors):  # and maybe waited for, by memleax
+        elif watched := re.search(r"watching (?:\d+ processes: )?(\d+) \(", errors):
             status = self.ended(int(watched[1]))
-            status = memleax if status is None else status
+            if status is None:  # memleax has waited for it
+                status, told = memleax, re.search(rf"process {watched[1]} has ended: (.*)", errors)
+                if memleax == -signal.SIGKILL or (told and "not watched any more" in told[1]):
+                    status = self.alone["status"]  # nobody knows
+                    self.result["uncounted"] = "ended before"
         else:  # the first of that name: the others are its children, or of memleax
             status = next((status for _, (comm, status) in sorted(self.statuses.items()) if comm == name), None)
         self.result.update(status=status, memleax=memleax, output=output, errors=errors)
@@ -202,6 +206,8 @@ class Run:
             self.result["uncounted"] = "not begun"
         elif not in_time:
             self.result["uncounted"] = "ended before"
+        elif "uncounted" in self.result and output != self.alone["output"]:
+            self.result["bad"] = f"'{output}'"
         if "uncounted" not in self.result and (status, output) != (self.alone["status"], self.alone["output"]):
             self.result["bad"] = f"status {status}, '{output}'"
         elif memleax not in allowed:
