@@ -187,10 +187,11 @@ std::unique_ptr<Worker> make_worker(const Kind& kind) {
     return std::make_unique<SpeakingWorker>(command, kind.sleeps);
 }
 
+/// Or until they have ended: the tracer may kill them at once.
 void wait_until_traced(const std::vector<Tid>& threads) {
     for (const Tid tid : threads) {
         auto info = try_read_process_info(tid);
-        while (info && info->tracer.value() == 0) {
+        while (info && !info->has_ended() && info->tracer.value() == 0) {
             poll(nullptr, 0, 1);
             info = try_read_process_info(tid);
         }

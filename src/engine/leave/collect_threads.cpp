@@ -260,6 +260,10 @@ void Detacher::collect(const StopEvent& event, std::set<Tid>* awaited) {
         awaited->insert(tid);
         return;
     }
+    if (std::holds_alternative<SignalStop>(event) && deliver(tid)) {
+        awaited->insert(tid);
+        return;
+    }
     target_.consume_stop(tid);
     if (std::holds_alternative<GroupStop>(event)) {
         in_group_stop_.insert(tid);
@@ -313,7 +317,6 @@ bool Detacher::collect_hit(Tid tid) {
     }
     breakpoints_.move_to_slot(tid, regs, *breakpoint);
     target_.drop_stop_signal(tid);
-    target_.consume_stop(tid);
     trap_signal_.after_hit(tid);
     arch::set_pc(regs, breakpoint->place());
     observer_.on_late_hit(tid, regs, *breakpoint);
@@ -321,6 +324,18 @@ bool Detacher::collect_hit(Tid tid) {
     // interrupt is looked at before any instruction; then it is moved out.
     target_.interrupt(tid);
     target_.resume(tid);
+    return true;
+}
+
+// Were it kept back until it is let go of, it would be lost or late should we die meanwhile: who
+// has raised it may have left the place that its handler jumps to by siglongjmp. The interrupt is
+// looked at before the handler's first instruction.
+bool Detacher::deliver(Tid tid) {
+    if (move_out(tid) != Whereabouts::outside) {
+        return false;
+    }
+    target_.interrupt(tid);
+    target_.resume(tid, target_.stop_signal(tid));
     return true;
 }
 

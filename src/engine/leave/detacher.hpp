@@ -61,6 +61,8 @@ class Detacher {
     void collect(const StopEvent& event, std::set<Tid>* awaited);
     /// Of a TrapStop: was it a breakpoint of ours? Then it is dealt with.
     bool collect_hit(Tid tid);
+    /// A signal of the target's, to a thread that is in no code of ours: it stops behind.
+    bool deliver(Tid tid);
     /// By a return address, or a signal frame that is in use for certain.
     [[nodiscard]] bool will_be_back(Tid tid, RemoteAddr sp) const;
     enum class Whereabouts {
