@@ -188,11 +188,16 @@ class Run:
             status = self.ended(self.program)
         elif watched := re.search(r"watching (?:\d+ processes: )?(\d+) \(", errors):
             status = self.ended(int(watched[1]))
-            if status is None:  # memleax has waited for it
-                status, told = memleax, re.search(rf"process {watched[1]} has ended: (.*)", errors)
-                if memleax == -signal.SIGKILL or (told and "not watched any more" in told[1]):
+            if status is None:  # memleax has waited for it, and may have said how it ended
+                told = re.search(rf"process {watched[1]} has ended: (?:exit status (\d+)|killed by signal (\d+))",
+                                 errors)
+                if told:
+                    status = int(told[1]) if told[1] else -int(told[2])
+                elif memleax == -signal.SIGKILL or f"process {watched[1]} has ended" in errors:
                     status = self.alone["status"]  # nobody knows
                     self.result["uncounted"] = "ended before"
+                else:
+                    status = memleax
         else:  # the first of that name: the others are its children, or of memleax
             status = next((status for _, (comm, status) in sorted(self.statuses.items()) if comm == name), None)
         self.result.update(status=status, memleax=memleax, output=output, errors=errors)
@@ -201,14 +206,13 @@ class Run:
             allowed.append(-signal.SIGKILL)
         if not self.result["watching"]:
             allowed.append(-signal.SIGINT)  # it had not come to expecting that
-        if self.begin == "started" and output == "" and status in (None, -signal.SIGKILL) and \
-                not self.result["watching"]:
+        has_begun = self.begin == "attached" or output != "" or status not in (None, -signal.SIGKILL) or \
+            self.result["watching"]
+        if not has_begun:
             self.result["uncounted"] = "not begun"
         elif not in_time:
             self.result["uncounted"] = "ended before"
-        elif "uncounted" in self.result and output != self.alone["output"]:
-            self.result["bad"] = f"'{output}'"
-        if "uncounted" not in self.result and (status, output) != (self.alone["status"], self.alone["output"]):
+        if has_begun and in_time and (status, output) != (self.alone["status"], self.alone["output"]):
             self.result["bad"] = f"status {status}, '{output}'"
         elif memleax not in allowed:
             self.result["bad"] = f"memleax's status is {memleax}"

@@ -39,6 +39,9 @@ inline constexpr long kPcUserOffset = -1;
 inline constexpr int kGetRegistersRequest = -1;
 /// NT_ARM_PAC_MASK: struct user_pac_mask {u64 data_mask, insn_mask}.
 inline constexpr int kSignatureMaskRegset = 0x406;
+/// The register sets in which a program may keep a pointer, the general one first: NT_PRSTATUS,
+/// NT_PRFPREG. The vector registers' halves are at multiples of 8 (struct user_fpsimd_state).
+inline constexpr std::array<int, 2> kPointerRegsets{1, 2};
 /// Without the top byte, which the CPU ignores in user space's pointers to data (TBI), and in which
 /// MTE keeps its tags.
 inline constexpr std::uint64_t kDataAddressBits = (1ULL << 56) - 1;

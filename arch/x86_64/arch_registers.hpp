@@ -38,6 +38,10 @@ inline constexpr long kPcUserOffset = offsetof(struct ::user, regs.rip);
 /// The register set with the mask of the bits in which a signed return address keeps its signature
 /// (NT_ARM_PAC_MASK); -1 where there is no such thing.
 inline constexpr int kSignatureMaskRegset = -1;
+/// The register sets in which a program may keep a pointer, the general one first: NT_PRSTATUS,
+/// NT_X86_XSTATE, NT_PRFPREG. The vector registers' halves are at multiples of 8: the layouts of
+/// FXSAVE and XSAVE (Intel's manual, volume 1, section 13.4).
+inline constexpr std::array<int, 3> kPointerRegsets{1, 0x202, 2};
 /// The bits of a data pointer that are part of the address.
 inline constexpr std::uint64_t kDataAddressBits = ~0ULL;
 /// A ptrace request that fills Registers faster than PTRACE_GETREGSET (by some 5% of a stop);

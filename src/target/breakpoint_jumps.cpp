@@ -57,12 +57,12 @@ void BreakpointTable::withdraw_jumps() {
 }
 
 Result<void> BreakpointTable::set_stands_for(Breakpoint& breakpoint, CodeAddr place) {
-    constexpr std::uint8_t kRetryAt = arch::kSlotBytes / 2; // behind the displaced no-op
-    if (!breakpoint.slot || !breakpoint.record || breakpoint.displaced.code.size() > kRetryAt) {
+    if (!breakpoint.slot || !breakpoint.record ||
+        breakpoint.displaced.code.size() > std::size_t{Breakpoint::kRetryAt}) {
         return Error(
             fmt::format("the breakpoint at {:#x} has no slot", breakpoint.address().value()));
     }
-    const CodeAddr retry = *breakpoint.slot + kRetryAt;
+    const CodeAddr retry = breakpoint.retry();
     const auto jump = arch::entry_jump(retry, place);
     if (!jump) {
         return Error(
@@ -71,8 +71,6 @@ Result<void> BreakpointTable::set_stands_for(Breakpoint& breakpoint, CodeAddr pl
     if (auto written = target_.memory().write(retry.as_data(), *jump); !written) {
         return written;
     }
-    breakpoint.displaced.points.push_back({kRetryAt, place});
-    breakpoint.retry = retry;
     breakpoint.stands_for = place;
     target_.record().breakpoints[*breakpoint.record].stands_for = place.value();
     return {};

@@ -131,12 +131,17 @@ void Target::advance_to_signal(Tid tid) {
     }
 }
 
+// The interrupt is looked at before any other signal, and before the way back to the program
+// (kernel/signal.c, get_signal).
+void Target::go_past_signal(Tid tid) {
+    interrupt(tid);
+    resume(tid, stop_signal(tid));
+}
+
 bool Target::deliver_first(Tid tid) {
     while (stop_signal(tid) != 0) {
-        const int signal = stop_signal(tid);
         tracer_.forget_deferred(tid);
-        interrupt(tid); // is looked at before any other signal (kernel/signal.c, get_signal)
-        resume(tid, signal);
+        go_past_signal(tid);
         if (const auto event = wait_for_stop(tid)) {
             defer(*event);
         }

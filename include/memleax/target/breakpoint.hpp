@@ -71,6 +71,13 @@ struct Breakpoint {
     [[nodiscard]] CodeAddr address() const { return patch.address; }
     /// Where a thread that hits it is, in the target's own code.
     [[nodiscard]] CodeAddr place() const { return stands_for.value_or(address()); }
+    /// With stands_for: a jump to that place, by which a hit goes there. In its slot our handler
+    /// knows it for one, should we die before the thread has gone on; at the place itself it would
+    /// not.
+    [[nodiscard]] CodeAddr retry() const { return *slot + kRetryAt; }
+
+    /// In the slot, behind the displaced no-op.
+    static constexpr std::int64_t kRetryAt = arch::kSlotBytes / 2;
 
     CodePatch patch;
     /// Absent where the instruction cannot be moved: then it is stepped in place, with all other
@@ -91,9 +98,6 @@ struct Breakpoint {
     CodePatch jump;
     /// In code of ours, by which threads go on at this place in the target's.
     std::optional<CodeAddr> stands_for;
-    /// In its slot: a jump to that place, by which a hit goes there. In a slot our handler knows it
-    /// for one, should we die before the thread has gone on; at the place itself it would not.
-    CodeAddr retry;
     bool is_return = false;
     bool is_module_event = false;
     bool is_signal_action = false; ///< sigaction(3)'s entry, ...

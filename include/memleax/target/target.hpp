@@ -167,6 +167,9 @@ class Target {
     void advance_to_signal(Tid tid);
     /// Lets a stopped thread, whose stop stands in line, run on with its signal for a moment.
     void let_run_on(Tid tid);
+    /// Resumes it with the signal that it is stopped for, if any; it stops in a QuietStop, or by
+    /// the signal's effect, before it executes anything else (its handler's first instruction).
+    void go_past_signal(Tid tid);
     /// Lets it get the signal that it is stopped for, and stops it again before it executes
     /// anything else; puts that stop aside for next_event(). False if it is gone.
     bool deliver_first(Tid tid);

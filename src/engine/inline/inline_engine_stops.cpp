@@ -38,7 +38,7 @@ bool InlineEngine::on_trap(Tid tid) {
         if (way != Way::stop) {
             target_.drop_stop_signal(tid);
             trap_signal_.after_hit(tid);
-            go_on_at(tid, &regs, way == Way::again ? breakpoint->retry : *function->entry->slot);
+            go_on_at(tid, &regs, way == Way::again ? breakpoint->retry() : *function->entry->slot);
             tell(); // while it runs
             return true;
         }

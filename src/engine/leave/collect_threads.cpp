@@ -320,22 +320,21 @@ bool Detacher::collect_hit(Tid tid) {
     trap_signal_.after_hit(tid);
     arch::set_pc(regs, breakpoint->place());
     observer_.on_late_hit(tid, regs, *breakpoint);
-    // Should we die as long as the signal is there, our handler knows it by the slot only. The
-    // interrupt is looked at before any instruction; then it is moved out.
-    target_.interrupt(tid);
-    target_.resume(tid);
+    // Should we die as long as the signal is there, our handler knows it by the slot only. Then it
+    // is moved out.
+    target_.go_past_signal(tid);
     return true;
 }
 
-// Were it kept back until it is let go of, it would be lost or late should we die meanwhile: who
-// has raised it may have left the place that its handler jumps to by siglongjmp. The interrupt is
-// looked at before the handler's first instruction.
+// Were it kept back until it is let go of, it would be late should we die meanwhile: who has raised
+// it may have left the place that its handler jumps to by siglongjmp. A SIGTRAP of the target's is
+// kept back all the same: as long as our handler stands before its own, the frame leads to our
+// page.
 bool Detacher::deliver(Tid tid) {
     if (move_out(tid) != Whereabouts::outside) {
         return false;
     }
-    target_.interrupt(tid);
-    target_.resume(tid, target_.stop_signal(tid));
+    target_.go_past_signal(tid);
     return true;
 }
 
