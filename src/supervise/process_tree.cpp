@@ -12,6 +12,7 @@
 
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
+#include "memleax/base/patience.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/proc/process_list.hpp"
 #include "tick_timer.hpp"
@@ -113,13 +114,13 @@ Result<void> ProcessTree::attach(Tracer& tracer, const std::vector<Tid>& pids,
     std::vector<Error> problems;
     beginning_ = true;
     for (const Tid pid : pids) {
+        handle_waiting_stops(tracer, stop);
         if (stop.load(std::memory_order_relaxed)) {
             break;
         }
         if (auto begun = attach_one(tracer, pid, nullptr); !begun) {
             problems.push_back(std::move(begun).error());
         }
-        handle_waiting_stops(tracer);
     }
     if (options_.children) {
         attach_children(tracer, stop, &problems);
@@ -157,6 +158,7 @@ void ProcessTree::attach_children(Tracer& tracer, const std::atomic<bool>& stop,
                 info->tracer.value() == gettid()) {
                 continue;
             }
+            handle_waiting_stops(tracer, stop);
             if (stop.load(std::memory_order_relaxed)) {
                 return;
             }
@@ -164,14 +166,24 @@ void ProcessTree::attach_children(Tracer& tracer, const std::atomic<bool>& stop,
             if (auto begun = attach_one(tracer, child.pid, find(child.parent)); !begun) {
                 problems->push_back(std::move(begun).error());
             }
-            handle_waiting_stops(tracer);
         }
     }
 }
 
-void ProcessTree::handle_waiting_stops(Tracer& tracer) {
+// Not until none is left: threads that allocate all the time stop as fast as a slow CPU (or a nice
+// one) handles it.
+void ProcessTree::handle_waiting_stops(Tracer& tracer, const std::atomic<bool>& stop) {
+    if (processes_.empty()) {
+        return;
+    }
+    constexpr std::int64_t kMostMs = 10;
     running_ = true;
-    while (const auto next = tracer.next_stop(Tracer::Wait::poll)) {
+    for (const Patience patience(kMostMs);
+         !patience.is_over() && !stop.load(std::memory_order_relaxed);) {
+        const auto next = tracer.next_stop(Tracer::Wait::poll);
+        if (!next) {
+            break;
+        }
         next->target->handler()->on_stop(next->event);
     }
     if (options_.engine != EngineChoice::int3) {

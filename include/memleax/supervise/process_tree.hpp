@@ -118,8 +118,8 @@ class ProcessTree {
     /// `problems`.
     void attach_children(Tracer& tracer, const std::atomic<bool>& stop,
                          std::vector<Error>* problems);
-    /// The stops that wait, while one process after the other is begun with.
-    void handle_waiting_stops(Tracer& tracer);
+    /// The stops that wait, for a moment: between one process that is begun with and the next.
+    void handle_waiting_stops(Tracer& tracer, const std::atomic<bool>& stop);
     void on_watching();
     /// Looks at it, seizes it and watches it. With a `gap`, it was watched before.
     Result<void> begin(Tracer& tracer, WatchedProcess& process, bool gap);
