@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "leaks_support.hpp"
+#include "memleax/proc/process_info.hpp"
 #include "memleax/target/target.hpp"
 
 namespace memleax::testing {
@@ -32,11 +33,12 @@ class PendingException : public ::testing::Test {
         ASSERT_EQ(
             waitid(P_PID, static_cast<id_t>(fixture_.pid()), &stop, WSTOPPED | WNOWAIT | __WALL),
             0);
-        EXPECT_FALSE(target_->has_pending_exception(tid())) << "blocked, so it stays pending";
-        const auto mask = target_->signal_mask(tid());
+        EXPECT_FALSE(StoppedThread(tid()).has_pending_exception())
+            << "blocked, so it stays pending";
+        const auto mask = StoppedThread(tid()).signal_mask();
         ASSERT_TRUE(mask);
-        target_->set_signal_mask(tid(), *mask & ~signal_bit(SIGSEGV));
-        EXPECT_TRUE(target_->has_pending_exception(tid()));
+        StoppedThread(tid()).set_signal_mask(*mask & ~signal_bit(SIGSEGV));
+        EXPECT_TRUE(StoppedThread(tid()).has_pending_exception());
     }
     /// In the stop of its exception, with what the kernel said of it.
     void expect_in_its_stop() {

@@ -9,6 +9,8 @@
 #include "life_cycle.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/base/patience.hpp"
+#include "memleax/target/thread_borrower.hpp"
+#include "memleax/target/vfork.hpp"
 
 namespace memleax {
 
@@ -45,15 +47,15 @@ Result<Tid> LifeCycle::borrow_first() {
     constexpr std::int64_t kMostMsForParent = 200;
     const Patience patience(kMostMsForOthers);
     for (const Patience for_parent(kMostMsForParent);;) {
-        auto worker = target_.borrow_thread();
+        auto worker = target_.borrower().borrow_thread();
         if (!worker && worker.error().errnum() == EAGAIN && for_parent.is_over()) {
-            worker = target_.borrow_child();
+            worker = target_.borrower().borrow_child();
         }
         if (worker || worker.error().errnum() != EAGAIN || patience.is_over() ||
             target_.has_executed()) {
             return worker;
         }
-        target_.let_children_go_on();
+        let_children_go_on(target_);
     }
 }
 
@@ -74,7 +76,7 @@ Result<void> LifeCycle::watch_first(const WatchedPlaces& places, bool* executes)
         return Error(fmt::format("process {} has ended", target_.pid().value()), ESRCH);
     }
     const bool is_child = known->second.is_child_process;
-    engine_->set_signature_mask(target_.signature_mask(*worker));
+    engine_->set_signature_mask(StoppedThread(*worker).signature_mask());
     auto done = trap_signal_.install(*worker);
     if (done) {
         done = watch_places(places, *worker);

@@ -12,6 +12,7 @@
 
 #include "memleax/base/patience.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/target/thread_borrower.hpp"
 
 namespace memleax {
 
@@ -65,7 +66,8 @@ std::vector<Tid> StoppedProcess::running() const {
 
 Result<void> StoppedProcess::stop_all() {
     const std::vector<Tid> all = running();
-    const std::set<Tid> transfers = target_->wait_out_transfers({all.begin(), all.end()});
+    const std::set<Tid> transfers =
+        target_->borrower().wait_out_transfers({all.begin(), all.end()});
     if (!transfers.empty()) {
         return Error(fmt::format("process {} cannot be stopped without harm: thread {} is in a "
                                  "transfer, perhaps, which would be cut short",

@@ -33,7 +33,7 @@ class MallocFrames {
                          [this](std::uint64_t word) { return is_malloc(CodeAddr(word)); })) {
             return 0;
         }
-        unwinder_.set_signature_mask(target_.signature_mask(tid));
+        unwinder_.set_signature_mask(StoppedThread(tid).signature_mask());
         UnwoundStack walked;
         unwinder_.unwind(regs, kMostFrames, &walked);
         const auto outermost =
@@ -72,7 +72,7 @@ std::vector<ThreadView> look_at_threads(Target& target, std::span<const Tid> thr
         if (!target.get_registers(tid, &regs)) {
             continue;
         }
-        result.push_back({tid, target.register_words(tid), arch::sp(regs).value(),
+        result.push_back({tid, StoppedThread(tid).register_words(), arch::sp(regs).value(),
                           arch::thread_pointer(regs), frames.end(tid, regs)});
     }
     return result;

@@ -104,7 +104,7 @@ StopEffect getrandom_call(const Call& call) {
 StopEffect limited(bool has_limit) {
     return has_limit ? StopEffect::limit_anew : StopEffect::begun_again;
 }
-// A mask of its own is in force within the call only, and begin_interrupted_call_again() leaves
+// A mask of its own is in force within the call only, and InterruptedCalls::begin_again() leaves
 // such calls alone.
 StopEffect limited(bool has_limit, bool has_mask) {
     return has_mask ? StopEffect::may_fail : limited(has_limit);

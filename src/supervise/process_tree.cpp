@@ -15,6 +15,7 @@
 #include "memleax/base/patience.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/proc/process_list.hpp"
+#include "memleax/target/thread_borrower.hpp"
 #include "tick_timer.hpp"
 #include "watched_process.hpp"
 
@@ -373,7 +374,7 @@ void ProcessTree::leave() {
         });
     };
     leave_those_that([](WatchedProcess& process) {
-        return process.target() == nullptr || process.target()->has_thread_to_borrow();
+        return process.target() == nullptr || process.target()->borrower().has_thread_to_borrow();
     });
     leave_those_that([](WatchedProcess& /*process*/) { return true; });
     for (const auto& process : processes_) {

@@ -12,6 +12,7 @@
 #include "memleax/events/process_end.hpp"
 #include "memleax/proc/living_thread.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/target/thread_borrower.hpp"
 
 namespace memleax {
 
@@ -175,7 +176,7 @@ Result<void> WatchedProcess::perform(TargetState state, const TargetWork& work) 
     }
     TargetInHand hand{*target_, *modules_, watch_->own_memory(), Tid(), monotonic_now()};
     if (state == TargetState::one_stopped) {
-        auto borrowed = target_->borrow_thread();
+        auto borrowed = target_->borrower().borrow_thread();
         if (!borrowed) {
             return std::move(borrowed).error();
         }

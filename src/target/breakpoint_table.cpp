@@ -8,6 +8,8 @@
 
 #include "memleax/base/log.hpp"
 #include "memleax/target/breakpoint.hpp"
+#include "memleax/target/thread_borrower.hpp"
+#include "stepper.hpp"
 
 namespace memleax {
 
@@ -221,14 +223,15 @@ void BreakpointTable::step_over(Tid tid, arch::Registers* regs, Breakpoint& brea
         }
     }
     for (const Tid other : others) {
-        if (!target_.is_in_transfer(other)) { // it would have to wake up just now to get here
+        // One that is would have to wake up just now to get here.
+        if (!target_.borrower().is_in_transfer(other)) {
             target_.stop_and_defer(other);
         }
     }
     target_.set_pc(tid, regs, breakpoint.address());
     const auto lifted =
         target_.memory().write(breakpoint.address().as_data(), breakpoint.patch.original_bytes());
-    const auto stepped = target_.step(tid);
+    const auto stepped = target_.stepper().step(tid);
     if (lifted) {
         (void)breakpoint.patch.put_in(target_.memory());
     }

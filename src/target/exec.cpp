@@ -8,9 +8,9 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
-#include "exec_stop.hpp"
 #include "memleax/base/patience.hpp"
 #include "memleax/target/target.hpp"
+#include "stop_wait.hpp"
 
 namespace memleax {
 
@@ -23,14 +23,13 @@ bool is_exec_of(const StopEvent& event, Tid pid) {
 } // namespace
 
 bool Target::has_deferred_exec(Tid tid) const {
-    return std::any_of(tracer_.deferred_.begin(), tracer_.deferred_.end(),
-                       [this, tid](const Tracer::Stop& stop) {
-                           return stop.target == this && is_exec_of(stop.event, tid);
-                       });
+    return tracer_.queue().any_of([this, tid](const TargetStop& stop) {
+        return stop.target == this && is_exec_of(stop.event, tid);
+    });
 }
 
 bool Target::has_executed() {
-    if (const auto event = wait_for(pid_, WNOHANG)) {
+    if (const auto event = waits_->wait_for(pid_, WNOHANG)) {
         tracer_.put_off({this, *event});
     }
     return has_deferred_exec(pid_);
@@ -42,7 +41,7 @@ bool Target::executes_instead_of_ending() {
     const auto lives = [](const auto& entry) { return !entry.second.is_child_process; };
     constexpr std::int64_t kMostMs = 10'000; // a moment, but for dead disks
     for (const Patience patience(kMostMs); !executes &&
-                                           std::any_of(threads_.begin(), threads_.end(), lives) &&
+                                           std::any_of(threads().begin(), threads().end(), lives) &&
                                            !patience.is_over();) {
         const auto event = next_event(Wait::poll);
         if (!event) {
@@ -58,26 +57,6 @@ bool Target::executes_instead_of_ending() {
         }
     }
     return executes;
-}
-
-bool Target::stands_in_another_program(Tid tid) const {
-    const auto it = threads_.find(tid);
-    return it != threads_.end() && !it->second.in_system_call && is_in_exec_stop(tid);
-}
-
-/// The other threads went without a word, and their ids may be used anew. What this one was stopped
-/// for before is over: told now, it would let the new program run on.
-void Target::on_exec(Tid tid) {
-    tracer_.forget_deferred(tid);
-    std::vector<Tid> gone;
-    for (const auto& [other, thread] : threads_) {
-        if (other != tid && !thread.is_child_process) {
-            gone.push_back(other);
-        }
-    }
-    for (const Tid other : gone) {
-        remove_thread(other);
-    }
 }
 
 } // namespace memleax

@@ -31,7 +31,7 @@ void HarmlessMoment::pause() {
 
 bool HarmlessMoment::is_in_transfer(Tid tid, Seen seen) {
     const bool result = seen == Seen::asleep_in_transfer ||
-                        (seen == Seen::running && !computing_.computes(target_.pid(), tid));
+                        (seen == Seen::running && !computing_.computes(pid_, tid));
     if (result) {
         transfers_.insert(tid);
     } else {
@@ -47,23 +47,23 @@ bool HarmlessMoment::wait_on() {
     }
     if (whom_.empty() && waited > kSilentNs && !transfers_.empty()) {
         const Tid tid = *transfers_.begin();
-        const auto kernel = try_read_kernel_state(target_.pid(), tid);
-        whom_ = fmt::format("thread {} of process {} is in {}", tid.value(), target_.pid().value(),
+        const auto kernel = try_read_kernel_state(pid_, tid);
+        whom_ = fmt::format("thread {} of process {} is in {}", tid.value(), pid_.value(),
                             kernel && kernel->system_call ? system_call_name(*kernel->system_call)
                                                           : "a transfer, perhaps");
         log_warning("{}, which memleax would cut short: waiting for its end, at most {} seconds",
                     whom_, kMostNs / kNsPerSecond);
     }
     pause();
-    return !interrupted_ || on_signal_ == Target::OnSignal::wait_on;
+    return !interrupted_ || on_signal_ == ThreadBorrower::OnSignal::wait_on;
 }
 
 Error HarmlessMoment::why_not() const {
-    return Error(fmt::format("{}, which memleax would cut short",
-                             whom_.empty()
-                                 ? fmt::format("each thread of process {} is in a transfer",
-                                               target_.pid().value())
-                                 : whom_),
+    return Error(fmt::format(
+                     "{}, which memleax would cut short",
+                     whom_.empty()
+                         ? fmt::format("each thread of process {} is in a transfer", pid_.value())
+                         : whom_),
                  EBUSY)
         .with_advice("try again when that is over");
 }

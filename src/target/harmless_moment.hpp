@@ -9,7 +9,7 @@
 #include "memleax/base/clock.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/proc/computing_threads.hpp"
-#include "memleax/target/target.hpp"
+#include "memleax/target/thread_borrower.hpp"
 
 namespace memleax {
 
@@ -18,8 +18,8 @@ class HarmlessMoment {
     /// So long it is waited for.
     static constexpr std::int64_t kMostNs = 10 * kNsPerSecond;
 
-    HarmlessMoment(Target& target, Target::OnSignal on_signal)
-        : target_(target), on_signal_(on_signal), begun_(monotonic_now()) {}
+    HarmlessMoment(Tid pid, ThreadBorrower::OnSignal on_signal)
+        : pid_(pid), on_signal_(on_signal), begun_(monotonic_now()) {}
 
     enum class Seen { asleep_in_transfer, running, otherwise };
     /// Notes what a look has shown. Is it to be taken for being in a transfer? One that runs is,
@@ -35,8 +35,8 @@ class HarmlessMoment {
     /// Between two looks at /proc that are to see different things.
     void pause();
 
-    Target& target_;
-    Target::OnSignal on_signal_;
+    Tid pid_;
+    ThreadBorrower::OnSignal on_signal_;
     MonotonicNs begun_;
     std::set<Tid> transfers_; ///< who is in one
     ComputingThreads computing_;

@@ -111,8 +111,8 @@ Result<std::unique_ptr<Target>> Target::take_over(Target& parent, Tid child) {
     if (!memory) {
         return std::move(memory).error();
     }
-    const auto known = parent.threads_.find(child);
-    const bool in_system_call = known != parent.threads_.end() && known->second.in_system_call;
+    const TracedThread* known = parent.threads_.find(child);
+    const bool in_system_call = known != nullptr && known->in_system_call;
     parent.remove_thread(child);
     std::unique_ptr<Target> target(new Target(parent.tracer_, child, *std::move(memory)));
     TracedThread& thread = target->add_thread(child);
@@ -130,7 +130,8 @@ Result<void> Target::seize_threads() {
         for (bool found = true; found;) {
             found = false;
             for (const Tid tid : list_threads(process)) {
-                if ((threads_.contains(tid) && !has_been_replaced(tid)) || is_kernels_worker(tid)) {
+                if ((threads().contains(tid) && !has_been_replaced(tid)) ||
+                    is_kernels_worker(tid)) {
                     continue;
                 }
                 auto seized = try_seize(tid);
@@ -158,8 +159,8 @@ Result<void> Target::seize_threads() {
             found = found || *seized;
             if (*seized && !shares_memory(pid_, child) &&
                 stop_and_defer(child)) { // it has executed a program since we looked
-                const int signal = threads_.at(child).stop_signal;
-                tracer_.forget_deferred(child);
+                const int signal = stop_signal(child);
+                tracer_.queue().forget(child);
                 detach(child, signal);
             }
         }
@@ -170,7 +171,7 @@ Result<void> Target::seize_threads() {
     if (!seized) {
         return std::move(seized).error();
     }
-    if (threads_.empty()) {
+    if (threads().empty()) {
         return Error(fmt::format("no such process: {}", pid_.value()));
     }
     return {};

@@ -2,7 +2,6 @@
 // All threads stand still at one moment, while the process is being watched.
 #include <algorithm>
 #include <cerrno>
-#include <iterator>
 #include <set>
 #include <vector>
 
@@ -13,32 +12,35 @@
 #include "memleax/base/patience.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/target.hpp"
+#include "memleax/target/thread_borrower.hpp"
+#include "stop_wait.hpp"
 
 namespace memleax {
 
 Result<void> Target::stop_all_and_defer() {
     constexpr std::int64_t kMostMs = 5000;
-    const auto is_in = [](TracedThread::State state) {
-        return [state](const auto& entry) { return entry.second.state == state; };
+    const auto any_is = [this](TracedThread::State state) {
+        return std::any_of(threads().begin(), threads().end(),
+                           [state](const auto& entry) { return entry.second.state == state; });
     };
     std::set<Tid> running;
     const auto find_running = [&] {
         running.clear();
-        for (const auto& [tid, thread] : threads_) {
+        for (const auto& [tid, thread] : threads()) {
             if (thread.state == TracedThread::State::running) {
                 running.insert(tid);
             }
         }
     };
     find_running();
-    if (const auto transfers = wait_out_transfers(running); !transfers.empty()) {
+    if (const auto transfers = borrower_->wait_out_transfers(running); !transfers.empty()) {
         return Error(fmt::format("process {} cannot be stopped without harm: thread {} is in a "
                                  "transfer, perhaps, which would be cut short",
                                  pid_.value(), transfers.begin()->value()),
                      EBUSY);
     }
     for (const Patience patience(kMostMs);;) {
-        if (std::any_of(threads_.begin(), threads_.end(), is_in(TracedThread::State::listening))) {
+        if (any_is(TracedThread::State::listening)) {
             return Error(fmt::format("process {} is stopped by a signal", pid_.value()), EAGAIN);
         }
         find_running();
@@ -48,7 +50,7 @@ Result<void> Target::stop_all_and_defer() {
                 continue;
             }
             const auto kernel = try_read_kernel_state(pid_, tid);
-            if (kernel && !kernel->has_ended() && threads_.contains(tid)) {
+            if (kernel && !kernel->has_ended() && threads().contains(tid)) {
                 return Error(fmt::format("thread {} of process {} waits in the kernel, where it "
                                          "cannot be stopped",
                                          tid.value(), pid_.value()),
@@ -56,8 +58,8 @@ Result<void> Target::stop_all_and_defer() {
             }
         }
         // A newborn stands still, and has not been told of.
-        for (const Tid child : std::set<Tid>(expected_children_)) {
-            if (const auto event = wait_for(child, WNOHANG)) {
+        for (const Tid child : std::set<Tid>(births_.expected())) {
+            if (const auto event = waits_->wait_for(child, WNOHANG)) {
                 defer(*event);
             }
         }
@@ -70,7 +72,7 @@ Result<void> Target::stop_all_and_defer() {
             const auto kernel = try_read_kernel_state(pid_, tid);
             all_stopped = all_stopped && kernel && kernel->has_ended();
         }
-        if (all_stopped && expected_children_.empty()) {
+        if (all_stopped && births_.expected().empty()) {
             break;
         }
         if (patience.is_over()) {
@@ -80,23 +82,10 @@ Result<void> Target::stop_all_and_defer() {
         }
         poll(nullptr, 0, 1);
     }
-    if (std::none_of(threads_.begin(), threads_.end(), is_in(TracedThread::State::stopped))) {
+    if (!any_is(TracedThread::State::stopped)) {
         return Error(fmt::format("process {} has ended", pid_.value()), ESRCH);
     }
     return {};
-}
-
-std::optional<StopEvent> Target::take_deferred(Tid tid) {
-    auto& deferred = tracer_.deferred_;
-    const auto found = std::find_if(deferred.begin(), deferred.end(), [&](const auto& stop) {
-        return stop.target == this && tid_of(stop.event) == tid;
-    });
-    if (found == deferred.end()) {
-        return std::nullopt;
-    }
-    const StopEvent event = found->event;
-    deferred.erase(found);
-    return event;
 }
 
 } // namespace memleax

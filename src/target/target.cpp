@@ -1,27 +1,37 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The calls about one thread.
 #include "memleax/target/target.hpp"
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
+#include <utility>
 
-#include <elf.h>
-#include <fmt/format.h>
 #include <sys/ptrace.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "memleax/base/log.hpp"
+#include "core_dump.hpp"
+#include "interrupted_calls.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/target/thread_borrower.hpp"
+#include "memleax/target/thread_signals.hpp"
+#include "remote_calls.hpp"
+#include "stepper.hpp"
+#include "stop_decoder.hpp"
+#include "stop_wait.hpp"
 
 namespace memleax {
 
 Target::Target(Tracer& tracer, Tid pid, RemoteMemory memory, std::shared_ptr<RecoveryRecord> record)
     : tracer_(tracer), pid_(pid), memory_(std::move(memory)),
-      record_(record ? std::move(record) : tracer.new_record()) {
+      record_(record ? std::move(record) : tracer.new_record()),
+      core_dump_(std::make_unique<CoreDump>()),
+      interrupted_(std::make_unique<InterruptedCalls>(pid, threads_, memory_)),
+      signals_(std::make_unique<ThreadSignals>(*this, *record_)),
+      decoder_(std::make_unique<StopDecoder>(
+          *this, tracer,
+          StopDecoder::Parts{threads_, births_, *signals_, *interrupted_, *core_dump_})),
+      waits_(std::make_unique<StopWait>(*this, tracer)),
+      stepper_(std::make_unique<Stepper>(*this, threads_, *record_)),
+      calls_(std::make_unique<RemoteCalls>(*this, threads_, *interrupted_, *stepper_)),
+      borrower_(std::make_unique<ThreadBorrower>(*this)) {
     const auto info = try_read_process_info(pid);
     record_->start_time = info ? info->start_time : 0;
     record_->pid.store(pid.value());
@@ -30,7 +40,7 @@ Target::Target(Tracer& tracer, Tid pid, RemoteMemory memory, std::shared_ptr<Rec
 
 Target::~Target() {
     std::vector<std::pair<Tid, int>> stopped;
-    for (const auto& [tid, thread] : threads_) {
+    for (const auto& [tid, thread] : threads_.all()) {
         if (thread.state == TracedThread::State::stopped) {
             stopped.emplace_back(tid, thread.stop_signal == SIGTRAP ? 0 : thread.stop_signal);
         }
@@ -47,12 +57,12 @@ TracedThread& Target::add_thread(Tid tid) {
 }
 
 void Target::remove_thread(Tid tid) {
-    threads_.erase(tid);
+    threads_.remove(tid);
     record_->settle(tid);
-    sent_again_.erase(tid);
-    held_.erase(tid);
+    signals_->forget(tid);
+    interrupted_->forget(tid);
     tracer_.disown(tid);
-    tracer_.forget_deferred(tid);
+    tracer_.queue().forget(tid);
 }
 
 Result<void> Target::reopen_memory() {
@@ -61,46 +71,8 @@ Result<void> Target::reopen_memory() {
         return std::move(memory).error();
     }
     memory_ = *std::move(memory);
-    parking_.reset();
+    calls_->set_parking(std::nullopt);
     return {};
-}
-
-bool Target::has_deferred(Tid tid) const {
-    return std::any_of(tracer_.deferred_.begin(), tracer_.deferred_.end(),
-                       [tid](const Tracer::Stop& stop) { return tid_of(stop.event) == tid; });
-}
-
-bool Target::is_stopped(Tid tid) const {
-    const auto it = threads_.find(tid);
-    return it != threads_.end() && it->second.state == TracedThread::State::stopped;
-}
-
-bool Target::get_registers(Tid tid, arch::Registers* regs) const {
-    if constexpr (arch::kGetRegistersRequest >= 0) {
-        return ptrace(static_cast<__ptrace_request>(arch::kGetRegistersRequest), tid.value(),
-                      nullptr, regs) == 0;
-    } else {
-        iovec io{regs, sizeof *regs};
-        return ptrace(PTRACE_GETREGSET, tid.value(), NT_PRSTATUS, &io) == 0 &&
-               io.iov_len == sizeof *regs;
-    }
-}
-
-std::uint64_t Target::signature_mask(Tid tid) const {
-    if constexpr (arch::kSignatureMaskRegset >= 0) {
-        std::array<std::uint64_t, 2> masks{}; // of pointers to data, and to code
-        iovec io{masks.data(), sizeof masks};
-        if (ptrace(PTRACE_GETREGSET, tid.value(), arch::kSignatureMaskRegset, &io) == 0 &&
-            io.iov_len == sizeof masks) {
-            return masks[1];
-        }
-    }
-    return 0;
-}
-
-bool Target::set_registers(Tid tid, const arch::Registers& regs) {
-    iovec io{const_cast<arch::Registers*>(&regs), sizeof regs};
-    return ptrace(PTRACE_SETREGSET, tid.value(), NT_PRSTATUS, &io) == 0;
 }
 
 std::optional<RemoteAddr> Target::stack_pointer(Tid tid) const {
@@ -112,82 +84,31 @@ std::optional<RemoteAddr> Target::stack_pointer(Tid tid) const {
     return kernel && kernel->sp.value() != 0 ? std::optional(kernel->sp) : std::nullopt;
 }
 
-bool Target::set_pc(Tid tid, arch::Registers* regs, CodeAddr pc) {
-    arch::set_pc(*regs, pc);
-    if constexpr (arch::kPcUserOffset >= 0) {
-        // One word instead of the whole set.
-        return ptrace(PTRACE_POKEUSER, tid.value(), arch::kPcUserOffset, pc.value()) == 0;
-    } else {
-        return set_registers(tid, *regs);
-    }
-}
-
-bool Target::is_breakpoint_trap(Tid tid) const {
-    siginfo_t info{};
-    return ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0 &&
-           arch::is_breakpoint_signal_code(info.si_code);
-}
-
-bool Target::has_pending_exception(Tid tid) const {
-    const auto info = try_read_process_info(tid);
-    // A blocked one was sent (a thread may send itself what looks like the kernel's), and stays.
-    const std::uint64_t pending = info ? info->pending_signals & ~info->blocked_signals : 0;
-    if ((pending & kExceptionSignals) == 0) {
-        return false;
-    }
-    constexpr int kBatch = 32;
-    std::array<siginfo_t, kBatch> queue;
-    __ptrace_peeksiginfo_args from{};
-    from.nr = kBatch;
-    for (;;) {
-        const long got = ptrace(PTRACE_PEEKSIGINFO, tid.value(), &from, queue.data());
-        if (got <= 0) {
-            return false;
-        }
-        for (long i = 0; i < got; ++i) {
-            const siginfo_t& entry = queue[static_cast<std::size_t>(i)];
-            const bool unblocked = (pending & signal_bit(entry.si_signo)) != 0;
-            const bool raised = entry.si_signo == SIGTRAP
-                                    ? arch::is_breakpoint_signal_code(entry.si_code)
-                                    : entry.si_code > 0;
-            if (unblocked && raised && (kExceptionSignals & signal_bit(entry.si_signo)) != 0) {
-                return true;
-            }
-        }
-        from.off += static_cast<std::uint64_t>(got);
-    }
-}
-
 void Target::resume(Tid tid, int signal) {
-    const auto it = threads_.find(tid);
-    if (it != threads_.end()) {
-        it->second.state = TracedThread::State::running;
-        it->second.stop_signal = 0;
-        it->second.asleep_in.reset();
+    if (TracedThread* thread = threads_.find(tid)) {
+        thread->state = TracedThread::State::running;
+        thread->stop_signal = 0;
+        interrupted_->on_resume(tid);
         // A child by vfork is another process, and its end is not that of our threads.
-        if ((signal_bit(signal) & kCoreSignals) != 0 && !it->second.is_child_process) {
-            core_signal_ = {tid, signal};
+        if (!thread->is_child_process) {
+            core_dump_->on_resume(tid, signal);
         }
     }
     record_->settle(tid);
-    if (const auto held = held_.find(tid); held != held_.end()) {
-        for (const siginfo_t& info : held->second) {
-            record_->owe(tid, info);
-        }
-    }
+    signals_->on_resume(tid);
     ptrace(PTRACE_CONT, tid.value(), nullptr, signal);
 }
 
 void Target::forget_dead_children() {
-    std::erase_if(expected_children_, [](Tid tid) {
+    births_.forget_expected_if([](Tid tid) {
         const auto info = try_read_process_info(tid);
         return !info || info->has_ended();
     });
 }
 
 void Target::listen(Tid tid) {
-    const auto it = threads_.find(tid);
-    if (it == threads_.end()) {
+    TracedThread* thread = threads_.find(tid);
+    if (thread == nullptr) {
         return;
     }
     // Since the group-stop was reported the thread may have performed a system call for us, SIGCONT
@@ -197,7 +118,7 @@ void Target::listen(Tid tid) {
     const bool is_over =
         ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &stop) == 0 && stop.si_signo == SIGTRAP;
     if (!is_over && ptrace(PTRACE_LISTEN, tid.value(), nullptr, nullptr) == 0) {
-        it->second.state = TracedThread::State::listening;
+        thread->state = TracedThread::State::listening;
     } else if (is_over || errno == EIO) {
         // What there is to be told, the kernel tells before the thread gets back to its own code.
         ptrace(PTRACE_INTERRUPT, tid.value(), nullptr, nullptr);
@@ -205,17 +126,11 @@ void Target::listen(Tid tid) {
     }
 }
 
-// PTRACE_INTERRUPT wakes the thread that writes the core, and the kernel (6.1) leaves it empty.
 void Target::interrupt(Tid tid) {
-    if (dumps_core()) {
+    if (core_dump_->is_in_progress()) {
         return;
     }
-    if constexpr (arch::kResultReplacesArgument) {
-        const auto it = threads_.find(tid);
-        if (it != threads_.end() && it->second.state == TracedThread::State::running) {
-            it->second.asleep_in = try_read_kernel_state(pid_, tid);
-        }
-    }
+    interrupted_->on_interrupt(tid);
     ptrace(PTRACE_INTERRUPT, tid.value(), nullptr, nullptr);
 }
 
@@ -228,22 +143,22 @@ void Target::detach(Tid tid, int signal) {
 }
 
 bool Target::stop_and_defer(Tid tid) {
-    const auto it = threads_.find(tid);
-    if (it == threads_.end()) {
+    const TracedThread* thread = threads_.find(tid);
+    if (thread == nullptr) {
         return false;
     }
-    if (it->second.state == TracedThread::State::stopped) {
+    if (thread->state == TracedThread::State::stopped) {
         return true;
     }
     interrupt(tid);
-    auto event = wait_for_stop(tid);
+    auto event = waits_->wait_for_stop(tid);
     bool in_group_stop = false;
     // Whoever else has asked for a stop gets it first.
-    while (event && is_stopped(tid) && threads_[tid].stop_signal == 0 &&
-           has_pending_exception(tid)) {
+    while (event && is_stopped(tid) && stop_signal(tid) == 0 &&
+           StoppedThread(tid).has_pending_exception()) {
         in_group_stop = in_group_stop || std::holds_alternative<GroupStop>(*event);
         resume(tid);
-        event = wait_for_stop(tid);
+        event = waits_->wait_for_stop(tid);
     }
     if (in_group_stop && is_stopped(tid)) {
         interrupt(tid); // told anew, as soon as the thread goes on
@@ -254,37 +169,46 @@ bool Target::stop_and_defer(Tid tid) {
     return is_stopped(tid);
 }
 
-Result<Tid> Target::try_to_borrow(const std::vector<Candidate>& candidates) {
-    // One that is about to get a signal comes last. As long as nothing of ours is in the target, it
-    // can simply get it. Then it cannot (its handler's frame might lead to our pages), and would
-    // have to be stepped, which our handler for SIGTRAP makes harmless should we die. In sigsuspend
-    // and its like it has a temporary mask, which no ptrace request can put back; with the usual
-    // one in place the kernel would find the signal blocked and queue it anew, behind its
-    // followers.
-    const bool can_get_it =
-        record_->handler_in_force.load() == 0 && record_->breakpoint_count.load() == 0;
-    std::optional<Tid> about_to_get_a_signal;
-    for (const Candidate& candidate : candidates) {
-        const Tid tid = candidate.tid;
-        const bool is_last = candidate.is_filtered || candidate.cost == StopCost::uninterruptible;
-        if (is_last && about_to_get_a_signal) {
-            break;
-        }
-        if (!stop_and_defer(tid) || threads_[tid].in_vfork) {
-            continue; // it has just ended, or begun to wait for a child
-        }
-        const int signal = threads_[tid].stop_signal;
-        if (signal == 0 || (signal == SIGTRAP && is_breakpoint_trap(tid))) {
-            return tid;
-        }
-        if (!about_to_get_a_signal && (can_get_it || !has_temporary_mask(tid))) {
-            about_to_get_a_signal = tid;
-        }
+Tid Target::group_of(Tid tid) const {
+    if (!threads_.is_child_process(tid)) {
+        return pid_;
     }
-    if (about_to_get_a_signal && (!can_get_it || deliver_first(*about_to_get_a_signal))) {
-        return *about_to_get_a_signal;
+    const auto info = try_read_process_info(tid);
+    return info ? info->tgid : tid;
+}
+
+void Target::consume_stop(Tid tid) {
+    const int signal = stop_signal(tid);
+    siginfo_t info{};
+    if (signal != 0 &&
+        !(signal == SIGTRAP && handler_ != nullptr && handler_->move_hit_to_slot(tid)) &&
+        ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0) {
+        record_->settle(tid, signal); // it may have been taken before
+        record_->owe(tid, info);
     }
-    return cannot_be_stopped();
+    Tracer::consume_stop(tid);
+}
+
+void Target::drop_stop_signal(Tid tid) {
+    if (TracedThread* thread = threads_.find(tid)) {
+        thread->stop_signal = 0;
+    }
+}
+
+void Target::adopt_child(Tid tid) {
+    interrupted_->forget(tid);
+    add_thread(tid) = TracedThread{
+        .state = TracedThread::State::stopped, .stop_signal = 0, .is_child_process = true};
+}
+
+Result<long> Target::system_call(Tid tid, long number,
+                                 std::initializer_list<std::uint64_t> arguments) {
+    return calls_->perform(tid, number, arguments);
+}
+
+Result<long> Target::system_call_in_copy(Tid tid, RemoteMemory& memory, long number,
+                                         std::initializer_list<std::uint64_t> arguments) {
+    return calls_->perform_in_copy(tid, memory, number, arguments);
 }
 
 } // namespace memleax

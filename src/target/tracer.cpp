@@ -11,6 +11,7 @@
 
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/target.hpp"
+#include "stop_decoder.hpp"
 
 namespace memleax {
 
@@ -35,13 +36,7 @@ void Tracer::remove(Target& target) {
         left_[target.pid()] = info->start_time;
     }
     absl::erase_if(owners_, [&target](const auto& entry) { return entry.second == &target; });
-    std::erase_if(deferred_, [&target](const Stop& stop) { return stop.target == &target; });
-}
-
-void Tracer::forget_deferred(Tid tid) {
-    if (!deferred_.empty()) {
-        std::erase_if(deferred_, [tid](const Stop& stop) { return tid_of(stop.event) == tid; });
-    }
+    queue_.forget(target);
 }
 
 // waitid looks at the threads in an order that is always the same, the last seized first. A few
@@ -49,12 +44,11 @@ void Tracer::forget_deferred(Tid tid) {
 void Tracer::collect_backlog() {
     while (const auto stop = wait_for(Tid(-1), WNOHANG)) {
         if (!can_be_taken(*stop)) {
-            deferred_.push_back(
-                *stop); // the wait would find it again: the others come another time
+            queue_.push(*stop); // the wait would find it again: the others come another time
             break;
         }
         consume_stop(tid_of(stop->event));
-        defer_once(*stop);
+        queue_.push_once(*stop);
     }
     plan_next_backlog();
 }
@@ -68,7 +62,7 @@ void Tracer::plan_next_backlog() {
     const std::int64_t in_time = stops_between_backlogs_ * kNsBetweenBacklogs / took;
     stops_between_backlogs_ =
         std::max(std::clamp(in_time, kFewestStopsBetweenBacklogs, kMostStopsBetweenBacklogs),
-                 kStopsForEachPutOff * static_cast<std::int64_t>(deferred_.size()));
+                 kStopsForEachPutOff * static_cast<std::int64_t>(queue_.size()));
     stops_until_backlog_ = stops_between_backlogs_;
 }
 
@@ -83,13 +77,11 @@ bool Tracer::can_be_taken(const Stop& stop) {
 }
 
 std::optional<Tracer::Stop> Tracer::next_stop(Wait wait) {
-    if (deferred_.empty() && owners_.size() > 1 && --stops_until_backlog_ <= 0) {
+    if (queue_.empty() && owners_.size() > 1 && --stops_until_backlog_ <= 0) {
         collect_backlog();
     }
-    if (!deferred_.empty()) {
-        const Stop stop = deferred_.front();
-        deferred_.pop_front();
-        return stop;
+    if (!queue_.empty()) {
+        return queue_.pop();
     }
     const int polls = SpinPolicy::polls();
     if (wait == Wait::block && polls != 0 && spin_.worthwhile()) {
@@ -105,12 +97,8 @@ std::optional<Tracer::Stop> Tracer::next_stop(Wait wait) {
 }
 
 std::optional<StopEvent> Tracer::next_stop_of(Target& target, Wait wait) {
-    const auto own = std::find_if(deferred_.begin(), deferred_.end(),
-                                  [&target](const Stop& stop) { return stop.target == &target; });
-    if (own != deferred_.end()) {
-        const StopEvent event = own->event;
-        deferred_.erase(own);
-        return event;
+    if (const auto own = queue_.pop_of(target)) {
+        return own;
     }
     while (const auto stop = wait_for(Tid(-1), wait == Wait::poll ? WNOHANG : 0)) {
         if (stop->target == &target) {
@@ -156,21 +144,13 @@ void Tracer::consume_stop(Tid tid) {
 
 void Tracer::put_off(const Stop& stop) {
     const Tid tid = tid_of(stop.event);
-    if (stop.target->lets_go_) {
+    if (stop.target->lets_go_of_stops()) {
         consume_stop(tid);
         stop.target->detach(tid, stop.target->stop_signal(tid));
         return;
     }
     stop.target->consume_stop(tid);
-    defer_once(stop);
-}
-
-void Tracer::defer_once(const Stop& stop) {
-    const Tid tid = tid_of(stop.event);
-    if (std::none_of(deferred_.begin(), deferred_.end(),
-                     [tid](const Stop& other) { return tid_of(other.event) == tid; })) {
-        deferred_.push_back(stop);
-    }
+    queue_.push_once(stop);
 }
 
 std::shared_ptr<RecoveryRecord> Tracer::new_record() {
@@ -220,7 +200,7 @@ std::optional<Tracer::Stop> Tracer::decode(Tid tid, int status) {
         return WIFSTOPPED(status) ? decode_birth(tid, status) : decode_end(tid);
     }
     Target& target = *owner->second;
-    const auto event = target.decode(tid, status);
+    const auto event = target.decoder().decode(tid, status);
     if (!event) {
         return std::nullopt;
     }
@@ -232,18 +212,15 @@ std::optional<Tracer::Stop> Tracer::decode(Tid tid, int status) {
         claim_last_orphans(target, ends);
     }
     // Behind what has been claimed: this process still knows what is in the copies.
-    deferred_.push_back({&target, *event});
-    const Stop first = deferred_.front();
-    deferred_.pop_front();
-    return first;
+    queue_.push({&target, *event});
+    return queue_.pop();
 }
 
 std::optional<Tracer::Stop> Tracer::decode_end(Tid tid) {
     // A child that was let go of, or that died before it reported.
     orphans_.erase(tid);
     for (Target* target : targets_) {
-        target->expected_children_.erase(tid);
-        target->early_children_.erase(tid);
+        target->births().forget(tid);
     }
     return std::nullopt;
 }
@@ -254,25 +231,25 @@ std::optional<Tracer::Stop> Tracer::decode_birth(Tid tid, int status) {
         return decode_end(tid); // killed already
     }
     const auto expects = std::find_if(targets_.begin(), targets_.end(), [tid](Target* target) {
-        return target->expected_children_.erase(tid) != 0;
+        return target->births().take_expected(tid);
     });
     const auto process = std::find_if(targets_.begin(), targets_.end(),
                                       [&](Target* target) { return target->pid() == info->tgid; });
     if (process != targets_.end()) { // a thread
         Target& target = **process;
         if (expects == targets_.end()) {
-            target.early_children_.insert(tid);
+            target.births().note_early(tid);
         }
         target.add_thread(tid);
-        const auto event = target.decode(tid, status);
+        const auto event = target.decoder().decode(tid, status);
         return event ? std::optional(Stop{&target, *event}) : std::nullopt;
     }
     if (expects != targets_.end()) {
-        return Stop{*expects, (*expects)->child_stop(tid)};
+        return Stop{*expects, (*expects)->decoder().child_stop(tid)};
     }
     if (targets_.size() == 1) {
-        targets_[0]->early_children_.insert(tid);
-        return Stop{targets_[0], targets_[0]->child_stop(tid)};
+        targets_[0]->births().note_early(tid);
+        return Stop{targets_[0], targets_[0]->decoder().child_stop(tid)};
     }
     // Its memory is a copy of one process's, and who that is its parent will say at once. The
     // kernel's word for its parent may name another (CLONE_PARENT).
@@ -284,7 +261,7 @@ bool Tracer::claim_orphan(Tid child, Target& parent) {
     if (orphans_.erase(child) == 0) {
         return false;
     }
-    put_off({&parent, parent.child_stop(child)});
+    put_off({&parent, parent.decoder().child_stop(child)});
     return true;
 }
 

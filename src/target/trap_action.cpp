@@ -10,6 +10,7 @@
 #include "library_action.hpp"
 #include "memleax/base/log.hpp"
 #include "remote_action.hpp"
+#include "stepper.hpp"
 
 namespace memleax {
 
@@ -142,7 +143,7 @@ bool TrapAction::answer_call(Tid tid, CodeAddr entry, arch::Registers* regs) {
 
 void TrapAction::follow_change(Tid tid) {
     const bool shared = is_shared_by(tid);
-    const auto call = target_.follow_system_call(tid, SYS_rt_sigaction, SIGTRAP);
+    const auto call = target_.stepper().follow_system_call(tid, SYS_rt_sigaction, SIGTRAP);
     if (!installed_ || !call || call->result != 0) {
         return;
     }
@@ -202,7 +203,7 @@ Result<void> TrapAction::restore(Tid worker) {
     // A thread that is about to get a SIGTRAP that the target ignores: the system call would end
     // with a step, whose SIGTRAP the kernel forces, and which would take that action away again.
     if (wanted_.handler == kIgnore && target_.stop_signal(worker) == SIGTRAP &&
-        !target_.is_breakpoint_trap(worker) && exchange(worker, nullptr, &now) &&
+        !StoppedThread(worker).is_breakpoint_trap() && exchange(worker, nullptr, &now) &&
         !is_set_by_target(now)) {
         target_.drop_stop_signal(worker);
     }

@@ -10,6 +10,7 @@
 
 #include "memleax/base/log.hpp"
 #include "memleax/target/target.hpp"
+#include "remote_calls.hpp"
 
 namespace memleax {
 
@@ -51,7 +52,7 @@ Result<void> TrapHandler::map(Tid worker) {
     if (!written) {
         return written;
     }
-    target_.set_parking(CodeAddr(begin + code.parking));
+    target_.calls().set_parking(CodeAddr(begin + code.parking));
     return {};
 }
 
@@ -59,7 +60,7 @@ void TrapHandler::adopt() {
     page_ = target_.record().handler;
     region_count_ = target_.record().region_count;
     if (mapped()) {
-        target_.set_parking(CodeAddr(page_.begin + arch::trap_handler_code().parking));
+        target_.calls().set_parking(CodeAddr(page_.begin + arch::trap_handler_code().parking));
     }
 }
 
@@ -115,7 +116,7 @@ Result<void> TrapHandler::unmap(Tid worker) {
                     page_.begin);
         return {};
     }
-    target_.set_parking(std::nullopt);
+    target_.calls().set_parking(std::nullopt);
     auto result = target_.system_call(worker, SYS_munmap, {page_.begin, page_.size()});
     if (!result) {
         return std::move(result).error();
@@ -133,7 +134,7 @@ void TrapHandler::forget() {
     page_ = {};
     region_count_ = 0;
     target_.record().handler = {};
-    target_.set_parking(std::nullopt);
+    target_.calls().set_parking(std::nullopt);
 }
 
 } // namespace memleax

@@ -6,6 +6,7 @@
 
 #include "memleax/base/log.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/target/thread_borrower.hpp"
 #include "trap_frame.hpp"
 
 namespace memleax {
@@ -73,9 +74,9 @@ void TrapSignal::unblock_threads() {
     }
     for (const Tid tid : all) {
         const auto it = blocking_.find(tid);
-        const bool stopped = target_.minds_no_stop(tid) && target_.stop_and_defer(tid) &&
-                             !target_.has_temporary_mask(tid);
-        const auto mask = stopped ? target_.signal_mask(tid) : std::nullopt;
+        const bool stopped = target_.borrower().minds_no_stop(tid) && target_.stop_and_defer(tid) &&
+                             !StoppedThread(tid).has_temporary_mask();
+        const auto mask = stopped ? StoppedThread(tid).signal_mask() : std::nullopt;
         if ((mask && (*mask & kTrapBit) == 0) ||
             is_in_trap_handler(target_, tid, mask.value_or(it->second.mask), action_.wanted())) {
             // It has not blocked it for good, and is not to find it blocked when we have left.
@@ -83,7 +84,7 @@ void TrapSignal::unblock_threads() {
         } else if (mask == it->second.mask) {
             // Else it has changed its mask since: one in pthread_create or fork has by now.
             set_unblocked(tid, &it->second, true);
-            target_.set_signal_mask(tid, it->second.mask & ~kTrapBit);
+            StoppedThread(tid).set_signal_mask(it->second.mask & ~kTrapBit);
         }
     }
 }
@@ -145,14 +146,15 @@ TrapSignal::Delivery TrapSignal::before_delivery(Tid tid) {
     if (!action_.installed()) {
         return {SIGTRAP, action_.wanted().handler == TrapAction::kDefault};
     }
-    const bool forced = target_.is_breakpoint_trap(tid); // the kernel unblocks what it forces
+    const bool forced =
+        StoppedThread(tid).is_breakpoint_trap(); // the kernel unblocks what it forces
     const auto it = blocking_.find(tid);
     const bool blocks = it != blocking_.end() && it->second.unblocked &&
-                        target_.signal_mask(tid) == (it->second.mask & ~kTrapBit);
+                        StoppedThread(tid).signal_mask() == (it->second.mask & ~kTrapBit);
     if (blocks && !forced) {
         // With the mask back the kernel, about to deliver it, queues it anew (ptrace_signal).
         set_unblocked(tid, &it->second, false);
-        target_.set_signal_mask(tid, it->second.mask);
+        StoppedThread(tid).set_signal_mask(it->second.mask);
         const bool is_default = action_.wanted().handler == TrapAction::kDefault;
         if (is_default && !std::exchange(told_of_pending_, true)) {
             log_warning("thread {} blocks SIGTRAP, and one is pending: the breakpoints are taken "
@@ -204,9 +206,10 @@ Result<void> TrapSignal::restore(Tid worker) {
     for (auto& [tid, entry] : blocking_) {
         // With any other difference than the bit that was cleared the thread has set a mask of its
         // own since, and whether SIGTRAP was in it cannot be known.
-        if (entry.unblocked && target_.is_stopped(tid) && !target_.has_temporary_mask(tid) &&
-            target_.signal_mask(tid) == (entry.mask & ~kTrapBit)) {
-            target_.set_signal_mask(tid, entry.mask);
+        if (entry.unblocked && target_.is_stopped(tid) &&
+            !StoppedThread(tid).has_temporary_mask() &&
+            StoppedThread(tid).signal_mask() == (entry.mask & ~kTrapBit)) {
+            StoppedThread(tid).set_signal_mask(entry.mask);
             set_unblocked(tid, &entry, false);
         }
     }
@@ -216,7 +219,7 @@ Result<void> TrapSignal::restore(Tid worker) {
 void TrapSignal::restore_after_exec(Tid tid, Tid former) {
     const auto it = blocking_.find(former);
     if (it != blocking_.end() && it->second.unblocked) {
-        target_.set_signal_mask(tid, it->second.mask);
+        StoppedThread(tid).set_signal_mask(it->second.mask);
     }
     action_.restore_after_exec(tid, former);
 }

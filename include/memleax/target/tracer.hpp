@@ -4,8 +4,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -15,6 +15,7 @@
 #include "memleax/base/types.hpp"
 #include "memleax/target/recovery_record.hpp"
 #include "memleax/target/stop_event.hpp"
+#include "memleax/target/stop_queue.hpp"
 
 namespace memleax {
 
@@ -64,14 +65,30 @@ class Tracer {
     Tracer(const Tracer&) = delete;
     Tracer& operator=(const Tracer&) = delete;
 
-    struct Stop {
-        Target* target = nullptr;
-        StopEvent event;
-    };
+    using Stop = TargetStop;
     enum class Wait { poll, block };
     /// The next stop of any Target, or nothing: with `poll` when there is none now, with `block`
     /// when a signal handler of ours ran or nobody is left to wait for.
     std::optional<Stop> next_stop(Wait wait);
+
+    // For the Targets, which give their threads, and take their own stops out of turn:
+    void add(Target& target) { targets_.push_back(&target); }
+    void remove(Target& target);
+    void own(Tid tid, Target& target) { owners_[tid] = &target; }
+    void disown(Tid tid) { owners_.erase(tid); }
+    [[nodiscard]] std::shared_ptr<RecoveryRecord> new_record();
+    /// What stands in line before anything new.
+    [[nodiscard]] StopQueue& queue() { return queue_; }
+    [[nodiscard]] const StopQueue& queue() const { return queue_; }
+    /// The next stop of this one; those of others wait for their turn.
+    std::optional<StopEvent> next_stop_of(Target& target, Wait wait);
+    /// The next stop of one thread, or of any (-1), that is new; `flags` of waitid(2).
+    std::optional<Stop> wait_for(Tid which, int flags);
+    /// A stop that was waited for out of turn, and that the next wait is not to find again.
+    void put_off(const Stop& stop);
+    static void consume_stop(Tid tid);
+    /// A newborn that reported itself before its parent did. False if there was none.
+    bool claim_orphan(Tid child, Target& parent);
 
   private:
     /// A thread that the others go before gets its turn after so long, but after so many stops at
@@ -81,37 +98,19 @@ class Tracer {
     static constexpr std::int64_t kFewestStopsBetweenBacklogs = 16;
     static constexpr std::int64_t kMostStopsBetweenBacklogs = 256;
     static constexpr std::int64_t kStopsForEachPutOff = 4;
-    friend class Target; // which gives its threads, and takes its own stops out of turn
 
-    void add(Target& target) { targets_.push_back(&target); }
-    void remove(Target& target);
-    void own(Tid tid, Target& target) { owners_[tid] = &target; }
-    void disown(Tid tid) { owners_.erase(tid); }
     /// Is this thread, or who made it, of a process that lives and whose Target is gone? It is
     /// still traced if it slept when that went, and nobody but us can let it go on when it stops.
     [[nodiscard]] bool is_left(Tid tid) const;
     static void let_go(Tid tid, int status);
-
-    void defer(Target& target, const StopEvent& event) { deferred_.push_back({&target, event}); }
-    void forget_deferred(Tid tid);
-    /// A stop that was waited for out of turn, and that the next wait is not to find again.
-    void put_off(const Stop& stop);
-    void defer_once(const Stop& stop);
     /// All that wait for us now stand in line, so that each gets its turn.
     void collect_backlog();
     void plan_next_backlog();
     static bool can_be_taken(const Stop& stop);
-    static void consume_stop(Tid tid);
-    [[nodiscard]] std::shared_ptr<RecoveryRecord> new_record();
-    /// The next stop of this one; those of others wait for their turn.
-    std::optional<StopEvent> next_stop_of(Target& target, Wait wait);
-    std::optional<Stop> wait_for(Tid which, int flags);
     std::optional<Stop> decode(Tid tid, int status);
     /// The end of one that is none of its Targets'.
     std::optional<Stop> decode_end(Tid tid);
     std::optional<Stop> decode_birth(Tid tid, int status);
-    /// A newborn that reported itself before its parent did. False if there was none.
-    bool claim_orphan(Tid child, Target& parent);
     /// This one's process executes another program or ends, and will tell of no birth any more.
     void claim_last_orphans(Target& parent, bool ends);
 
@@ -120,7 +119,7 @@ class Tracer {
     absl::flat_hash_map<Tid, Target*> owners_; ///< of threads and adopted children
     /// When they began, by pid, which may be given anew: processes whose Targets are gone.
     std::map<Tid, std::uint64_t> left_;
-    std::deque<Stop> deferred_;
+    StopQueue queue_;
     /// Newborn processes, in their first stop, of which nobody knows yet whose they are, and who
     /// their parent was then.
     std::map<Tid, Tid> orphans_;

@@ -24,7 +24,7 @@ Breakpoint* Int3Engine::our_breakpoint(Tid tid, arch::Registers* regs) {
     // that somebody sent at that moment is not ours. Behind a longer one it cannot.
     if ((breakpoint->original_length == arch::kBreakpointBytes.size() ||
          breakpoint->slot == arch::pc(*regs)) &&
-        !target_.is_breakpoint_trap(tid)) {
+        !StoppedThread(tid).is_breakpoint_trap()) {
         return nullptr;
     }
     // As the thread stood before it executed the breakpoint.

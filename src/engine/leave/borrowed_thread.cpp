@@ -11,6 +11,8 @@
 #include "memleax/base/patience.hpp"
 #include "memleax/proc/computing_threads.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/target/thread_borrower.hpp"
+#include "memleax/target/thread_signals.hpp"
 
 namespace memleax {
 
@@ -61,7 +63,7 @@ bool stop_or_see_end(Target& target, Tid tid) {
 }
 
 /// Is this the mask that holds signals back while a thread executes something for us
-/// (remote_step.cpp)? Else the thread's own, `own`, is in force again, and it may have changed it
+/// (SignalsHeldBack)? Else the thread's own, `own`, is in force again, and it may have changed it
 /// since: who is in pthread_create blocks everything, for a moment.
 bool holds_back(std::uint64_t mask, std::uint64_t own) {
     constexpr std::uint64_t kNever = signal_bit(SIGKILL) | signal_bit(SIGSTOP);
@@ -89,7 +91,7 @@ bool sleeps_by_itself(Tid pid, Tid tid, AddrRange parking) {
 /// As it has nothing of ours but the mask, it may be in a transfer. With all signals blocked it
 /// cannot stay.
 void wait_out_transfer(Target& target, Tid tid) {
-    if (!target.is_stopped(tid) && !target.wait_out_transfers({tid}).empty()) {
+    if (!target.is_stopped(tid) && !target.borrower().wait_out_transfers({tid}).empty()) {
         log_warning("thread {} has a transfer cut short, as its signals were blocked for a call of "
                     "memleax's",
                     tid.value());
@@ -104,7 +106,7 @@ void leave_handler(Target& target, Tid tid, AddrRange parking) {
     for (const Patience patience(kMostMsForOthers);
          target.get_registers(tid, &now) && page.contains(arch::pc(now)) &&
          !parking.contains(arch::pc(now)) && !patience.is_over();) {
-        target.let_run_on(tid);
+        target.signals().let_run_on(tid);
         if (!stop_or_see_end(target, tid)) {
             return;
         }
@@ -140,8 +142,8 @@ Tid return_borrowed_thread(Target& target) {
     if (info && holds_back(info->blocked_signals, borrowed.mask)) {
         wait_out_transfer(target, masked);
         if (stop_or_see_end(target, masked) &&
-            holds_back(target.signal_mask(masked).value_or(0), borrowed.mask)) {
-            target.set_signal_mask(masked, borrowed.mask);
+            holds_back(StoppedThread(masked).signal_mask().value_or(0), borrowed.mask)) {
+            StoppedThread(masked).set_signal_mask(borrowed.mask);
         }
     }
     borrowed.tid_of_mask.store(0);
@@ -154,12 +156,12 @@ void give_owed_signals(Target& target, Tid borrowed, const std::vector<OwedSigna
         threads.insert(borrowed);
     }
     for (const auto& [tid, info] : owed) {
-        target.send_again(tid, info);
+        target.signals().send_again(tid, info);
         threads.insert(tid);
     }
     for (const Tid tid : threads) {
         if (target.stop_and_defer(tid)) {
-            target.advance_to_signal(tid);
+            target.signals().advance_to(tid);
         }
     }
 }

@@ -13,6 +13,8 @@
 #include "memleax/base/log.hpp"
 #include "memleax/base/patience.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/target/thread_borrower.hpp"
+#include "memleax/target/thread_signals.hpp"
 #include "page_references.hpp"
 
 namespace memleax {
@@ -161,7 +163,7 @@ void Detacher::collect_threads() {
     std::set<Tid> asleep;
     std::copy_if(awaited.begin(), awaited.end(), std::inserter(asleep, asleep.end()),
                  [this](Tid tid) { return trap_signal_.has_changed_mask(tid); });
-    for (const Tid tid : target_.wait_out_transfers(asleep)) {
+    for (const Tid tid : target_.borrower().wait_out_transfers(asleep)) {
         log_warning("thread {} would have a transfer cut short, and is left as it is: SIGTRAP, "
                     "which it had blocked, stays unblocked",
                     tid.value());
@@ -270,7 +272,7 @@ void Detacher::collect(const StopEvent& event, std::set<Tid>* awaited) {
     }
     const bool quiet =
         std::holds_alternative<QuietStop>(event) || std::holds_alternative<GroupStop>(event);
-    if (quiet && target_.has_pending_exception(tid)) {
+    if (quiet && StoppedThread(tid).has_pending_exception()) {
         awaited->insert(tid);
         target_.resume(tid);
     } else if (!is_settled(tid)) {
@@ -283,7 +285,7 @@ bool Detacher::is_settled(Tid tid) {
     const int signal = target_.stop_signal(tid);
     switch (move_out(tid)) {
     case Whereabouts::in_our_code:
-        if (signal != 0 && !is_of_an_instruction(signal) && target_.hold_signal(tid)) {
+        if (signal != 0 && !is_of_an_instruction(signal) && target_.signals().hold(tid)) {
             target_.resume(tid);
         } else {
             may_be_referenced_ = may_be_referenced_ || signal != 0;
@@ -296,7 +298,7 @@ bool Detacher::is_settled(Tid tid) {
     case Whereabouts::outside:
         break;
     }
-    if (!target_.send_held(tid)) {
+    if (!target_.signals().send_held(tid)) {
         return true;
     }
     target_.resume(tid, signal); // stops with the one that was held back
@@ -308,7 +310,7 @@ bool Detacher::collect_hit(Tid tid) {
     if (!target_.get_registers(tid, &regs)) {
         return true; // killed meanwhile
     }
-    if (!target_.is_breakpoint_trap(tid)) {
+    if (!StoppedThread(tid).is_breakpoint_trap()) {
         return false;
     }
     const Breakpoint* breakpoint = breakpoints_.find_hit(regs);
@@ -322,7 +324,7 @@ bool Detacher::collect_hit(Tid tid) {
     observer_.on_late_hit(tid, regs, *breakpoint);
     // Should we die as long as the signal is there, our handler knows it by the slot only. Then it
     // is moved out.
-    target_.go_past_signal(tid);
+    target_.signals().go_past_signal(tid);
     return true;
 }
 
@@ -334,7 +336,7 @@ bool Detacher::deliver(Tid tid) {
     if (move_out(tid) != Whereabouts::outside) {
         return false;
     }
-    target_.go_past_signal(tid);
+    target_.signals().go_past_signal(tid);
     return true;
 }
 

@@ -18,6 +18,9 @@
 
 #include "memleax/base/log.hpp"
 #include "memleax/base/patience.hpp"
+#include "memleax/target/thread_borrower.hpp"
+#include "memleax/target/thread_signals.hpp"
+#include "memleax/target/vfork.hpp"
 #include "thaw.hpp"
 
 namespace memleax {
@@ -37,17 +40,17 @@ void Detacher::complete() {
 // SIGTRAP, for which that is still there.
 bool Detacher::can_be_borrowed(Tid tid) {
     const int signal = target_.stop_signal(tid);
-    return signal == 0 || signal == SIGTRAP || target_.deliver_first(tid);
+    return signal == 0 || signal == SIGTRAP || target_.signals().deliver_first(tid);
 }
 
 Result<Tid> Detacher::borrow_thread() {
     for (const Patience patience(kMostMsForOthers);;) {
-        auto worker = target_.borrow_thread(Target::OnSignal::wait_on);
+        auto worker = target_.borrower().borrow_thread(ThreadBorrower::OnSignal::wait_on);
         if (worker ? can_be_borrowed(*worker) : worker.error().errnum() != EAGAIN) {
             return worker;
         }
         if (patience.is_over()) {
-            return worker ? std::move(worker) : target_.borrow_child();
+            return worker ? std::move(worker) : target_.borrower().borrow_child();
         }
         if (!worker) {
             let_others_go_on();
@@ -60,7 +63,7 @@ Result<Tid> Detacher::borrow_thread() {
 
 // The code is the target's own, and no pc is in a page of ours: they may run.
 void Detacher::let_others_go_on() {
-    target_.enter_vfork_waits();
+    enter_vfork_waits(target_);
     std::vector<Tid> children;
     std::vector<Tid> with_signal;
     for (const auto& [tid, thread] : target_.threads()) {
@@ -77,7 +80,7 @@ void Detacher::let_others_go_on() {
         target_.resume(tid, target_.stop_signal(tid));
     }
     for (const Tid tid : with_signal) {
-        (void)target_.deliver_first(tid);
+        (void)target_.signals().deliver_first(tid);
     }
     poll(nullptr, 0, kPauseMs);
     std::set<Tid> awaited; // of none in particular
@@ -136,7 +139,7 @@ Result<void> Detacher::unmap_pages(Tid worker) {
 }
 
 void Detacher::let_go() {
-    target_.send_all_held(); // to whoever did not get out
+    target_.signals().send_all_held(); // to whoever did not get out
     std::vector<std::pair<Tid, int>> stopped;
     for (const auto& [tid, thread] : target_.threads()) {
         if (thread.state == TracedThread::State::stopped) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Making a stopped thread perform a system call of ours.
+#include "remote_calls.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -14,6 +15,7 @@
 #include "memleax/proc/modules.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/recovery_record.hpp"
+#include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/target.hpp"
 #include "ptrace_options.hpp"
 #include "thread_ended.hpp"
@@ -138,8 +140,8 @@ class BorrowedThread {
 
     /// With the registers comes back the call that the thread was interrupted in, which the kernel
     /// restarts when it sees its number and -ERESTART* in them again.
-    bool give_back(Target& target) {
-        if (is_in_exec_stop(tid_) || !target.set_registers(tid_, entry_.registers)) {
+    bool give_back() {
+        if (is_in_exec_stop(tid_) || !StoppedThread(tid_).set_registers(entry_.registers)) {
             return false;
         }
         if (stop_signal_ != 0) {
@@ -156,14 +158,7 @@ class BorrowedThread {
     siginfo_t info_{};
 };
 
-bool ignores_trap(Tid tid) {
-    const auto info = try_read_process_info(tid);
-    return info && (info->ignored_signals & signal_bit(SIGTRAP)) != 0;
-}
-
-} // namespace
-
-Result<CodeAddr> Target::find_syscall_instruction(Tid pid, RemoteMemory& memory) {
+Result<CodeAddr> find_syscall_instruction(Tid pid, RemoteMemory& memory) {
     auto maps = read_maps(pid);
     if (!maps) {
         return std::move(maps).error();
@@ -193,14 +188,21 @@ Result<CodeAddr> Target::find_syscall_instruction(Tid pid, RemoteMemory& memory)
     return Error(fmt::format("process {} has no system call instruction to borrow", pid.value()));
 }
 
-Result<long> Target::system_call(Tid tid, long number,
-                                 std::initializer_list<std::uint64_t> arguments) {
-    return perform(tid, pid_, memory_, parking_, number,
+bool ignores_trap(Tid tid) {
+    const auto info = try_read_process_info(tid);
+    return info && (info->ignored_signals & signal_bit(SIGTRAP)) != 0;
+}
+
+} // namespace
+
+Result<long> RemoteCalls::perform(Tid tid, long number,
+                                  std::initializer_list<std::uint64_t> arguments) {
+    return perform(tid, target_.pid(), target_.memory(), parking_, number,
                    std::span(arguments.begin(), arguments.size()));
 }
 
-Result<long> Target::system_call_in_copy(Tid tid, RemoteMemory& memory, long number,
-                                         std::initializer_list<std::uint64_t> arguments) {
+Result<long> RemoteCalls::perform_in_copy(Tid tid, RemoteMemory& memory, long number,
+                                          std::initializer_list<std::uint64_t> arguments) {
     const std::span<const std::uint64_t> as_span(arguments.begin(), arguments.size());
     // Our page is in a forked child, too, unless it is the one that is to go.
     std::array<std::uint8_t, arch::kParkingBytes.size()> there{};
@@ -214,26 +216,27 @@ Result<long> Target::system_call_in_copy(Tid tid, RemoteMemory& memory, long num
     return perform(tid, tid, memory, is_there ? parking_ : std::nullopt, number, as_span);
 }
 
-Result<long> Target::perform(Tid tid, Tid process, RemoteMemory& memory,
-                             std::optional<CodeAddr> parking, long number,
-                             std::span<const std::uint64_t> arguments) {
-    auto ready = prepare_for_system_call(tid);
+Result<long> RemoteCalls::perform(Tid tid, Tid process, RemoteMemory& memory,
+                                  std::optional<CodeAddr> parking, long number,
+                                  std::span<const std::uint64_t> arguments) {
+    auto ready = prepare(tid);
     if (!ready) {
         return std::move(ready).error();
     }
     // The call would end with a step, whose SIGTRAP the kernel forces: where that is ignored it
     // puts the default in the place of "ignored" (kernel/signal.c, force_sig_info_to_task).
-    if (stop_signal(tid) == SIGTRAP && !is_breakpoint_trap(tid) && ignores_trap(tid)) {
-        drop_stop_signal(tid);
+    if (target_.stop_signal(tid) == SIGTRAP && !StoppedThread(tid).is_breakpoint_trap() &&
+        ignores_trap(tid)) {
+        target_.drop_stop_signal(tid);
     }
     // Else its signal, or our breakpoint's, would be delivered to other registers than its own.
-    consume_stop(tid);
+    target_.consume_stop(tid);
     arch::Registers saved{};
-    if (!get_registers(tid, &saved) || stands_in_another_program(tid)) {
+    if (!StoppedThread(tid).get_registers(&saved) || stands_in_another_program(tid)) {
         return thread_ended(tid);
     }
-    finish_interruption(tid, &saved);
-    BorrowedThread borrowed(*record_, memory, tid, saved, stop_signal(tid));
+    interrupted_.finish(tid, &saved);
+    BorrowedThread borrowed(target_.record(), memory, tid, saved, target_.stop_signal(tid));
     if (!parking && !(padding_ && is_padding(memory, *padding_))) {
         padding_ = find_padding(process, memory);
     }
@@ -251,34 +254,33 @@ Result<long> Target::perform(Tid tid, Tid process, RemoteMemory& memory,
         }
         borrowed.use(*found);
     }
-    record_->borrowed.number = number;
-    record_->borrowed.mapped_bytes = number == SYS_mmap ? arguments[1] : 0;
-    auto result = execute_system_call(tid, saved, borrowed.instruction(), number, arguments);
+    target_.record().borrowed.number = number;
+    target_.record().borrowed.mapped_bytes = number == SYS_mmap ? arguments[1] : 0;
+    auto result = execute(tid, saved, borrowed.instruction(), number, arguments);
     if (number == SYS_mmap && result && !is_errno(*result)) {
-        record_->borrowed.mapped.store(static_cast<std::uint64_t>(*result));
+        target_.record().borrowed.mapped.store(static_cast<std::uint64_t>(*result));
     }
-    if (!borrowed.give_back(*this)) {
+    if (!borrowed.give_back()) {
         return thread_ended(tid);
     }
     return result;
 }
 
-Result<void> Target::prepare_for_system_call(Tid tid) {
-    const auto it = threads_.find(tid);
-    if (it == threads_.end() || !it->second.in_system_call) {
+Result<void> RemoteCalls::prepare(Tid tid) {
+    const TracedThread* thread = threads_.find(tid);
+    if (thread == nullptr || !thread->in_system_call) {
         return {};
     }
-    MEMLEAX_ASSERT(!it->second.in_vfork);
-    auto settled = settle(tid);
+    MEMLEAX_ASSERT(!thread->in_vfork);
+    auto settled = stepper_.settle(tid);
     if (settled) {
         threads_[tid].in_system_call = false;
     }
     return settled;
 }
 
-Result<long> Target::execute_system_call(Tid tid, const arch::Registers& saved,
-                                         CodeAddr instruction, long number,
-                                         std::span<const std::uint64_t> arguments) {
+Result<long> RemoteCalls::execute(Tid tid, const arch::Registers& saved, CodeAddr instruction,
+                                  long number, std::span<const std::uint64_t> arguments) {
     const SeccompSuspended unfiltered(tid);
     if (!unfiltered.ok()) {
         return Error(fmt::format("thread {} has a seccomp filter, which memleax may not suspend",
@@ -288,20 +290,25 @@ Result<long> Target::execute_system_call(Tid tid, const arch::Registers& saved,
     }
     arch::Registers regs = saved;
     arch::prepare_system_call(regs, instruction, number, arguments);
-    if (!set_registers(tid, regs)) {
+    if (!StoppedThread(tid).set_registers(regs)) {
         return thread_ended(tid);
     }
-    auto executed = run_system_call(tid, instruction, stop_signal(tid) != 0);
+    auto executed = stepper_.run_system_call(tid, instruction, target_.stop_signal(tid) != 0);
     if (!executed) {
         return std::move(executed).error();
     }
-    if (!get_registers(tid, &regs)) {
+    if (!StoppedThread(tid).get_registers(&regs)) {
         return thread_ended(tid);
     }
     if (arch::pc(regs) == instruction) {
         return Error(fmt::format("thread {} did not perform a system call", tid.value()), EAGAIN);
     }
     return arch::system_call_result(regs);
+}
+
+bool RemoteCalls::stands_in_another_program(Tid tid) const {
+    const TracedThread* thread = threads_.find(tid);
+    return thread != nullptr && !thread->in_system_call && is_in_exec_stop(tid);
 }
 
 } // namespace memleax

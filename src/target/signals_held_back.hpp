@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// A thread's signal mask while it executes something for us.
+#pragma once
+
+#include <csignal>
+#include <cstdint>
+
+#include <sys/ptrace.h>
+
+#include "exec_stop.hpp"
+#include "memleax/base/types.hpp"
+#include "memleax/proc/process_info.hpp"
+#include "memleax/target/recovery_record.hpp"
+
+namespace memleax {
+
+enum class Steps { no, yes };
+
+/// Blocks all signals of a stopped thread but those that an instruction raises itself (SIGTRAP only
+/// if it is stepped): an instruction that raises a blocked one makes the kernel kill the process
+/// (force_sig). What is blocked stays pending, with its siginfo, and comes after the mask is back.
+/// So do those that the thread has blocked itself, and that were sent already; SIGTRAP excepted,
+/// which a step raises for certain.
+class SignalsHeldBack {
+  public:
+    SignalsHeldBack(Tid tid, RecoveryRecord& record, Steps steps) : tid_(tid), record_(record) {
+        held_ = ptrace(PTRACE_GETSIGMASK, tid_.value(), sizeof mask_, &mask_) == 0;
+        std::uint64_t blocked = ~(kExceptionSignals & ~kTrap);
+        if (const auto info = try_read_process_info(tid)) {
+            blocked |=
+                info->blocked_signals & (info->pending_signals | info->shared_pending_signals);
+        }
+        blocked = steps == Steps::yes ? blocked & ~kTrap : blocked | kTrap;
+        if (held_) {
+            record_.borrowed.mask = mask_;
+            record_.borrowed.tid_of_mask.store(tid_.value());
+        }
+        ptrace(PTRACE_SETSIGMASK, tid_.value(), sizeof blocked, &blocked);
+    }
+    ~SignalsHeldBack() {
+        if (held_ && !is_in_exec_stop(tid_)) { // the new program has the mask of who executed it
+            ptrace(PTRACE_SETSIGMASK, tid_.value(), sizeof mask_, &mask_);
+        }
+        record_.borrowed.tid_of_mask.store(0);
+    }
+    SignalsHeldBack(const SignalsHeldBack&) = delete;
+    SignalsHeldBack& operator=(const SignalsHeldBack&) = delete;
+
+  private:
+    static constexpr std::uint64_t kTrap = signal_bit(SIGTRAP);
+
+    Tid tid_;
+    RecoveryRecord& record_;
+    std::uint64_t mask_ = 0; ///< the kernel's sigset_t
+    bool held_ = false;
+};
+
+} // namespace memleax

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// Making a stopped thread go on under our eyes: by one instruction, through one system call, or to
+/// its next stop.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "memleax/base/error.hpp"
+#include "memleax/base/types.hpp"
+#include "memleax/target/recovery_record.hpp"
+#include "memleax/target/thread_table.hpp"
+
+namespace memleax {
+
+class Target;
+
+/// A system call that a thread has made itself.
+struct SystemCallMade {
+    std::array<std::uint64_t, 4> arguments{};
+    long result = 0; ///< see is_errno()
+};
+
+/// Other signals than the thread's own exceptions are held back meanwhile, and nothing that stops
+/// it is lost: it is told of, or sent, again. After a failure the thread is gone, unless the Error
+/// says otherwise.
+class Stepper {
+  public:
+    Stepper(Target& target, ThreadTable& threads, RecoveryRecord& record)
+        : target_(target), threads_(threads), record_(record) {}
+
+    /// Executes one instruction and waits for it; a signal that comes between is kept for later. If
+    /// the instruction faults, that SignalStop is deferred.
+    Result<void> step(Tid tid);
+    /// Lets a stopped thread go on to its next system call but rt_sigprocmask(2). If that is this
+    /// one, with this first argument, also through it: the thread is then stopped behind it, and
+    /// what it asked for is returned. Otherwise nothing; the thread is stopped before its call, or
+    /// what stopped it earlier has been put aside for next_event(), or it is gone. For a place from
+    /// which a thread gets to that call without waiting for others.
+    std::optional<SystemCallMade> follow_system_call(Tid tid, long number,
+                                                     std::uint64_t first_argument);
+    /// With the registers set for a system call of ours by the instruction there: through it.
+    /// EAGAIN: it does not run now. EFAULT: the instruction cannot be executed.
+    Result<void> run_system_call(Tid tid, CodeAddr instruction, bool to_signal_stop);
+    /// Out of the stop of clone, fork or exec, to the next one: then the kernel has put that call's
+    /// result into the registers.
+    Result<void> settle(Tid tid);
+
+  private:
+    [[nodiscard]] static bool has_left(Tid tid, CodeAddr instruction);
+
+    Target& target_;
+    ThreadTable& threads_;
+    RecoveryRecord& record_;
+};
+
+} // namespace memleax

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/target/stopped_thread.hpp"
+
+#include <array>
+#include <csignal>
+
+#include <elf.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+
+#include "memleax/proc/process_info.hpp"
+
+namespace memleax {
+
+bool StoppedThread::get_registers(arch::Registers* regs) const {
+    if constexpr (arch::kGetRegistersRequest >= 0) {
+        return ptrace(static_cast<__ptrace_request>(arch::kGetRegistersRequest), tid_.value(),
+                      nullptr, regs) == 0;
+    } else {
+        iovec io{regs, sizeof *regs};
+        return ptrace(PTRACE_GETREGSET, tid_.value(), NT_PRSTATUS, &io) == 0 &&
+               io.iov_len == sizeof *regs;
+    }
+}
+
+std::uint64_t StoppedThread::signature_mask() const {
+    if constexpr (arch::kSignatureMaskRegset >= 0) {
+        std::array<std::uint64_t, 2> masks{}; // of pointers to data, and to code
+        iovec io{masks.data(), sizeof masks};
+        if (ptrace(PTRACE_GETREGSET, tid_.value(), arch::kSignatureMaskRegset, &io) == 0 &&
+            io.iov_len == sizeof masks) {
+            return masks[1];
+        }
+    }
+    return 0;
+}
+
+bool StoppedThread::set_registers(const arch::Registers& regs) const {
+    iovec io{const_cast<arch::Registers*>(&regs), sizeof regs};
+    return ptrace(PTRACE_SETREGSET, tid_.value(), NT_PRSTATUS, &io) == 0;
+}
+
+bool StoppedThread::set_pc(arch::Registers* regs, CodeAddr pc) const {
+    arch::set_pc(*regs, pc);
+    if constexpr (arch::kPcUserOffset >= 0) {
+        // One word instead of the whole set.
+        return ptrace(PTRACE_POKEUSER, tid_.value(), arch::kPcUserOffset, pc.value()) == 0;
+    } else {
+        return set_registers(*regs);
+    }
+}
+
+bool StoppedThread::is_breakpoint_trap() const {
+    siginfo_t info{};
+    return ptrace(PTRACE_GETSIGINFO, tid_.value(), nullptr, &info) == 0 &&
+           arch::is_breakpoint_signal_code(info.si_code);
+}
+
+bool StoppedThread::has_pending_exception() const {
+    const auto info = try_read_process_info(tid_);
+    // A blocked one was sent (a thread may send itself what looks like the kernel's), and stays.
+    const std::uint64_t pending = info ? info->pending_signals & ~info->blocked_signals : 0;
+    if ((pending & kExceptionSignals) == 0) {
+        return false;
+    }
+    constexpr int kBatch = 32;
+    std::array<siginfo_t, kBatch> queue;
+    __ptrace_peeksiginfo_args from{};
+    from.nr = kBatch;
+    for (;;) {
+        const long got = ptrace(PTRACE_PEEKSIGINFO, tid_.value(), &from, queue.data());
+        if (got <= 0) {
+            return false;
+        }
+        for (long i = 0; i < got; ++i) {
+            const siginfo_t& entry = queue[static_cast<std::size_t>(i)];
+            const bool unblocked = (pending & signal_bit(entry.si_signo)) != 0;
+            const bool raised = entry.si_signo == SIGTRAP
+                                    ? arch::is_breakpoint_signal_code(entry.si_code)
+                                    : entry.si_code > 0;
+            if (unblocked && raised && (kExceptionSignals & signal_bit(entry.si_signo)) != 0) {
+                return true;
+            }
+        }
+        from.off += static_cast<std::uint64_t>(got);
+    }
+}
+
+std::optional<std::uint64_t> StoppedThread::signal_mask() const {
+    std::uint64_t mask = 0;
+    if (ptrace(PTRACE_GETSIGMASK, tid_.value(), sizeof mask, &mask) != 0) {
+        return std::nullopt;
+    }
+    return mask;
+}
+
+void StoppedThread::set_signal_mask(std::uint64_t mask) const {
+    ptrace(PTRACE_SETSIGMASK, tid_.value(), sizeof mask, &mask);
+}
+
+bool StoppedThread::has_temporary_mask() const {
+    const auto info = try_read_process_info(tid_);
+    // PTRACE_GETSIGMASK gives the mask that the call will put back, /proc the one that is in force.
+    return !info || signal_mask() != info->blocked_signals;
+}
+
+std::vector<std::uint64_t> StoppedThread::register_words() const {
+    constexpr std::size_t kMostWords = 2048; // AMX's tiles take 8 KiB
+    std::vector<std::uint64_t> result;
+    std::array<std::uint64_t, kMostWords> words{};
+    for (const int set : arch::kPointerRegsets) {
+        iovec io{words.data(), sizeof words};
+        if (ptrace(PTRACE_GETREGSET, tid_.value(), set, &io) == 0) {
+            result.insert(result.end(), words.begin(),
+                          words.begin() +
+                              static_cast<std::ptrdiff_t>(io.iov_len / sizeof words[0]));
+        } else if (set == NT_PRSTATUS) {
+            return {};
+        }
+    }
+    return result;
+}
+
+} // namespace memleax
