@@ -19,19 +19,19 @@ RemoteAddr at(std::uint64_t address) {
 }
 
 void end_and_remember(BlockChecker& checker, std::uint64_t address, std::uint64_t size) {
-    checker.end(at(address));
+    checker.remove(at(address));
     checker.remember(at(address), size, kAlloc, kFree);
 }
 
 TEST(BlockChecker, FindsWhatAnAddressLiesIn) {
     BlockChecker checker;
-    checker.begin(at(100), 50, AllocatedBy::array_new);
+    checker.add(at(100), 50, AllocatedBy::array_new);
     EXPECT_EQ(checker.live_around(at(149)), at(100));
     EXPECT_EQ(checker.live_around(at(150)), std::nullopt);
     EXPECT_EQ(checker.live_around(at(99)), std::nullopt);
     EXPECT_EQ(checker.allocated_by(at(100)), AllocatedBy::array_new);
-    EXPECT_EQ(checker.end(at(100)), AllocatedBy::array_new);
-    EXPECT_EQ(checker.end(at(100)), AllocatedBy::unclear);
+    EXPECT_EQ(checker.remove(at(100)), AllocatedBy::array_new);
+    EXPECT_EQ(checker.remove(at(100)), AllocatedBy::unclear);
     checker.remember(at(100), 50, kAlloc, kFree);
     EXPECT_EQ(checker.live_around(at(120)), std::nullopt);
     const auto freed = checker.freed_around(at(120));
@@ -44,9 +44,9 @@ TEST(BlockChecker, FindsWhatAnAddressLiesIn) {
 
 TEST(BlockChecker, MemoryThatIsGivenOutAgainIsNotFreed) {
     BlockChecker checker;
-    checker.begin(at(100), 50, kC);
+    checker.add(at(100), 50, kC);
     end_and_remember(checker, 100, 50);
-    checker.begin(at(140), 4, kC); // a part is enough
+    checker.add(at(140), 4, kC); // a part is enough
     EXPECT_FALSE(checker.freed_around(at(100)).found);
     end_and_remember(checker, 140, 4);
     checker.forget(at(142)); // somebody else has it
@@ -55,17 +55,17 @@ TEST(BlockChecker, MemoryThatIsGivenOutAgainIsNotFreed) {
 
 TEST(BlockChecker, APoolIsForgotten) {
     BlockChecker checker;
-    checker.begin(at(1000), 1000, kC);
-    checker.begin(at(1100), 10, kC);
+    checker.add(at(1000), 1000, kC);
+    checker.add(at(1100), 10, kC);
     EXPECT_EQ(checker.live_around(at(1500)), std::nullopt);
     EXPECT_EQ(checker.live_around(at(1105)), at(1100));
 }
 
 TEST(BlockChecker, WhatOthersHaveIsNotRemembered) {
     BlockChecker checker;
-    checker.begin(at(100), 50, kC);
-    checker.end(at(100));
-    checker.begin(at(120), 8, kC); // before the end was told
+    checker.add(at(100), 50, kC);
+    checker.remove(at(100));
+    checker.add(at(120), 8, kC); // before the end was told
     checker.remember(at(100), 50, kAlloc, kFree);
     EXPECT_FALSE(checker.freed_around(at(100)).found);
     EXPECT_EQ(checker.live_around(at(121)), at(120));
@@ -73,8 +73,8 @@ TEST(BlockChecker, WhatOthersHaveIsNotRemembered) {
 
 TEST(BlockChecker, ABlockOfNoBytesHasItsAddress) {
     BlockChecker checker;
-    checker.begin(at(100), 0, kC);
-    checker.begin(at(101), ~std::uint64_t{0}, kC); // nor does one reach around
+    checker.add(at(100), 0, kC);
+    checker.add(at(101), ~std::uint64_t{0}, kC); // nor does one reach around
     EXPECT_EQ(checker.live_around(at(100)), at(100));
     EXPECT_EQ(checker.live_around(at(5000)), at(101));
 }
@@ -82,7 +82,7 @@ TEST(BlockChecker, ABlockOfNoBytesHasItsAddress) {
 TEST(BlockChecker, KeepsTheLastOnes) {
     BlockChecker checker(4);
     for (std::uint64_t address = 100; address < 1000; address += 100) {
-        checker.begin(at(address), 50, kC);
+        checker.add(at(address), 50, kC);
         end_and_remember(checker, address, 50);
     }
     for (std::uint64_t address = 100; address < 1000; address += 100) {
@@ -112,14 +112,14 @@ TEST(BlockChecker, AgreesWithAModel) {
         const std::uint64_t begin = 1 + random() % kPlaces;
         const std::uint64_t size = 1 + random() % 20;
         if (random() % 2 == 0) {
-            checker.begin(at(begin), size, kC);
+            checker.add(at(begin), size, kC);
             erase(live, begin, begin + size);
             erase(freed, begin, begin + size);
             live[begin] = begin + size;
         } else if (const auto it = live.lower_bound(begin); it != live.end()) {
             const auto [first, end] = *it;
             live.erase(it);
-            checker.end(at(first));
+            checker.remove(at(first));
             checker.remember(at(first), end - first, kAlloc, kFree);
             erase(freed, first, end);
             freed[first] = end;

@@ -38,7 +38,7 @@ template <class Map> void erase_overlapping(Map& map, std::uint64_t begin, std::
 
 BlockChecker::BlockChecker(std::size_t remembered) : turns_(std::max<std::size_t>(remembered, 1)) {}
 
-void BlockChecker::begin(RemoteAddr address, std::uint64_t size, AllocatedBy by) {
+void BlockChecker::add(RemoteAddr address, std::uint64_t size, AllocatedBy by) {
     constexpr std::uint64_t kMost = (std::uint64_t{1} << 60U) - 1;
     const std::uint64_t begin = address.value();
     const std::uint64_t end = end_of(begin, std::min(size, kMost));
@@ -50,7 +50,7 @@ void BlockChecker::begin(RemoteAddr address, std::uint64_t size, AllocatedBy by)
     live_.emplace(begin, live);
 }
 
-AllocatedBy BlockChecker::end(RemoteAddr address) {
+AllocatedBy BlockChecker::remove(RemoteAddr address) {
     const AllocatedBy by = allocated_by(address);
     live_.erase(address.value());
     return by;

@@ -19,18 +19,15 @@ constexpr std::size_t kAhead = 8;
 Tracker::Tracker(const Options& options)
     : options_(options), notices_(options.notices),
       accounts_(stacks_, {options.memory_block_max, options.call_stack_max}, notices_),
-      intervals_(options.interval_ns), mappings_(accounts_, intervals_, options.expire_ns) {
-    if (options.check) {
-        checker_.emplace();
-    }
-}
+      intervals_(options.interval_ns), mappings_(accounts_, intervals_, options.expire_ns),
+      errors_(options.check, blocks_, events_, notices_) {}
 
 StackId Tracker::intern(std::span<const FrameAddress> frames, StackEnd end) {
     return stacks_.intern(frames, end);
 }
 
 bool Tracker::wants_free_stack(RemoteAddr address) {
-    return freed_.find(address).has_value() && !blocks_.find(address); // the cheap one first
+    return errors_.was_freed(address) && !blocks_.find(address); // the cheap one first
 }
 
 void Tracker::on_events(std::span<const AllocationEvent> events) {
@@ -38,7 +35,7 @@ void Tracker::on_events(std::span<const AllocationEvent> events) {
         if (i + kAhead < events.size()) {
             const RemoteAddr address = events[i + kAhead].address;
             blocks_.prefetch(address);
-            freed_.prefetch(address);
+            errors_.prefetch(address);
         }
         take(events[i]);
     }
@@ -57,7 +54,7 @@ void Tracker::take(const AllocationEvent& event) {
     switch (event.kind) {
     case EventKind::alloc:
         ++events_.alloc;
-        begin_block(event);
+        add_block(event);
         break;
     case EventKind::brief:
         ++events_.alloc;
@@ -75,7 +72,7 @@ void Tracker::take(const AllocationEvent& event) {
     case EventKind::realloc_end:
         ++events_.realloc;
         finish_realloc(event);
-        begin_block(event);
+        add_block(event);
         break;
     case EventKind::realloc_free:
         events_.free += finish_realloc(event) ? 1 : 0;
@@ -85,10 +82,7 @@ void Tracker::take(const AllocationEvent& event) {
         break;
     case EventKind::hidden_alloc:
         ++allocations_;
-        freed_.forget(event.address);
-        if (checker_) {
-            checker_->forget(event.address);
-        }
+        errors_.on_hidden_alloc(event.address);
         break;
     case EventKind::unseen_alloc:
         on_unseen_alloc(event);
@@ -103,10 +97,9 @@ void Tracker::begin_realloc(const AllocationEvent& event) {
     pending.stack = event.stack;
     pending.allocations = allocations_;
     if (!pending.block) {
-        pending.is_wrong = is_wrong_end(event, event.old_address);
-    } else if (checker_) {
-        check_function(event, *pending.block);
-        pending.by = checker_->end(event.old_address);
+        pending.is_wrong = errors_.is_wrong_free(event, event.old_address);
+    } else {
+        pending.by = errors_.on_free_called(event, *pending.block);
     }
     pending_.emplace(event.tid, pending);
 }
@@ -121,10 +114,7 @@ void Tracker::restore_realloc(Tid tid, MonotonicNs time) {
     if (!pending.block) {
         return;
     }
-    const Block block = blocks_[*pending.block];
-    if (checker_ && !blocks_.find(block.address) && pending.by != AllocatedBy::no_memory) {
-        checker_->begin(block.address, block.size, pending.by);
-    }
+    errors_.on_free_withdrawn(blocks_[*pending.block], pending.by);
     put_back(*pending.block, time);
 }
 
@@ -138,7 +128,7 @@ bool Tracker::finish_realloc(const AllocationEvent& event) {
     if (pending.block) {
         // Memory that others were given meanwhile may be a part of this block's.
         const bool is_known = pending.allocations == allocations_;
-        end_block(*pending.block, event.time, is_known ? pending.stack : kNoStack);
+        remove_block(*pending.block, event.time, is_known ? pending.stack : kNoStack);
     } else if (!pending.is_wrong) {
         ++events_.unknown_free;
     }
@@ -149,31 +139,27 @@ void Tracker::put_back(BlockId id, MonotonicNs time) {
     if (!blocks_.put_back(id)) {
         // Somebody else was given the address meanwhile, so the block must have ended.
         ++missed_frees_;
-        end_block(id, time);
+        remove_block(id, time);
     }
 }
 
-void Tracker::begin_block(const AllocationEvent& event) {
+void Tracker::add_block(const AllocationEvent& event) {
     const Block block{event.address, event.size, event.time, event.stack, event.tid, false};
     if (!blocks_.insert(block).second) {
         ++missed_frees_;
-        end_block(*blocks_.take(event.address), event.time);
+        remove_block(*blocks_.take(event.address), event.time);
         blocks_.insert(block);
     }
-    freed_.forget(event.address);
     ++allocations_;
-    if (checker_ && event.by != AllocatedBy::no_memory) {
-        // It may be what an operator new has got, from a call that is not followed itself.
-        checker_->begin(event.address, event.size, sees_all_ ? event.by : AllocatedBy::unclear);
-    }
+    errors_.on_alloc(event);
     accounts_[event.stack].alloc.add(event.size);
     intervals_.begin(event.stack, event.time, event.size);
 }
 
-// As begin_block() and free_block(), but for the table, if nobody could have seen it there.
+// As add_block() and free_block(), but for the table, if nobody could have seen it there.
 void Tracker::pass_block(const AllocationEvent& event) {
-    if (event.age >= options_.expire_ns || checker_ || blocks_.find(event.address)) {
-        begin_block(event);
+    if (event.age >= options_.expire_ns || errors_.checks() || blocks_.find(event.address)) {
+        add_block(event);
         AllocationEvent end = event;
         end.time = MonotonicNs(event.time.value() + event.age);
         end.stack = kNoStack;
@@ -182,9 +168,7 @@ void Tracker::pass_block(const AllocationEvent& event) {
     }
     ++events_.free;
     ++allocations_;
-    if (sees_all_) {
-        freed_.remember(event.address, event.stack);
-    }
+    errors_.on_brief(event.address, event.stack);
     accounts_[event.stack].alloc.add(event.size);
     intervals_.begin(event.stack, event.time, event.size);
     intervals_.end(event.stack, event.time, event.age, event.size);
@@ -194,18 +178,15 @@ void Tracker::pass_block(const AllocationEvent& event) {
 void Tracker::free_block(const AllocationEvent& event) {
     const auto id = blocks_.take(event.address);
     if (!id) {
-        events_.unknown_free += is_wrong_end(event, event.address) ? 0 : 1;
+        events_.unknown_free += errors_.is_wrong_free(event, event.address) ? 0 : 1;
         return;
     }
     ++events_.free;
-    if (checker_) {
-        check_function(event, *id);
-        checker_->end(event.address);
-    }
-    end_block(*id, event.time, event.stack);
+    (void)errors_.on_free_called(event, *id);
+    remove_block(*id, event.time, event.stack);
 }
 
-void Tracker::end_block(BlockId id, MonotonicNs time, StackId freed_at) {
+void Tracker::remove_block(BlockId id, MonotonicNs time, StackId freed_at) {
     Block block = blocks_[id];
     const std::int64_t age = std::max<std::int64_t>(time.value() - block.time.value(), 0);
     if (!block.expired && age >= options_.expire_ns) {
@@ -213,13 +194,7 @@ void Tracker::end_block(BlockId id, MonotonicNs time, StackId freed_at) {
         block.expired = true;
     }
     blocks_.release(id);
-    // Between a realloc's begin and end the address may have become another block's.
-    if (sees_all_ && !blocks_.find(block.address) && !freed_.find(block.address)) {
-        freed_.remember(block.address, block.stack);
-        if (checker_ && freed_at != kNoStack) {
-            checker_->remember(block.address, block.size, block.stack, freed_at);
-        }
-    }
+    errors_.on_freed(block, freed_at);
     intervals_.end(block.stack, block.time, age, block.size);
     accounts_.count_end(block.stack, age, block.size, block.expired, true);
 }
@@ -265,6 +240,21 @@ void Tracker::expire_block(BlockId id) {
     accounts_.count_expired(block.stack, block.size);
 }
 
+void Tracker::on_unseen_alloc(const AllocationEvent& event) {
+    ++allocations_;
+    if (event.stack != kNoStack) { // else it is an allocator's own affair
+        ++events_.unfollowed_alloc;
+        CallStackAccount& account = accounts_[event.stack];
+        account.unfollowed.add(event.size);
+        account.why_unfollowed = event.unseen;
+    }
+    if (const auto replaced = blocks_.take(event.old_address)) {
+        untrack_block(*replaced, event.time);
+        errors_.on_untracked(event.old_address);
+    }
+    errors_.on_unseen_alloc();
+}
+
 void Tracker::untrack_block(BlockId id, MonotonicNs time) {
     const Block block = blocks_[id];
     blocks_.release(id);
@@ -279,7 +269,7 @@ void Tracker::forget_live(MonotonicNs now) {
     });
     blocks_.clear();
     pending_.clear();
-    forget_freed();
+    errors_.forget_blocks();
     mappings_.forget();
     // Their shares of live blocks mean nothing any more.
     if (intervals_.recording()) {
@@ -293,19 +283,18 @@ void Tracker::on_memory_gone(MonotonicNs time) {
     expire(time, std::numeric_limits<std::size_t>::max());
     for (const auto& [tid, pending] : std::exchange(pending_, {})) {
         if (pending.block) {
-            end_block(*pending.block, time);
+            remove_block(*pending.block, time);
         }
     }
     std::vector<RemoteAddr> addresses;
     blocks_.for_each([&](const Block& block) { addresses.push_back(block.address); });
     for (const RemoteAddr address : addresses) {
         if (const auto id = blocks_.take(address)) {
-            end_block(*id, time);
+            remove_block(*id, time);
         }
     }
     mappings_.end_all(time);
-    sees_all_ = true;
-    forget_freed(); // the new program's addresses are others, whatever their numbers
+    errors_.on_memory_gone(); // the new program's addresses are others, whatever their numbers
 }
 
 } // namespace memleax

@@ -27,9 +27,9 @@ class BlockChecker {
 
     explicit BlockChecker(std::size_t remembered = kRemembered);
 
-    void begin(RemoteAddr address, std::uint64_t size, AllocatedBy by);
+    void add(RemoteAddr address, std::uint64_t size, AllocatedBy by);
     /// The block is live no longer; by what it had been allocated.
-    AllocatedBy end(RemoteAddr address);
+    AllocatedBy remove(RemoteAddr address);
     /// A block that has ended was freed at `free_stack`.
     void remember(RemoteAddr address, std::uint64_t size, StackId alloc_stack, StackId free_stack);
     /// Any memory that is not a live block's may have been given to somebody.

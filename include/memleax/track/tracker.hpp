@@ -12,8 +12,8 @@
 
 #include "memleax/base/types.hpp"
 #include "memleax/events/event_sink.hpp"
-#include "memleax/track/block_checker.hpp"
-#include "memleax/track/freed_blocks.hpp"
+#include "memleax/track/error_account.hpp"
+#include "memleax/track/event_counts.hpp"
 #include "memleax/track/intervals.hpp"
 #include "memleax/track/live_blocks.hpp"
 #include "memleax/track/mapping_account.hpp"
@@ -23,26 +23,6 @@
 #include "memleax/track/stack_table.hpp"
 
 namespace memleax {
-
-/// Calls, by what they did.
-struct EventCounts {
-    std::uint64_t alloc = 0;        ///< began a block where there was none
-    std::uint64_t free = 0;         ///< ended a block that we knew (realloc to size 0 included)
-    std::uint64_t realloc = 0;      ///< replaced a block
-    std::uint64_t failed_alloc = 0; ///< returned null, or an error
-    std::uint64_t unfollowed_alloc =
-        0;                          ///< nobody knows what they returned: EventKind::unseen_alloc
-    std::uint64_t unknown_free = 0; ///< of a block from before the attach, or that we do not know
-    std::uint64_t double_free =
-        0; ///< of a block that was live, was freed, and was not given out again
-    std::uint64_t invalid_free = 0;    ///< of what is no block, and never was one (--check)
-    std::uint64_t mismatched_free = 0; ///< counted above, too: by the wrong function (--check)
-
-    [[nodiscard]] std::uint64_t all() const {
-        return alloc + free + realloc + failed_alloc + unfollowed_alloc + unknown_free +
-               double_free + invalid_free;
-    }
-};
 
 /// Takes events from one thread; no locks inside.
 class Tracker final : public EventSink, public StackInterner, public AccountQueries {
@@ -126,9 +106,9 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
 
   private:
     void take(const AllocationEvent& event);
-    void begin_block(const AllocationEvent& event);
+    void add_block(const AllocationEvent& event);
     /// `freed_at` is kNoStack if it is not known.
-    void end_block(BlockId id, MonotonicNs time, StackId freed_at = kNoStack);
+    void remove_block(BlockId id, MonotonicNs time, StackId freed_at = kNoStack);
     /// Lets the block, whose time has come, expire, and those that should have before.
     void expire_up_to(BlockId id);
     void free_block(const AllocationEvent& event);
@@ -136,13 +116,6 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     void on_unseen_alloc(const AllocationEvent& event);
     /// Nobody will know whether it has ended: it is neither live nor freed.
     void untrack_block(BlockId id, MonotonicNs time);
-    void forget_freed();
-    /// The event ends what is not live: is that known to be wrong? If so it is counted, and told.
-    bool is_wrong_end(const AllocationEvent& event, RemoteAddr address);
-    [[nodiscard]] std::optional<MemoryError> find_error(RemoteAddr address, bool never_allocated);
-    /// Is the live block `id` ended by the right kind of function?
-    void check_function(const AllocationEvent& event, BlockId id);
-    void report(MemoryError error, const AllocationEvent& event);
     void expire_block(BlockId id);
     void begin_realloc(const AllocationEvent& event);
     void restore_realloc(Tid tid, MonotonicNs time);
@@ -153,17 +126,14 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     Options options_;
     MonotonicNs watermark_ = kAllTold;
     SeenCalls seen_calls_;
+    EventCounts events_;
     StackTable stacks_;
     NoticeQueue notices_;
     StackAccounts accounts_;
     LiveBlocks blocks_;
     Intervals intervals_;
     MappingAccount mappings_;
-    FreedBlocks freed_;
-    std::optional<BlockChecker> checker_; ///< with Options::check
-    MemoryErrors errors_;
-    /// What is freed is not remembered any more, as there are blocks that we do not know of.
-    bool sees_all_ = true;
+    ErrorAccount errors_;
     std::uint64_t allocations_ = 0; ///< of blocks of any kind: memory was given out so many times
     /// Reallocs under way: the old block, which is held out of the table. Whether its address is
     /// wrong is looked up when the call begins: it may not return, and before it does, another
@@ -176,7 +146,6 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
         std::uint64_t allocations = 0; ///< allocations_ when it began
     };
     absl::flat_hash_map<Tid, PendingRealloc> pending_;
-    EventCounts events_;
     std::uint64_t missed_frees_ = 0;
 };
 
