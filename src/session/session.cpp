@@ -12,11 +12,8 @@
 #include <unistd.h>
 
 #include "emergency.hpp"
-#include "live_printer.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
-#include "memleax/proc/process_memory.hpp"
-#include "memleax/report/live_lines.hpp"
 #include "memleax/report/readable.hpp"
 #include "session_signals.hpp"
 
@@ -32,9 +29,6 @@ constexpr std::int64_t kMinPauseNs = 20'000'000;
 constexpr std::int64_t kMaxPauseNs = kNsPerSecond;
 /// ... or this often, if each call that maps memory is to be printed.
 constexpr std::int64_t kEventPauseNs = 100'000'000;
-
-/// Live lines that wait for the end of a pager, besides the first one of each call stack.
-constexpr std::size_t kMaxHeldNotices = 20'000;
 
 /// Those of session_signals() that end a session.
 constexpr int kEnds[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU};
@@ -57,15 +51,10 @@ std::string several_watched_text(const std::vector<ProcessAccount*>& all) {
     return all.size() > kMost ? fmt::format("{}, and {} more", text, all.size() - kMost) : text;
 }
 
-std::string limit_text(const Notice& notice) {
-    return notice.kind == Notice::Kind::block_limit ? block_limit_text(notice.id, notice.count)
-                                                    : stack_limit_text(notice.count);
-}
-
 } // namespace
 
 int Session::run(SessionClient* client) {
-    client_ = client;
+    set_client(client);
     const sigset_t set = session_signals();
     signals_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     const EmergencyExit restore_the_target(watcher_, accounts_);
@@ -75,12 +64,22 @@ int Session::run(SessionClient* client) {
     }
     watcher_.stop();
     close(signals_);
-    if (!watching_since_ && watcher_.state() == Watcher::State::failed) {
+    if (!clock_.begun() && watcher_.state() == Watcher::State::failed) {
         log_error("{}", watcher_.error().message());
         return 1;
     }
     const int status = write_report(); // what is known until then is worth having
     return failed_ ? 1 : status;
+}
+
+void Session::set_client(SessionClient* client) {
+    client_ = client;
+    printer_.set_client(client);
+}
+
+void Session::print_news() {
+    printer_.take_notices([this] { begin_leaving("limit"); });
+    printer_.print_news(ending_);
 }
 
 void Session::step() {
@@ -102,13 +101,12 @@ void Session::step() {
     if (phase_ == Phase::watching) {
         const MonotonicNs time = monotonic_now();
         expire(time);
-        sample_memory(time);
+        memory_.sample(time, seconds_since_start(time));
         if (deadline_ && time >= *deadline_) {
             end("time");
         }
     }
-    print_notices();
-    print_events();
+    print_news();
     if (output_.error() != 0) {
         end("user"); // nobody reads us any more
     }
@@ -124,9 +122,9 @@ void Session::step() {
 /// step()'s to take.
 bool Session::on_download() {
     const auto time = monotonic_now();
-    if (phase_ == Phase::watching && deadline_ && time >= *deadline_ && !frozen_at_) {
+    if (phase_ == Phase::watching && deadline_ && time >= *deadline_ && !clock_.is_frozen()) {
         watcher_.stop(); // the target is let go of in time, and the download goes on
-        frozen_at_ = time;
+        clock_.freeze(time);
     }
     sigset_t pending;
     sigpending(&pending);
@@ -144,7 +142,7 @@ int Session::pause_ms(MonotonicNs now) {
             }
         }
     }
-    if (live_events_) {
+    if (printer_.prints_events()) {
         pause = std::min(pause, kEventPauseNs);
     }
     if (deadline_) {
@@ -177,7 +175,7 @@ void Session::on_signals() {
         default:
             // A second one does not wait for what the client still wants to do.
             if (ending_ && client_ != nullptr) {
-                client_ = nullptr;
+                set_client(nullptr);
             }
             end("user");
         }
@@ -190,8 +188,8 @@ void Session::on_change() {
     if (phase_ == Phase::starting && state != Watcher::State::starting &&
         state != Watcher::State::failed) {
         phase_ = Phase::watching;
-        frozen_at_.reset();
-        if (!watching_since_) {
+        clock_.thaw();
+        if (!clock_.begun()) {
             on_first_watching();
         }
         if (client_ != nullptr) {
@@ -199,7 +197,7 @@ void Session::on_change() {
         }
     }
     if (state == Watcher::State::failed && phase_ == Phase::starting) {
-        if (watching_since_ && client_ != nullptr) { // in vain, after a pause
+        if (clock_.begun() && client_ != nullptr) { // in vain, after a pause
             watcher_.stop();
             phase_ = Phase::paused;
             client_->on_failure(watcher_.error().message().c_str());
@@ -210,7 +208,7 @@ void Session::on_change() {
         log_error("{}", watcher_.error().message());
         failed_ = true;
         end("error");
-    } else if (state == Watcher::State::ended && phase_ == Phase::watching && frozen_at_) {
+    } else if (state == Watcher::State::ended && phase_ == Phase::watching && clock_.is_frozen()) {
         end("time"); // on_download() has let go of it
     } else if (state == Watcher::State::ended && phase_ == Phase::watching) {
         begin_leaving(watcher_.end() == WatchEnd::target_gone ? "target-exit" : "user");
@@ -218,10 +216,10 @@ void Session::on_change() {
 }
 
 void Session::on_first_watching() {
-    watching_since_ = monotonic_now();
-    started_unix_ns_ = unix_now_ns();
+    const MonotonicNs now = monotonic_now();
+    clock_.begin(now, unix_now_ns());
     if (options_.time_s) {
-        deadline_ = MonotonicNs(watching_since_->value() + nanoseconds(*options_.time_s));
+        deadline_ = MonotonicNs(now.value() + nanoseconds(*options_.time_s));
     }
     const auto all = accounts_.all();
     if (all.size() > 1) {
@@ -234,18 +232,6 @@ void Session::on_first_watching() {
                          target.stopped ? "; it is stopped, until it gets SIGCONT" : ""));
 }
 
-MonotonicNs Session::now() const {
-    return frozen_at_.value_or(monotonic_now());
-}
-
-double Session::watched_s() const {
-    return seconds_since_start(now());
-}
-
-double Session::seconds_since_start(MonotonicNs time) const {
-    return watching_since_ ? seconds(time.value() - watching_since_->value()) : 0;
-}
-
 void Session::set_expire_s(double seconds) {
     expire_ns_ = nanoseconds(seconds);
     accounts_.set_expire_ns(expire_ns_);
@@ -253,7 +239,7 @@ void Session::set_expire_s(double seconds) {
 
 void Session::pause() {
     watcher_.stop();
-    frozen_at_ = monotonic_now();
+    clock_.freeze(monotonic_now());
     phase_ = Phase::paused;
     on_change(); // the target may have ended just now
 }
@@ -278,7 +264,7 @@ void Session::begin_leaving(const char* reason) {
     }
     end_reason_ = reason;
     deadline_.reset();
-    if (client_ != nullptr && watching_since_) {
+    if (client_ != nullptr && clock_.begun()) {
         client_->on_leaving();
     }
 }
@@ -288,16 +274,15 @@ void Session::finish_leaving() {
         return;
     }
     if (phase_ != Phase::left) {
-        look_at_mappings();
+        check_mappings();
         look_at_heaps();
         watcher_.stop();
-        if (!frozen_at_) {
-            frozen_at_ = monotonic_now();
+        if (!clock_.is_frozen()) {
+            clock_.freeze(monotonic_now());
         }
-        expire(*frozen_at_);
-        print_notices();
-        print_events();
-        const bool begun = watching_since_.has_value();
+        expire(clock_.now());
+        print_news();
+        const bool begun = clock_.begun().has_value();
         phase_ = Phase::left;
         if (!begun || ending_ || client_ == nullptr || !client_->on_left(end_reason_)) {
             over_ = true;
@@ -312,66 +297,6 @@ void Session::expire(MonotonicNs now) {
         while (
             process->tracker().with([time](Tracker& t) { return t.expire(time, kExpireBudget); })) {
         }
-    }
-}
-
-void Session::sample_memory(MonotonicNs now) {
-    const double time_s = seconds_since_start(now);
-    if (!memory_.is_due(time_s)) {
-        return;
-    }
-    Report::MemorySample sample{time_s, 0, 0};
-    for (ProcessAccount* process : accounts_.all()) {
-        if (process->time(now) == now) { // it has not ended
-            sample.live_bytes +=
-                process->tracker().with([](Tracker& t) { return t.blocks().bytes(); });
-            sample.rss_bytes += try_read_resident_bytes(process->pid()).value_or(0);
-        }
-    }
-    memory_.add(sample);
-}
-
-void Session::print_notices() {
-    for (ProcessAccount* process : accounts_.all()) {
-        for (const Notice& notice :
-             process->tracker().with([](Tracker& t) { return t.take_notices(); })) {
-            if (notice.kind == Notice::Kind::block_limit ||
-                notice.kind == Notice::Kind::stack_limit) {
-                begin_leaving("limit");
-                if (!live_lines_) { // which say so
-                    announce(with_process(*process, limit_text(notice)));
-                }
-            }
-            // As in the tracker: without its first expiry the later lines of a stack mean nothing.
-            const bool first = notice.kind == Notice::Kind::expired && notice.count == 1;
-            if (live_lines_ && (first || notices_.size() < kMaxHeldNotices)) {
-                notices_.emplace_back(process, notice);
-            }
-        }
-    }
-    if (client_ != nullptr && client_->holds_output() && !ending_) {
-        return;
-    }
-    for (const auto& [process, notice] : std::exchange(notices_, {})) {
-        print(with_process(*process, LivePrinter(process->names(), filter_).text(notice)));
-    }
-}
-
-std::string Session::with_process(const ProcessAccount& process, const std::string& lines) const {
-    return several_ ? of_process(process.pid(), lines) : lines;
-}
-
-/// To the report's place, above the line that is being typed.
-void Session::print(std::string_view text) {
-    if (text.empty()) {
-        return;
-    }
-    if (client_ != nullptr) {
-        client_->before_output();
-    }
-    output_.write(text);
-    if (client_ != nullptr) {
-        client_->after_output();
     }
 }
 

@@ -49,33 +49,4 @@ void Session::look_at_heaps() {
     }
 }
 
-void Session::add_leak_check(ProcessAccount& process, Report* report) {
-    const bool is_tried = options_.leak_check && has_looked_at_heaps_;
-    if (process.heap() == nullptr && !is_tried) {
-        return;
-    }
-    const auto index = static_cast<std::uint32_t>(report->processes.size() - 1);
-    LeakFindings found;
-    if (process.heap() != nullptr && process.heap_problem().empty()) {
-        found = process.heap()->findings(index);
-    } else {
-        found.why = process.heap_problem();
-    }
-    if (!report->leak_check) {
-        report->leak_check = std::move(found);
-        return;
-    }
-    LeakFindings& all = *report->leak_check;
-    all.pause_s += found.pause_s;
-    if (!found.complete && all.complete) {
-        all.why = found.why;
-    }
-    all.complete = all.complete && found.complete;
-    for (std::size_t i = 0; i < all.totals.size(); ++i) {
-        all.totals.at(i) = all.totals.at(i) + found.totals.at(i);
-    }
-    all.records.insert(all.records.end(), std::make_move_iterator(found.records.begin()),
-                       std::make_move_iterator(found.records.end()));
-}
-
 } // namespace memleax

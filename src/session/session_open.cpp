@@ -72,14 +72,14 @@ Session::Session(const std::vector<Tid>& pids, const SessionOptions& options, Re
     : options_(options), inherited_(inherited), several_(may_be_several(pids, options)),
       output_(std::move(output)), debuginfod_(Debuginfod::from_environment()),
       expire_ns_(nanoseconds(options.expire_s)),
-      live_lines_(options.format->write == write_text && options.live_lines),
       accounts_({.expire_ns = expire_ns_,
                  .memory_block_max = options.memory_block_max,
                  .call_stack_max = options.call_stack_max,
-                 .notices = live_lines_,
+                 .notices = SessionPrinter::wants_live_lines(options),
                  .check = options.check},
                 options.debug_info, {options.debug_folders, debuginfod_}),
-      watcher_(request_of(pids, options, inherited), accounts_) {
+      watcher_(request_of(pids, options, inherited), accounts_),
+      printer_(options, output_, accounts_, filter_, clock_, several_), memory_(accounts_) {
     set_live_events(options.events);
     if (debuginfod_ != nullptr) {
         debuginfod_->set_give_up([this] { return on_download(); });

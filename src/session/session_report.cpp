@@ -1,26 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What a session knows, as a report.
-#include <algorithm>
-
+// The report of a session, and its exit status.
+#include "mapping_check.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/events/process_end.hpp"
-#include "memleax/report/fill_report.hpp"
 #include "memleax/session/session.hpp"
-#include "report_modules.hpp"
+#include "report_assembler.hpp"
 
 namespace memleax {
 
 namespace {
-
-/// Those of a child are mostly its parent's.
-void add_modules(std::vector<Report::Module> modules, Report* report) {
-    for (Report::Module& module : modules) {
-        if (std::find(report->modules.begin(), report->modules.end(), module) ==
-            report->modules.end()) {
-            report->modules.push_back(std::move(module));
-        }
-    }
-}
 
 /// The wider kinds have all that the narrower ones have.
 bool has_errors(const Report& report, ErrorsFor kind) {
@@ -42,55 +30,21 @@ bool has_errors(const Report& report, ErrorsFor kind) {
 
 } // namespace
 
-Report Session::make_report() {
-    look_at_mappings();
-    Report report;
-    report.version = MEMLEAX_VERSION;
-    if (const ProcessAccount* first = accounts_.first()) {
-        const ProcessFacts target = first->facts();
-        report.target = {target.pid.value(), target.executable, target.arch, target.threads};
-        report.session.engine = target.engine;
+void Session::check_mappings() {
+    const TrackedMemory& tracked = options_.allocators->tracked();
+    if (tracked.any_mapped() && phase_ == Phase::watching) {
+        look_at_mappings(accounts_, tracked);
     }
-    report.follows_forks = several_;
-    report.checks = options_.check;
-    report.session.duration_s = watched_s();
-    report.session.expire_s = expire_s();
-    report.session.end_reason = end_reason_ != nullptr ? end_reason_ : "";
-    report.session.started_unix_ns = started_unix_ns_;
-    report.memory = memory_.samples();
-    for (ProcessAccount* process : accounts_.all()) {
-        add_to_report(*process, &report);
-    }
-    return report;
 }
 
-void Session::add_to_report(ProcessAccount& process, Report* report) {
-    const ProcessFacts facts = process.facts();
-    Report::Process described;
-    described.number = facts.number;
-    described.pid = facts.pid.value();
-    described.parent = facts.parent.value();
-    described.comm = facts.comm;
-    described.exe = facts.executable;
-    described.begin_s = facts.watched ? seconds_since_start(*facts.watched) : 0;
-    if (facts.ended) {
-        described.end_s = seconds_since_start(*facts.ended);
-    }
-    described.status = facts.status;
-    report->processes.push_back(std::move(described));
-    if (options_.allocators->tracked().any_mapped()) {
-        add_mapped(process.tracker().with([](Tracker& t) { return t.mapped_totals(); }),
-                   process.unexplained(), report);
-    }
-    StackNames& names = process.names();
-    add_modules(report_modules(names.modules(), names.main()), report);
-    const TrackerSnapshot snapshot = process.tracker().snapshot(process.time(now()));
-    fill_report(
-        snapshot, watching_since_.value_or(now()),
-        [&names](StackId id) { return names.resolve(id); },
-        [this](const Backtrace& frames) { return filter_.shows(frames); }, report,
-        process.heap() != nullptr ? process.heap()->stack_findings() : StackFindings{});
-    add_leak_check(process, report);
+Report Session::make_report() {
+    check_mappings();
+    return ReportAssembler(options_, accounts_, filter_, clock_)
+        .assemble({.expire_s = expire_s(),
+                   .end_reason = end_reason_ != nullptr ? end_reason_ : "",
+                   .memory = memory_.samples(),
+                   .several = several_,
+                   .has_looked_at_heaps = has_looked_at_heaps_});
 }
 
 int Session::write_report() {

@@ -29,7 +29,7 @@ class ModuleMailbox {
   private:
     /// What the other thread sees of ModuleMap::all(), element by element: the map's own may
     /// change.
-    std::vector<std::shared_ptr<const Module>> told_;
+    std::vector<std::shared_ptr<const Module>> sent_;
     std::mutex mutex_;
     std::optional<Modules> modules_;
 };

@@ -2,20 +2,17 @@
 /// One run of memleax, from the command line's meaning to the exit status.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "memleax/report/report.hpp"
-#include "memleax/session/memory_history.hpp"
+#include "memleax/session/memory_sampler.hpp"
 #include "memleax/session/process_account.hpp"
 #include "memleax/session/report_output.hpp"
 #include "memleax/session/session_client.hpp"
+#include "memleax/session/session_clock.hpp"
 #include "memleax/session/session_options.hpp"
+#include "memleax/session/session_printer.hpp"
 #include "memleax/session/stack_filter.hpp"
 #include "memleax/session/watcher.hpp"
 #include "memleax/symbols/debuginfod.hpp"
@@ -60,14 +57,16 @@ class Session {
     void choose_process(ProcessAccount& process) { chosen_ = &process; }
     [[nodiscard]] ProcessFacts target() const { return process().facts(); }
     /// The time of what is known: stands still when nobody watches.
-    [[nodiscard]] MonotonicNs now() const;
+    [[nodiscard]] MonotonicNs now() const { return clock_.now(); }
     /// The same, of the process that commands are about.
     [[nodiscard]] MonotonicNs process_time() const { return process().time(now()); }
     /// To be called before something is said of the accounts; see Watcher.
     void bring_up_to_date() { watcher_.bring_up_to_date(); }
     /// Since the first time that every breakpoint was in place.
-    [[nodiscard]] double watched_s() const;
-    [[nodiscard]] double seconds_since_start(MonotonicNs time) const;
+    [[nodiscard]] double watched_s() const { return seconds_since_start(now()); }
+    [[nodiscard]] double seconds_since_start(MonotonicNs time) const {
+        return clock_.seconds_since_begin(time);
+    }
     [[nodiscard]] double expire_s() const { return seconds(expire_ns_); }
     void set_expire_s(double seconds);
 
@@ -77,7 +76,7 @@ class Session {
     /// Does the user want to see this call stack?
     [[nodiscard]] bool shows(StackId id);
     /// Are calls that map memory printed as they happen?
-    void set_live_events(bool live);
+    void set_live_events(bool live) { printer_.set_live_events(live); }
     /// All that is known, now.
     [[nodiscard]] Report make_report();
     /// Looks at the heap of a process that is being watched; what is found stays in
@@ -106,20 +105,13 @@ class Session {
     void finish_leaving();
     /// With --leak-check, before the target is let go of.
     void look_at_heaps();
-    void add_leak_check(ProcessAccount& process, Report* report);
     void expire(MonotonicNs now);
-    void sample_memory(MonotonicNs now);
-    /// Hears what the tracker has to tell, and prints it, unless that has to wait.
-    void print_notices();
-    void print_events();
-    void print(std::string_view text);
-    /// With the process's id in front, if several are followed.
-    [[nodiscard]] std::string with_process(const ProcessAccount& process,
-                                           const std::string& lines) const;
+    /// Hears what the trackers have to tell, and prints it, unless that has to wait.
+    void print_news();
+    void set_client(SessionClient* client);
     /// Compares what is mapped with what we have seen; while the target is being watched.
-    void look_at_mappings();
+    void check_mappings();
     [[nodiscard]] int pause_ms(MonotonicNs now);
-    void add_to_report(ProcessAccount& process, Report* report);
     int write_report();
 
     const SessionOptions& options_;
@@ -128,22 +120,17 @@ class Session {
     ReportOutput output_;
     std::shared_ptr<Debuginfod> debuginfod_; ///< null: DEBUGINFOD_URLS is not set
     std::int64_t expire_ns_;
-    bool live_lines_;
+    SessionClock clock_;
     ProcessAccounts accounts_;
     ProcessAccount* chosen_ = nullptr;
     StackFilter filter_;
     Watcher watcher_;
-    MemoryHistory memory_;
+    SessionPrinter printer_;
+    MemorySampler memory_;
     SessionClient* client_ = nullptr;
     int signals_ = -1;
     Phase phase_ = Phase::starting;
-    std::optional<MonotonicNs> watching_since_;
-    std::int64_t started_unix_ns_ = 0;
-    std::optional<MonotonicNs> frozen_at_; ///< nobody watches since
     std::optional<MonotonicNs> deadline_;
-    std::vector<std::pair<ProcessAccount*, Notice>> notices_; ///< not printed yet
-    bool live_events_ = false;
-    std::map<ProcessAccount*, std::uint64_t> printed_events_; ///< the last one's number
     const char* end_reason_ = nullptr; ///< set: the target is being let go of, or has been
     bool ending_ = false;              ///< ... and the loop ends then
     bool failed_ = false;              ///< the watching broke off

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "report_assembler.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "memleax/report/fill_report.hpp"
+#include "report_modules.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// Those of a child are mostly its parent's.
+void add_modules(std::vector<Report::Module> modules, Report* report) {
+    for (Report::Module& module : modules) {
+        if (std::find(report->modules.begin(), report->modules.end(), module) ==
+            report->modules.end()) {
+            report->modules.push_back(std::move(module));
+        }
+    }
+}
+
+/// `is_tried`: somebody has looked, or tried to.
+void add_leak_check(ProcessAccount& process, bool is_tried, Report* report) {
+    if (process.heap() == nullptr && !is_tried) {
+        return;
+    }
+    const auto index = static_cast<std::uint32_t>(report->processes.size() - 1);
+    LeakFindings found;
+    if (process.heap() != nullptr && process.heap_problem().empty()) {
+        found = process.heap()->findings(index);
+    } else {
+        found.why = process.heap_problem();
+    }
+    if (!report->leak_check) {
+        report->leak_check = std::move(found);
+        return;
+    }
+    LeakFindings& all = *report->leak_check;
+    all.pause_s += found.pause_s;
+    if (!found.complete && all.complete) {
+        all.why = found.why;
+    }
+    all.complete = all.complete && found.complete;
+    for (std::size_t i = 0; i < all.totals.size(); ++i) {
+        all.totals.at(i) = all.totals.at(i) + found.totals.at(i);
+    }
+    all.records.insert(all.records.end(), std::make_move_iterator(found.records.begin()),
+                       std::make_move_iterator(found.records.end()));
+}
+
+} // namespace
+
+Report ReportAssembler::assemble(const Facts& facts) const {
+    Report report;
+    report.version = MEMLEAX_VERSION;
+    if (const ProcessAccount* first = processes_.first()) {
+        const ProcessFacts target = first->facts();
+        report.target = {target.pid.value(), target.executable, target.arch, target.threads};
+        report.session.engine = target.engine;
+    }
+    report.follows_forks = facts.several;
+    report.checks = options_.check;
+    report.session.duration_s = clock_.seconds_since_begin(clock_.now());
+    report.session.expire_s = facts.expire_s;
+    report.session.end_reason = facts.end_reason;
+    report.session.started_unix_ns = clock_.begun_unix_ns();
+    report.memory = facts.memory;
+    for (ProcessAccount* process : processes_.all()) {
+        add(*process, options_.leak_check && facts.has_looked_at_heaps, &report);
+    }
+    return report;
+}
+
+void ReportAssembler::add(ProcessAccount& process, bool has_looked_at_heap, Report* report) const {
+    const ProcessFacts facts = process.facts();
+    Report::Process described;
+    described.number = facts.number;
+    described.pid = facts.pid.value();
+    described.parent = facts.parent.value();
+    described.comm = facts.comm;
+    described.exe = facts.executable;
+    described.begin_s = facts.watched ? clock_.seconds_since_begin(*facts.watched) : 0;
+    if (facts.ended) {
+        described.end_s = clock_.seconds_since_begin(*facts.ended);
+    }
+    described.status = facts.status;
+    report->processes.push_back(std::move(described));
+    if (options_.allocators->tracked().any_mapped()) {
+        add_mapped(process.tracker().with([](Tracker& t) { return t.mapped_totals(); }),
+                   process.unexplained(), report);
+    }
+    StackNames& names = process.names();
+    add_modules(report_modules(names.modules(), names.main()), report);
+    const TrackerSnapshot snapshot = process.tracker().snapshot(process.time(clock_.now()));
+    fill_report(
+        snapshot, clock_.begun().value_or(clock_.now()),
+        [&names](StackId id) { return names.resolve(id); },
+        [this](const Backtrace& frames) { return filter_.shows(frames); }, report,
+        process.heap() != nullptr ? process.heap()->stack_findings() : StackFindings{});
+    add_leak_check(process, has_looked_at_heap, report);
+}
+
+} // namespace memleax
