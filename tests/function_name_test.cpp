@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/report/function_name.hpp"
+#include "../src/report/function_name.hpp"
 
 #include <gtest/gtest.h>
 

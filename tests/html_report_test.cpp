@@ -203,6 +203,10 @@ TEST(OwnFrame, IsTheInnermostThatIsNeitherAllocatorNorRuntime) {
               1U);
     // Names are missing.
     EXPECT_EQ(own_frame({frame(1, "libc.so.6", "malloc"), frame(2), frame(3, "prog")}), 2U);
+    // The program's function without a name is the place, not the next one that has a name.
+    EXPECT_EQ(own_frame({frame(1, "libc.so.6", "malloc"), frame(2, "prog"),
+                         frame(3, "libevent.so", "event_base_loop")}),
+              1U);
 }
 
 TEST(WithoutHtml, IsSaidInTheFormat) {

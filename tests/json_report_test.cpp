@@ -22,7 +22,7 @@ TEST(JsonReport, Whole) {
         frame.inlined = true;
         frame.offset.reset();
     });
-    EXPECT_EQ(text_of(write_json, report), R"({
+    EXPECT_EQ(text_of(write_json, report), R"text({
   "memleax": {
     "version": "2.0.0"
   },
@@ -90,6 +90,8 @@ TEST(JsonReport, Whole) {
       "live_blocks": 20,
       "live_bytes": 2020,
       "oldest_live_s": 20.0,
+      "where": "foo (foo.c:12)",
+      "where_frame": 1,
       "frames": [
         {
           "pc": "0x7fd322bd8220",
@@ -109,7 +111,7 @@ TEST(JsonReport, Whole) {
     }
   ]
 }
-)");
+)text");
 }
 
 TEST(JsonReport, Empty) {

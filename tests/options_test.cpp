@@ -110,6 +110,11 @@ TEST(OptionsTest, LongNames) {
     EXPECT_EQ(options.log_level, LogLevel::debug);
 }
 
+TEST(OptionsTest, FullNames) {
+    EXPECT_EQ(accepted({"1"}).name_style, NameStyle::folded);
+    EXPECT_EQ(accepted({"--full-names", "1"}).name_style, NameStyle::whole);
+}
+
 TEST(OptionsTest, ErrorsFor) {
     EXPECT_EQ(accepted({"--error-exitcode", "9", "1"}).errors_for, ErrorsFor::suspect);
     const std::pair<const char*, ErrorsFor> kinds[] = {{"leaking", ErrorsFor::leaking},

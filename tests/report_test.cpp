@@ -52,6 +52,30 @@ TEST(BacktraceText, ParenthesesForNamesWithoutParameters) {
     EXPECT_EQ(line("alloc::vec::Vec<T>::push"), "alloc::vec::Vec<T>::push()\n");
 }
 
+TEST(BacktraceText, NamesAreFoldedUnlessTheyAreWantedWhole) {
+    const Backtrace frames{
+        frame(1, "app", "std::vector<int, std::allocator<int> >::grow()", {}, "/usr/v.h", 7, true),
+        frame(1, "app", "std::vector<int, std::allocator<int> >::put(int)", {}, "/usr/v.h", 9,
+              true),
+        frame(1, "app", "shop::load()", 54, "/src/shop.cpp", 20),
+        frame(2, "app", "std::sort(int*)", {}, "/usr/sort.h", 3, true),
+        frame(2, "app", "main", 4, "/src/main.cpp", 5)};
+    EXPECT_EQ(backtrace_text(frames, StackEnd::outermost, 0, NameStyle::folded),
+              "0x0000000000000001  app  2 frames of std [inlined]\n"
+              "0x0000000000000001  app  shop::load()+54  shop.cpp:20\n"
+              "0x0000000000000002  app  std::sort(int*) [inlined]  sort.h:3\n"
+              "0x0000000000000002  app  main()+4  main.cpp:5\n");
+    EXPECT_EQ(
+        backtrace_text(frames, StackEnd::outermost, 0, NameStyle::whole),
+        "0x0000000000000001  app  std::vector<int, std::allocator<int> >::grow() [inlined]  "
+        "/usr/v.h:7\n"
+        "0x0000000000000001  app  std::vector<int, std::allocator<int> >::put(int) [inlined]  "
+        "/usr/v.h:9\n"
+        "0x0000000000000001  app  shop::load()+54  /src/shop.cpp:20\n"
+        "0x0000000000000002  app  std::sort(int*) [inlined]  /usr/sort.h:3\n"
+        "0x0000000000000002  app  main()+4  /src/main.cpp:5\n");
+}
+
 TEST(BacktraceText, TruncatedStack) {
     EXPECT_EQ(backtrace_text(small_stack(), StackEnd::limit, 2),
               "  0x00007fd322bd8220  libc.so.6  malloc()+0\n"
@@ -258,6 +282,14 @@ TEST_F(FirstSentence, OfALeak) {
     leak().frames = Backtrace{frame(1, "libc.so.6", "calloc"), frame(0x11d1d, "memcached")};
     EXPECT_EQ(sentence_of(report),
               "LEAK: memcached+0x11d1d by way of calloc: 8.2 MiB a day, 40 % never freed");
+    leak().frames = Backtrace{
+        frame(1, "libc.so.6", "malloc"),
+        frame(3, "app", "Set<std::vector<int, std::allocator<int> > >::put", {}, "/src/v.h", 9)};
+    EXPECT_EQ(sentence_of(report),
+              "LEAK: Set<std::vector<int>>::put (v.h:9): 8.2 MiB a day, 40 % never freed");
+    report.name_style = NameStyle::whole;
+    EXPECT_EQ(sentence_of(report), "LEAK: Set<std::vector<int, std::allocator<int> > >::put "
+                                   "(/src/v.h:9): 8.2 MiB a day, 40 % never freed");
 }
 
 TEST_F(FirstSentence, CallsNothingElseALeak) {

@@ -116,6 +116,7 @@ TEST(UsageErrorTest, MissingAndUnwantedValues) {
     EXPECT_EQ(refused({"1", "-e"}), "--expire needs a value");
     EXPECT_EQ(refused({"1", "--quiet=false"}), "--quiet takes no value");
     EXPECT_EQ(refused({"1", "--version=1"}), "--version takes no value");
+    EXPECT_EQ(refused({"1", "--full-names=yes"}), "--full-names takes no value");
 }
 
 TEST(UsageErrorTest, WrongAllocators) {

@@ -46,7 +46,7 @@ class StackLabels {
                                       session_.tracker().with([stack](Tracker& tracker) {
                                           return tracker.number(stack);
                                       }),
-                                      where(session_.names().resolve(stack)));
+                                      where_text(session_, session_.process(), stack));
         }
         return label;
     }

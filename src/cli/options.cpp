@@ -248,6 +248,10 @@ Parser::Parser(Options& options) {
     app_.add_flag("--events", options.events,
                   "print each call that maps memory, with its stack\n(see --track)")
         ->disable_flag_override();
+    app_.add_flag_callback(
+            "--full-names", [&options] { options.name_style = NameStyle::whole; },
+            "names, template arguments and paths in full")
+        ->disable_flag_override();
     app_.add_flag("-q,--quiet", options.quiet, "final report only")->disable_flag_override();
     app_.add_flag("-v,--version", version_, "print the version")->disable_flag_override();
 }

@@ -29,7 +29,8 @@ std::string PeriodicStats::text_of(ProcessAccount& process) {
                         number_of(row.stack.account.live().blocks, "block"),
                         human_byte_rate(row.judgement.bytes_per_s), describe(row.judgement.verdict),
                         reason.empty() ? "" : " (" + reason + ")");
-        text += backtrace_text(process.names().resolve(row.stack.id), row.stack.end, 4);
+        text += backtrace_text(process.names().resolve(row.stack.id), row.stack.end, 4,
+                               session_.options().name_style);
     }
     return text + "\n";
 }

@@ -2,14 +2,14 @@
 #include "stack_rows.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 #include <fmt/format.h>
 
 #include "human_text.hpp"
-#include "memleax/base/printable.hpp"
-#include "memleax/report/function_name.hpp"
 #include "memleax/report/own_frame.hpp"
+#include "memleax/report/place_text.hpp"
 #include "memleax/report/readable.hpp"
 #include "memleax/report/verdict_text.hpp"
 
@@ -87,18 +87,13 @@ std::vector<StackRow> with_live_blocks(std::vector<StackRow> rows) {
     return rows;
 }
 
-std::string where(const Backtrace& frames) {
+std::string where_text(Session& session, ProcessAccount& process, StackId id) {
+    const Backtrace frames = process.names().resolve(id);
     if (frames.empty()) {
         return "?";
     }
-    const auto frame = std::next(frames.begin(), static_cast<std::ptrdiff_t>(own_frame(frames)));
-    std::string text = frame->function.empty() ? fmt::format("0x{:x}", frame->pc.value())
-                                               : printable(bare_name(frame->function));
-    if (!frame->file.empty()) {
-        const std::string file = printable(frame->file);
-        return text + fmt::format(" {}:{}", file.substr(file.rfind('/') + 1), frame->line);
-    }
-    return frame->module.empty() ? text : text + " " + printable(frame->module);
+    const auto own = static_cast<std::ptrdiff_t>(own_frame(frames));
+    return place_text(*std::next(frames.begin(), own), session.options().name_style);
 }
 
 Style style_of(Verdict verdict) {
@@ -134,7 +129,7 @@ std::string stats_table(Session& session, const Console& console, const std::vec
         if (account.kind != MemoryKind::heap) {
             line += fmt::format("[{}] ", describe(account.kind));
         }
-        line += where(session.names().resolve(row.stack.id));
+        line += where_text(session, session.process(), row.stack.id);
         if (const std::string reason = why(row.judgement); !reason.empty()) {
             line += "  (" + reason + ")";
         }

@@ -30,9 +30,8 @@ std::vector<StackRow> with_live_blocks(std::vector<StackRow> rows);
 std::string stats_table(Session& session, const Console& console, const std::vector<StackRow>& rows,
                         std::size_t count);
 
-/// "shop::open shop.cpp:40", or with the module if the file is not known, of the innermost frame of
-/// the user's own code.
-std::string where(const Backtrace& frames);
+/// The place that a call stack is named by: "shop::open (shop.cpp:40)".
+std::string where_text(Session& session, ProcessAccount& process, StackId id);
 
 Style style_of(Verdict verdict);
 

@@ -12,12 +12,13 @@ namespace memleax {
 
 class BacktraceTexts {
   public:
-    explicit BacktraceTexts(unsigned indent) : margin_(indent, ' ') {}
+    BacktraceTexts(unsigned indent, NameStyle style) : margin_(indent, ' '), style_(style) {}
     /// The report that `frames` belong to must outlive this.
     void append_to(std::string& text, const Backtrace& frames, StackEnd end);
 
   private:
     std::string margin_;
+    NameStyle style_;
     FrameCache<std::string> lines_;
 };
 

@@ -68,7 +68,7 @@ std::string what(const MemoryError& error) {
 
 } // namespace
 
-std::string memory_error(const ErrorReport& report) {
+std::string memory_error(const ErrorReport& report, NameStyle style) {
     const MemoryError& error = report.error;
     std::string text = fmt::format("Error[{}]: {}", error.number, what(error));
     if (error.count != 1) {
@@ -78,14 +78,14 @@ std::string memory_error(const ErrorReport& report) {
         return text + "\n";
     }
     text += report.here.empty() ? "\n" : ", here:\n";
-    text += backtrace_text(report.here, StackEnd::outermost, kIndent);
+    text += backtrace_text(report.here, StackEnd::outermost, kIndent, style);
     if (!report.freed_before.empty()) {
         text += "  it was freed here:\n" +
-                backtrace_text(report.freed_before, StackEnd::outermost, kIndent);
+                backtrace_text(report.freed_before, StackEnd::outermost, kIndent, style);
     }
     if (!report.allocated.empty()) {
         text += "  it was allocated here:\n" +
-                backtrace_text(report.allocated, StackEnd::outermost, kIndent);
+                backtrace_text(report.allocated, StackEnd::outermost, kIndent, style);
     }
     return text;
 }

@@ -4,6 +4,7 @@
 
 #include "memleax/base/clock.hpp"
 #include "memleax/report/fill_report.hpp"
+#include "memleax/report/own_frame.hpp"
 
 namespace memleax {
 
@@ -90,6 +91,10 @@ void sort_stacks(std::vector<CallStackReport>& stacks) {
 }
 
 } // namespace
+
+std::size_t where_of(const CallStackReport& stack) {
+    return own_frame(stack.frames);
+}
 
 void add_mapped(const MappedTotals& seen, std::optional<std::uint64_t> unexplained,
                 Report* report) {

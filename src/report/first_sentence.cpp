@@ -9,10 +9,9 @@
 
 #include <fmt/format.h>
 
-#include "memleax/base/printable.hpp"
-#include "memleax/report/function_name.hpp"
 #include "memleax/report/live_lines.hpp"
 #include "memleax/report/own_frame.hpp"
+#include "memleax/report/place_text.hpp"
 #include "memleax/report/readable.hpp"
 
 namespace memleax {
@@ -43,34 +42,20 @@ std::string percent(double share) {
     return p < 1 && p > 0 ? "under 1 %" : fmt::format("{:.0f} %", p);
 }
 
-/// "parse_line (leak.c:7)", "png_read (libpng16.so.16)", "memcached+0x11d1d".
-std::string place_of(const SourceFrame& frame) {
-    if (frame.function.empty()) {
-        return frame.module.empty() ? fmt::format("0x{:x}", frame.pc.value())
-                                    : fmt::format("{}+0x{:x}", printable(frame.module),
-                                                  frame.module_offset.value_or(frame.pc.value()));
-    }
-    const std::string name = printable(bare_name(frame.function));
-    if (!frame.file.empty()) {
-        const std::string file = printable(frame.file.substr(frame.file.rfind('/') + 1));
-        return frame.line == 0 ? fmt::format("{} ({})", name, file)
-                               : fmt::format("{} ({}:{})", name, file, frame.line);
-    }
-    return frame.module.empty() ? name : fmt::format("{} ({})", name, printable(frame.module));
-}
-
 /// With what it has called, if that is not just malloc.
-std::string place_of(const CallStackReport& stack) {
+std::string place_of(const CallStackReport& stack, NameStyle style) {
     if (stack.frames.empty()) {
         return "a call stack that is not known";
     }
-    const auto own = static_cast<std::ptrdiff_t>(own_frame(stack.frames));
-    std::string place = place_of(*std::next(stack.frames.begin(), own));
+    const auto own = static_cast<std::ptrdiff_t>(where_of(stack));
+    std::string place = place_text(*std::next(stack.frames.begin(), own), style);
     if (own == 0) {
         return place;
     }
     const SourceFrame& called = *std::next(stack.frames.begin(), own - 1);
-    const std::string name = printable(bare_name(called.function));
+    // Where the allocator's function has no name, its address tells nobody anything.
+    const std::string name =
+        called.function.empty() && !is_own_code(called) ? "" : frame_name(called, style);
     return name.empty() || name == "malloc" ? place : fmt::format("{} by way of {}", place, name);
 }
 
@@ -105,15 +90,15 @@ struct Group {
     }
 };
 
-std::string leak_sentence(const Group& leaking) {
+std::string leak_sentence(const Group& leaking, NameStyle style) {
     const Judgement& judgement = *leaking.worst->judgement;
     const auto* reason = std::get_if<reason::StayForGood>(&judgement.reason);
-    return fmt::format("LEAK: {}: {}{}{}", place_of(*leaking.worst), growth_text(judgement),
+    return fmt::format("LEAK: {}: {}{}{}", place_of(*leaking.worst, style), growth_text(judgement),
                        reason != nullptr ? ", " + percent(reason->share) + " never freed" : "",
                        leaking.others("leak"));
 }
 
-std::string lost_sentence(const Group& lost) {
+std::string lost_sentence(const Group& lost, NameStyle style) {
     const Judgement& judgement = *lost.worst->judgement;
     const auto* reason = std::get_if<reason::Lost>(&judgement.reason);
     const BlockCount count =
@@ -123,14 +108,14 @@ std::string lost_sentence(const Group& lost) {
                         : fmt::format("; {} more call stack{} lost blocks", lost.stacks - 1,
                                       lost.stacks == 2 ? " has" : "s have");
     return fmt::format("LOST: {}: {} in {} that nothing points to any more{}",
-                       place_of(*lost.worst), bytes_text(static_cast<double>(count.bytes)),
+                       place_of(*lost.worst, style), bytes_text(static_cast<double>(count.bytes)),
                        number_of(count.blocks, "block"), others);
 }
 
-std::string growth_sentence(const Group& growing) {
+std::string growth_sentence(const Group& growing, NameStyle style) {
     const Judgement& judgement = *growing.worst->judgement;
     const auto* reason = std::get_if<reason::Stay>(&judgement.reason);
-    return fmt::format("GROWING: {}: {}{}; too early to tell {}{}", place_of(*growing.worst),
+    return fmt::format("GROWING: {}: {}{}; too early to tell {}{}", place_of(*growing.worst, style),
                        growth_text(judgement),
                        reason != nullptr ? ", " + percent(reason->share) + " not freed so far" : "",
                        reason != nullptr && reason->may_fill_up ? "a leak from a cache that fills"
@@ -172,17 +157,17 @@ std::string first_sentence(const Report& report) {
         return groups.at(static_cast<std::size_t>(verdict));
     };
     if (of(Verdict::lost).stacks > 0) {
-        return lost_sentence(of(Verdict::lost));
+        return lost_sentence(of(Verdict::lost), report.name_style);
     }
     if (of(Verdict::leaking).stacks > 0) {
-        return leak_sentence(of(Verdict::leaking));
+        return leak_sentence(of(Verdict::leaking), report.name_style);
     }
     const std::uint64_t hidden = report.totals.leaking_stacks;
     const std::string and_hidden =
         hidden == 0 ? ""
                     : fmt::format("; hidden: {} called leaking", number_of(hidden, "call stack"));
     if (of(Verdict::growing).stacks > 0) {
-        return growth_sentence(of(Verdict::growing)) + and_hidden;
+        return growth_sentence(of(Verdict::growing), report.name_style) + and_hidden;
     }
     if (unjudged.stacks > 0) {
         return fmt::format("Not judged, for want of intervals: {}{}", unjudged.holding(),

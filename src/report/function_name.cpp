@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "memleax/report/function_name.hpp"
+#include "function_name.hpp"
 
 #include <array>
 #include <cstddef>
 
+#include "operator_name.hpp"
+
 namespace memleax {
 
 namespace {
-
-constexpr std::string_view kOperator = "operator";
 
 /// Cuts what may stand behind the parameters.
 std::string_view without_qualifiers(std::string_view name) {
@@ -41,21 +41,6 @@ std::string_view without_parameters(std::string_view name) {
         return name;
     }
     return name.substr(0, open);
-}
-
-/// Where an operator's sign ends, so that its brackets are not counted: "operator<<", "operator()".
-/// Arguments of a template may follow: "operator+<char>", "operator<< <char>".
-std::size_t after_operator(std::string_view name, std::size_t at) {
-    constexpr std::array<std::string_view, 21> kSigns{
-        "<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "()", "[]", // the longest first
-        "<",   ">",   "+",   "-",   "*",  "/",  "=",  "!",  "&",  "|"};
-    at += kOperator.size();
-    for (const std::string_view sign : kSigns) {
-        if (name.substr(at).starts_with(sign)) {
-            return at + sign.size();
-        }
-    }
-    return at;
 }
 
 /// Function templates bring their return type along.

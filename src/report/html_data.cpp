@@ -12,8 +12,7 @@
 
 #include "frame_labels.hpp"
 #include "frame_tree.hpp"
-#include "memleax/report/function_name.hpp"
-#include "memleax/report/own_frame.hpp"
+#include "function_name.hpp"
 #include "memleax/report/verdict_text.hpp"
 #include "name_table.hpp"
 #include "piece_buffer.hpp"
@@ -144,7 +143,7 @@ const SourceFrame* DataWriter::root_of(const CallStackReport& stack) {
 void DataWriter::write_stack(const CallStackReport& stack) {
     const std::uint32_t node = tree_.insert(stack.frames, root_of(stack));
     const char* end = stack.end == StackEnd::outermost ? "" : describe(stack.end);
-    out_.print("[{},{},{},{},", stack.id, node, own_frame(stack.frames), name(end));
+    out_.print("[{},{},{},{},", stack.id, node, where_of(stack), name(end));
     if (stack.judgement) {
         const Judgement& judgement = *stack.judgement;
         out_.print("[{},{},{},{},{}],", static_cast<unsigned>(judgement.verdict),

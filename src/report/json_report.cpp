@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -9,6 +10,7 @@
 #include "frame_cache.hpp"
 #include "frame_json.hpp"
 #include "leak_json.hpp"
+#include "memleax/report/place_text.hpp"
 #include "memleax/report/report_writer.hpp"
 #include "memleax/report/verdict_text.hpp"
 
@@ -65,6 +67,12 @@ Json call_stack_json(const CallStackReport& stack, const Report::Process* proces
             put_count(each, "live", interval.live);
             json["intervals"].push_back(std::move(each));
         }
+    }
+    if (!stack.frames.empty()) {
+        const std::size_t where = where_of(stack);
+        json["where"] = place_text(
+            *std::next(stack.frames.begin(), static_cast<std::ptrdiff_t>(where)), NameStyle::whole);
+        json["where_frame"] = where;
     }
     json["frames"] = Json::array(); // CallStackTexts fills it
     if (stack.end != StackEnd::outermost) {

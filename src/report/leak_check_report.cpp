@@ -51,7 +51,7 @@ std::string addresses_text(const LeakRecord& record) {
     return text + (record.count.blocks > kMost ? ", ..." : "");
 }
 
-std::string record_text(const LeakRecord& record) {
+std::string record_text(const LeakRecord& record, NameStyle style) {
     const std::string size = record.size != 0
                                  ? fmt::format(" of {} bytes", record.size)
                                  : fmt::format(", {} bytes in all", record.count.bytes);
@@ -64,7 +64,7 @@ std::string record_text(const LeakRecord& record) {
     }
     if (record.callstack != 0) {
         text += fmt::format("    allocated at CallStack[{}]:\n", record.callstack) +
-                backtrace_text(record.frames, record.end, 4);
+                backtrace_text(record.frames, record.end, 4, style);
     }
     return text;
 }
@@ -155,7 +155,7 @@ std::vector<LeakRecord> leak_records(const std::vector<HeapBlock>& blocks,
     return result;
 }
 
-std::string leak_findings_text(const LeakFindings& findings) {
+std::string leak_findings_text(const LeakFindings& findings, NameStyle style) {
     if (!findings.complete) {
         return fmt::format("incomplete: {}\nnothing is said of any block\n", findings.why);
     }
@@ -168,7 +168,7 @@ std::string leak_findings_text(const LeakFindings& findings) {
     }
     for (const LeakRecord& record : findings.records) {
         if (record.loss != LossClass::reachable) {
-            text += record_text(record);
+            text += record_text(record, style);
         }
     }
     return text;

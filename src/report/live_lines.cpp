@@ -40,9 +40,9 @@ std::string of_process(Tid pid, const std::string& lines) {
 }
 
 std::string expired_first(std::uint64_t id, std::uint64_t size, const Backtrace& frames,
-                          StackEnd end) {
+                          StackEnd end, NameStyle style) {
     return fmt::format("CallStack[{}]: memory expires with {} bytes, backtrace:\n", id, size) +
-           backtrace_text(frames, end, kIndent);
+           backtrace_text(frames, end, kIndent, style);
 }
 
 std::string expired_again(std::uint64_t id, std::uint64_t size, std::uint64_t times) {
@@ -63,7 +63,7 @@ std::string too_many_expired_free(std::uint64_t id) {
 }
 
 std::string mapping_call(const LoggedMapping& call, double seconds, const Backtrace& frames,
-                         StackEnd end) {
+                         StackEnd end, NameStyle style) {
     const auto range_text = [](AddrRange range) {
         return fmt::format("{:#x}-{:#x}, {} bytes", range.begin, range.end, range.size());
     };
@@ -84,7 +84,7 @@ std::string mapping_call(const LoggedMapping& call, double seconds, const Backtr
             fmt::format("{} maps {}", call.ended.size() != 0 ? "," : "", range_text(call.added));
     }
     return text + fmt::format(" ({})\n", describe(call.kind)) +
-           backtrace_text(frames, end, kIndent);
+           backtrace_text(frames, end, kIndent, style);
 }
 
 std::string block_limit_text(std::uint64_t id, std::uint64_t blocks) {

@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string_view>
 
-#include "memleax/report/function_name.hpp"
+#include "function_name.hpp"
 
 namespace memleax {
 
@@ -29,33 +30,35 @@ constexpr std::array<std::string_view, 15> kAllocators{
     "aligned_alloc", "posix_memalign", "valloc",        "pvalloc",        "strdup",
     "strndup",       "__libc_malloc",  "__libc_calloc", "__libc_realloc", "__rdl_alloc"};
 
+bool begins_one_of(std::string_view text, std::span<const std::string_view> list) {
+    return std::any_of(list.begin(), list.end(),
+                       [text](std::string_view each) { return text.starts_with(each); });
+}
+
 } // namespace
 
+bool is_allocator(const SourceFrame& frame) {
+    const std::string_view name = bare_name(frame.function);
+    return std::find(kAllocators.begin(), kAllocators.end(), name) != kAllocators.end() ||
+           name.starts_with("operator new");
+}
+
+bool is_standard_library(const SourceFrame& frame) {
+    return begins_one_of(bare_name(frame.function), kRuntimeNames);
+}
+
 bool is_own_code(const SourceFrame& frame) {
-    const auto begins_one_of = [](std::string_view text, const auto& list) {
-        return std::any_of(list.begin(), list.end(),
-                           [text](std::string_view each) { return text.starts_with(each); });
-    };
-    if (begins_one_of(frame.module, kRuntimeModules)) {
+    if (begins_one_of(frame.module, kRuntimeModules) || is_standard_library(frame)) {
         return false;
     }
-    const std::string_view name = bare_name(frame.function);
-    return !begins_one_of(name, kRuntimeNames) &&
-           std::find(kAllocators.begin(), kAllocators.end(), name) == kAllocators.end();
+    return !is_allocator(frame);
 }
 
 std::size_t own_frame(const Backtrace& frames) {
     std::size_t index = 0;
     for (const SourceFrame& frame : frames) {
-        if (!frame.function.empty() && is_own_code(frame)) {
-            return index;
-        }
-        ++index;
-    }
-    // Without names: the module tells.
-    index = 0;
-    for (const SourceFrame& frame : frames) {
-        if (!frame.module.empty() && is_own_code(frame)) {
+        const bool is_known = !frame.function.empty() || !frame.module.empty();
+        if (is_known && is_own_code(frame)) {
             return index;
         }
         ++index;

@@ -8,9 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "memleax/report/function_name.hpp"
 #include "memleax/report/live_lines.hpp"
-#include "memleax/report/own_frame.hpp"
+#include "memleax/report/place_text.hpp"
 #include "memleax/report/readable.hpp"
 
 namespace memleax {
@@ -45,8 +44,8 @@ std::string place_of(const CallStackReport* stack) {
         return "";
     }
     const auto frame =
-        std::next(stack->frames.begin(), static_cast<std::ptrdiff_t>(own_frame(stack->frames)));
-    return std::string(frame->function.empty() ? frame->module : bare_name(frame->function));
+        std::next(stack->frames.begin(), static_cast<std::ptrdiff_t>(where_of(*stack)));
+    return frame_name(*frame, NameStyle::folded);
 }
 
 bool is_worse(const Judgement& a, const Judgement& b) {

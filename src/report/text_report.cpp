@@ -164,7 +164,7 @@ void write_errors(const Report& report, std::optional<std::uint32_t> process, Re
     for (const ErrorReport& error : report.errors) {
         if (!process || error.process == *process) {
             sink.write(shown++ == 0 ? "== Memory errors:\n\n" : "");
-            sink.write(memory_error(error) + "\n");
+            sink.write(memory_error(error, report.name_style) + "\n");
         }
     }
     if (shown == 0 && report.checks) {
@@ -215,7 +215,7 @@ std::size_t write_stacks(const Report& report, std::optional<std::uint32_t> proc
 
 void write_text(const Report& report, ReportSink& sink) {
     sink.write(header(report));
-    BacktraceTexts backtraces(4);
+    BacktraceTexts backtraces(4, report.name_style);
     std::size_t shown = 0;
     if (!report.follows_forks) {
         write_errors(report, std::nullopt, sink);
@@ -232,7 +232,7 @@ void write_text(const Report& report, ReportSink& sink) {
     if (report.leak_check) {
         sink.write(fmt::format("== Leak check (the process stood still for {:.1f} ms):\n{}\n",
                                report.leak_check->pause_s * 1000,
-                               leak_findings_text(*report.leak_check)));
+                               leak_findings_text(*report.leak_check, report.name_style)));
     }
     if (shown == 0) { // which may be because it is too early
         sink.write(fmt::format("== Live in all: {}.\n", count_text(report.totals.live)));

@@ -30,14 +30,14 @@ std::string LivePrinter::text(const Notice& notice) {
     case Notice::Kind::expired:
         return notice.count == 1
                    ? expired_first(notice.id, notice.size, names_.resolve(notice.stack),
-                                   names_.end(notice.stack))
+                                   names_.end(notice.stack), style_)
                    : expired_again(notice.id, notice.size, notice.count);
     case Notice::Kind::expired_freed:
         return freed_after_expiry(notice.id, seconds(notice.age));
     case Notice::Kind::too_many_expired_free:
         return too_many_expired_free(notice.id);
     case Notice::Kind::memory_error:
-        return memory_error(described(notice.error));
+        return memory_error(described(notice.error), style_);
     case Notice::Kind::block_limit:
         return block_limit_reached(notice.id, notice.count);
     case Notice::Kind::stack_limit:

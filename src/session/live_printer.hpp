@@ -13,7 +13,8 @@ namespace memleax {
 
 class LivePrinter {
   public:
-    LivePrinter(StackNames& names, const StackFilter& filter) : names_(names), filter_(filter) {}
+    LivePrinter(StackNames& names, const StackFilter& filter, NameStyle style)
+        : names_(names), filter_(filter), style_(style) {}
 
     /// "" if the user does not want to hear of this call stack.
     [[nodiscard]] std::string text(const Notice& notice);
@@ -25,6 +26,7 @@ class LivePrinter {
 
     StackNames& names_;
     const StackFilter& filter_;
+    const NameStyle style_;
 };
 
 } // namespace memleax

@@ -60,6 +60,7 @@ Report ReportAssembler::assemble(const Facts& facts) const {
         report.target = {target.pid.value(), target.executable, target.arch, target.threads};
         report.session.engine = target.engine;
     }
+    report.name_style = options_.name_style;
     report.follows_forks = facts.several;
     report.checks = options_.check;
     report.session.duration_s = clock_.seconds_since_begin(clock_.now());

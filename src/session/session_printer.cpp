@@ -62,7 +62,8 @@ void SessionPrinter::print_news(bool last) {
         return;
     }
     for (const auto& [process, notice] : std::exchange(notices_, {})) {
-        print(with_process(*process, LivePrinter(process->names(), filter_).text(notice)));
+        print(with_process(*process,
+                           LivePrinter(process->names(), filter_, name_style_).text(notice)));
     }
     if (live_events_) {
         print_events();
@@ -87,8 +88,9 @@ void SessionPrinter::print_events() {
                 if (!filter_.empty() && !filter_.shows(frames)) {
                     continue;
                 }
-                const std::string text = mapping_call(call, clock_.seconds_since_begin(call.time),
-                                                      frames, process->names().end(call.stack));
+                const std::string text =
+                    mapping_call(call, clock_.seconds_since_begin(call.time), frames,
+                                 process->names().end(call.stack), name_style_);
                 print(with_process(*process, text));
             }
             printed = calls.back().number;

@@ -11,6 +11,7 @@
 #include "memleax/analysis/reachability.hpp"
 #include "memleax/base/types.hpp"
 #include "memleax/heap/heap_graph.hpp"
+#include "memleax/report/folded_name.hpp"
 #include "memleax/report/leak_findings.hpp"
 #include "memleax/report/report_writer.hpp"
 
@@ -47,7 +48,7 @@ std::vector<LeakRecord> leak_records(const std::vector<HeapBlock>& blocks,
                                      std::vector<LeakRecordKey>* keys = nullptr);
 
 /// The lines of these classes and of lost blocks, with the call stacks that are known.
-std::string leak_findings_text(const LeakFindings& findings);
+std::string leak_findings_text(const LeakFindings& findings, NameStyle style = NameStyle::folded);
 
 void write_leak_check_text(const LeakCheckReport& report, ReportSink& sink);
 void write_leak_check_json(const LeakCheckReport& report, ReportSink& sink);

@@ -15,12 +15,12 @@
 namespace memleax {
 
 std::string expired_first(std::uint64_t id, std::uint64_t size, const Backtrace& frames,
-                          StackEnd end);
+                          StackEnd end, NameStyle style = NameStyle::folded);
 std::string expired_again(std::uint64_t id, std::uint64_t size, std::uint64_t times);
 std::string freed_after_expiry(std::uint64_t id, double seconds);
 std::string too_many_expired_free(std::uint64_t id);
 /// "Error[1]: ..." with all of its backtraces, or, when it is not its first time, the line alone.
-std::string memory_error(const ErrorReport& error);
+std::string memory_error(const ErrorReport& error, NameStyle style = NameStyle::folded);
 std::string block_limit_reached(std::uint64_t id, std::uint64_t blocks);
 std::string stack_limit_reached(std::uint64_t stacks);
 /// What these two say, for another place: one line without its newline.
@@ -30,7 +30,7 @@ std::string stack_limit_text(std::uint64_t stacks);
 /// A call that has mapped or unmapped memory, `seconds` after the begin, with its stack:
 /// "+1.5 s, thread 4711: mmap maps 0x7f0000000000-0x7f0000002000, 8192 bytes (mmap)".
 std::string mapping_call(const LoggedMapping& call, double seconds, const Backtrace& frames,
-                         StackEnd end);
+                         StackEnd end, NameStyle style = NameStyle::folded);
 
 /// The same lines with the process's id in front, as strace has it: "[pid 4711] CallStack[1]: ...".
 /// Lines that are indented belong to the one before.

@@ -11,8 +11,14 @@ namespace memleax {
 /// Is this frame neither an allocator's nor in a language's runtime or standard library?
 bool is_own_code(const SourceFrame& frame);
 
-/// Index of the innermost frame of the user's own code. Where there is none: the allocator's
-/// caller.
+/// Is this frame an allocator's function, by its name?
+bool is_allocator(const SourceFrame& frame);
+
+/// Does its name say that it is in a standard library, wherever it was compiled into?
+bool is_standard_library(const SourceFrame& frame);
+
+/// Index of the innermost frame of the user's own code, with a name or without one. Where there is
+/// none: the allocator's caller.
 std::size_t own_frame(const Backtrace& frames);
 
 } // namespace memleax

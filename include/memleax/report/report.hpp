@@ -14,6 +14,7 @@
 #include "memleax/events/mapping_event.hpp"
 #include "memleax/events/seen_calls.hpp"
 #include "memleax/events/source_frame.hpp"
+#include "memleax/report/folded_name.hpp"
 #include "memleax/report/leak_findings.hpp"
 #include "memleax/track/block_count.hpp"
 #include "memleax/track/memory_error.hpp"
@@ -159,13 +160,14 @@ struct Report {
     };
 
     std::string version;
-    Target target;                           ///< the first process
-    Session session;                         ///< counts are those of all processes
-    Totals totals;                           ///< likewise; without allocators' stocks and such
-    std::optional<Mapped> mapped;            ///< likewise; absent: mapped memory is not tracked
-    bool follows_forks = false;              ///< children are watched, too
-    std::vector<Process> processes;          ///< the first one first
-    std::vector<CallStackReport> callstacks; ///< with live or expired blocks; most leaked last
+    NameStyle name_style = NameStyle::folded; ///< in text
+    Target target;                            ///< the first process
+    Session session;                          ///< counts are those of all processes
+    Totals totals;                            ///< likewise; without allocators' stocks and such
+    std::optional<Mapped> mapped;             ///< likewise; absent: mapped memory is not tracked
+    bool follows_forks = false;               ///< children are watched, too
+    std::vector<Process> processes;           ///< the first one first
+    std::vector<CallStackReport> callstacks;  ///< with live or expired blocks; most leaked last
     /// Of what allocators have mapped, and of thread stacks: they hold blocks that are counted by
     /// themselves, and what is kept for later.
     std::vector<CallStackReport> internal_callstacks;
@@ -177,7 +179,11 @@ struct Report {
     std::optional<LeakFindings> leak_check;   ///< of all processes; absent: nobody has looked
 };
 
+/// The index of the frame that a call stack is named by (own_frame.hpp).
+std::size_t where_of(const CallStackReport& stack);
+
 /// A backtrace, a line for each frame, indented by `indent` blanks.
-std::string backtrace_text(const Backtrace& frames, StackEnd end, unsigned indent);
+std::string backtrace_text(const Backtrace& frames, StackEnd end, unsigned indent,
+                           NameStyle style = NameStyle::folded);
 
 } // namespace memleax

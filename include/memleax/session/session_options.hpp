@@ -46,6 +46,7 @@ struct SessionOptions {
     bool events = false;    ///< print calls that map memory, as they happen
     int error_exitcode = 0; ///< 0: none
     ErrorsFor errors_for = ErrorsFor::suspect;
+    NameStyle name_style = NameStyle::folded; ///< in text
     /// Look at the heap at the end of the watching.
     bool leak_check = false;
 };

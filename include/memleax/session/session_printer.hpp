@@ -25,7 +25,8 @@ class SessionPrinter {
     SessionPrinter(const SessionOptions& options, ReportOutput& output, ProcessAccounts& processes,
                    const StackFilter& filter, const SessionClock& clock, bool several)
         : output_(output), processes_(processes), filter_(filter), clock_(clock),
-          live_lines_(wants_live_lines(options)), several_(several) {}
+          name_style_(options.name_style), live_lines_(wants_live_lines(options)),
+          several_(several) {}
 
     [[nodiscard]] static bool wants_live_lines(const SessionOptions& options);
 
@@ -57,6 +58,7 @@ class SessionPrinter {
     const StackFilter& filter_;
     const SessionClock& clock_;
     SessionClient* client_ = nullptr;
+    NameStyle name_style_;
     bool live_lines_;
     bool several_;
     bool live_events_ = false;

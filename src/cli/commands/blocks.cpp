@@ -151,7 +151,8 @@ void run_show(CommandContext& context, Arguments& arguments) {
                             address.value(), address - found->address, found->size,
                             found->address.value(), age_text(session, found->time),
                             found->expired ? " (expired)" : "", found->tid.value(), number));
-    console.add(backtrace_text(session.names().resolve(found->stack), account_end, 4));
+    console.add(backtrace_text(session.names().resolve(found->stack), account_end, 4,
+                               session.options().name_style));
     console.add(heap_facts(session, found->address));
     console.add(preview(session, *found));
 }

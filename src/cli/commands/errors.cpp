@@ -37,7 +37,7 @@ void run_errors(CommandContext& context, Arguments& arguments) {
     }
     for (const MemoryError& error : errors) {
         if (all || number == error.number) {
-            console.add(memory_error(with_stacks(session, error)));
+            console.add(memory_error(with_stacks(session, error), session.options().name_style));
         } else if (number == 0) {
             console.add(memory_error({error, 0, {}, {}, {}}));
         }

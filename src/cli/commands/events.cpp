@@ -29,9 +29,9 @@ void show_last(CommandContext& context, std::uint64_t count) {
     }
     for (const LoggedMapping& call : calls) {
         if (session.shows(call.stack)) {
-            context.console.add(mapping_call(call, session.seconds_since_start(call.time),
-                                             session.names().resolve(call.stack),
-                                             session.names().end(call.stack)));
+            context.console.add(mapping_call(
+                call, session.seconds_since_start(call.time), session.names().resolve(call.stack),
+                session.names().end(call.stack), session.options().name_style));
         }
     }
 }

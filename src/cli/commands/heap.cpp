@@ -88,7 +88,7 @@ void run_leaks(CommandContext& context, Arguments& arguments) {
     Console& console = context.console;
     console.add(
         fmt::format("The process stood still for {:.1f} ms.\n", found.pause_s * kMsPerSecond) +
-        leak_findings_text(found));
+        leak_findings_text(found, context.session.options().name_style));
     if (all > count) {
         console.add(console.styled(Style::dim, fmt::format("{} of {} groups\n", count, all)));
     }

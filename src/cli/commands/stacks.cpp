@@ -84,7 +84,8 @@ std::string whole_account(CommandContext& context, const StackRow& row) {
             human_duration(seconds(session.process_time().value() - each.end.value())),
             each.live.blocks, each.alloc.blocks);
     }
-    return text + backtrace_text(session.names().resolve(row.stack.id), row.stack.end, 4);
+    return text + backtrace_text(session.names().resolve(row.stack.id), row.stack.end, 4,
+                                 session.options().name_style);
 }
 
 } // namespace
@@ -256,7 +257,7 @@ void run_since(CommandContext& context, Arguments& arguments) {
                 kFormat, row.number, human_change(static_cast<double>(row.bytes)),
                 fmt::format("{:+}", row.blocks),
                 human_byte_rate(elapsed > 0 ? static_cast<double>(row.bytes) / elapsed : 0)) +
-            where(context.session.names().resolve(row.id));
+            where_text(context.session, context.session.process(), row.id);
         console.add(shortened(line, console.columns()) + "\n");
     }
     if (rows.size() > context.stats_rows) {
