@@ -240,7 +240,7 @@ TEST(Command_stats, HasALineForEachCallStack) {
                                  HasSubstr("1 of 2 call stacks\n")));
     EXPECT_THAT(commands_of.error_of("stats by"), HasSubstr("the order is missing; usage: stats "));
     EXPECT_THAT(commands_of.error_of("stats by colour"),
-                HasSubstr("'colour' is none of bytes, blocks, rate, age"));
+                HasSubstr("'colour' is none of bytes, blocks, rate, age, function, line, module"));
     EXPECT_THAT(commands_of.error_of("stats 0"), HasSubstr("'0' is not the number of call stacks"));
     EXPECT_THAT(commands_of.error_of("stats -1"), HasSubstr("'-1' is not"));
     EXPECT_THAT(commands_of.error_of("stats by age 3"), HasSubstr("'3' is too much"));
@@ -249,6 +249,24 @@ TEST(Command_stats, HasALineForEachCallStack) {
     EXPECT_LT(costliest.find("held_too_long"), costliest.find("slow_leak"));
     fixture.ask("release");
     EXPECT_THAT(commands_of.output_of("stats"), Not(HasSubstr("held_too_long")));
+    commands_of.quit();
+}
+
+TEST(Command_stats, PutsCallStacksTogether) {
+    Fixture fixture("expiring");
+    Commands commands_of(fixture.pid());
+    fixture.ask("leak");
+    fixture.ask("leak");
+    fixture.ask("hold");
+    const std::string modules = commands_of.output_of("stats by module");
+    EXPECT_THAT(modules, HasSubstr("STACKS"));
+    EXPECT_THAT(modules, ContainsRegex(" 2  too early +404 B +3 +0 +100% +expiring  "));
+    EXPECT_THAT(commands_of.output_of("stats by function"),
+                ContainsRegex(" 1  too early +202 B +2 +0 +100% +slow_leak  "));
+    const std::string lines = commands_of.output_of("stats 1 by line by blocks");
+    EXPECT_THAT(lines,
+                ContainsRegex(" 1  too early +202 B +2 .* slow_leak \\(expiring.c:[0-9]+\\)"));
+    EXPECT_THAT(lines, HasSubstr("1 of 2 groups\n"));
     commands_of.quit();
 }
 

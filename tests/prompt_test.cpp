@@ -98,6 +98,7 @@ TEST(Prompt, TabCompletes) {
     expect_completion(prompt, "stats b", "stats by ");
     expect_completion(prompt, "stats by ra", "stats by rate ");
     expect_completion(prompt, "stats by by", "stats by bytes ");
+    expect_completion(prompt, "stats by mo", "stats by module ");
     expect_completion(prompt, "blocks ", "blocks 1 ");
     expect_completion(prompt, "dump a", "dump all ");
     expect_completion(prompt, "save js", "save json ");

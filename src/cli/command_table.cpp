@@ -122,11 +122,14 @@ constexpr std::array kCommands{
     Command{"source", "FILE", "run the commands in a file", "One on each line; # begins a comment.",
             run_source, Completion::file, Again::never},
     Command{
-        "stats", "[N] [by bytes|blocks|rate|age]", "one line for each call stack",
+        "stats", "[N] [by bytes|blocks|rate|age] [by function|line|module]",
+        "one line for each call stack, or group of them",
         "The N that cost most, if nothing else is said: first by the bytes a second that stay, "
         "then\n"
         "by the bytes that are live, then by the number of blocks. The verdict is one of leaking,\n"
-        "growing, plateau, settled and too early, with the figures that it rests on.",
+        "growing, plateau, settled and too early, with the figures that it rests on. by function,\n"
+        "line or module puts call stacks together that have it in common; ID is that of the\n"
+        "first of them, the verdict that of the worst. On a narrow terminal columns are left out.",
         run_stats, Completion::stats, Again::by_watch},
     Command{"status", "", "the target, the watching, and memory", "", run_status, Completion::none,
             Again::by_watch},

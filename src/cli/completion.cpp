@@ -114,7 +114,8 @@ std::vector<std::string> complete_words(CommandContext& context, std::vector<std
         return ids;
     }
     case Completion::stats:
-        return words.back() == "by" ? std::vector<std::string>{"bytes", "blocks", "rate", "age"}
+        return words.back() == "by" ? std::vector<std::string>{"bytes",    "blocks", "rate",  "age",
+                                                               "function", "line",   "module"}
                                     : std::vector<std::string>{"by"};
     case Completion::heap:
         return words.back() == "by" ? std::vector<std::string>{"type", "size", "stack", "holder"}

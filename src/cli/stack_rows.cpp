@@ -5,13 +5,8 @@
 #include <iterator>
 #include <tuple>
 
-#include <fmt/format.h>
-
-#include "human_text.hpp"
 #include "memleax/report/own_frame.hpp"
 #include "memleax/report/place_text.hpp"
-#include "memleax/report/readable.hpp"
-#include "memleax/report/verdict_text.hpp"
 
 namespace memleax {
 
@@ -37,13 +32,6 @@ auto rank(const StackRow& row, StackOrder order) {
     }
     // Resources have no bytes: their number tells.
     return Rank(row.judgement.bytes_per_s, bytes, static_cast<double>(live.blocks));
-}
-
-double kept_share(const CallStackAccount& account) {
-    const std::uint64_t followed = account.alloc.blocks - account.untracked.blocks;
-    return followed == 0
-               ? 0
-               : static_cast<double>(account.live().blocks) / static_cast<double>(followed);
 }
 
 } // namespace
@@ -87,13 +75,18 @@ std::vector<StackRow> with_live_blocks(std::vector<StackRow> rows) {
     return rows;
 }
 
+const SourceFrame* where(const Backtrace& frames) {
+    if (frames.empty()) {
+        return nullptr;
+    }
+    const std::size_t own = own_frame(frames);
+    return &*std::next(frames.begin(), static_cast<std::ptrdiff_t>(own));
+}
+
 std::string where_text(Session& session, ProcessAccount& process, StackId id) {
     const Backtrace frames = process.names().resolve(id);
-    if (frames.empty()) {
-        return "?";
-    }
-    const auto own = static_cast<std::ptrdiff_t>(own_frame(frames));
-    return place_text(*std::next(frames.begin(), own), session.options().name_style);
+    const SourceFrame* frame = where(frames);
+    return frame == nullptr ? "?" : place_text(*frame, session.options().name_style);
 }
 
 Style style_of(Verdict verdict) {
@@ -110,33 +103,6 @@ Style style_of(Verdict verdict) {
         break;
     }
     return Style::dim;
-}
-
-std::string stats_table(Session& session, const Console& console, const std::vector<StackRow>& rows,
-                        std::size_t count) {
-    constexpr auto kFormat = "{:>5}  {:<9}  {:>9}  {:>8}  {:>8}  {:>8}  {:>11}  {:>6}  ";
-    std::string text =
-        console.styled(Style::heading, fmt::format(kFormat, "ID", "VERDICT", "LIVE", "BLOCKS",
-                                                   "EXPIRED", "BLOCKS/S", "BYTES/S", "KEPT") +
-                                           "WHERE, WHY\n");
-    for (const StackRow& row : std::span(rows).first(std::min(count, rows.size()))) {
-        const CallStackAccount& account = row.stack.account;
-        std::string line = fmt::format(
-            kFormat, account.id, describe(row.judgement.verdict),
-            bytes_text(static_cast<double>(account.live().bytes)), account.live().blocks,
-            account.may_leak().blocks, human_rate(row.judgement.blocks_per_s),
-            human_byte_rate(row.judgement.bytes_per_s), human_share(kept_share(account)));
-        if (account.kind != MemoryKind::heap) {
-            line += fmt::format("[{}] ", describe(account.kind));
-        }
-        line += where_text(session, session.process(), row.stack.id);
-        if (const std::string reason = why(row.judgement); !reason.empty()) {
-            line += "  (" + reason + ")";
-        }
-        text += console.styled(style_of(row.judgement.verdict), shortened(line, console.columns()));
-        text += '\n';
-    }
-    return text;
 }
 
 } // namespace memleax

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// Call stacks as lines of a table, for `stats`, `since` and --interval.
+/// Call stacks in order of what they cost, for `stats`, `since` and --interval.
 #pragma once
 
 #include <string>
@@ -26,11 +26,9 @@ std::vector<StackRow> stack_rows(Session& session, ProcessAccount& process, Stac
 /// Those of which something is still there.
 std::vector<StackRow> with_live_blocks(std::vector<StackRow> rows);
 
-/// A heading and a line for each of the first `count` rows.
-std::string stats_table(Session& session, const Console& console, const std::vector<StackRow>& rows,
-                        std::size_t count);
-
-/// The place that a call stack is named by: "shop::open (shop.cpp:40)".
+/// The frame that a call stack is named by; null if it has none.
+const SourceFrame* where(const Backtrace& frames);
+/// "shop::open (shop.cpp:40)"
 std::string where_text(Session& session, ProcessAccount& process, StackId id);
 
 Style style_of(Verdict verdict);

@@ -2,13 +2,13 @@
 #include "first_sentence.hpp"
 
 #include <array>
-#include <cmath>
 #include <iterator>
 #include <tuple>
 #include <variant>
 
 #include <fmt/format.h>
 
+#include "memleax/report/growth_text.hpp"
 #include "memleax/report/live_lines.hpp"
 #include "memleax/report/own_frame.hpp"
 #include "memleax/report/place_text.hpp"
@@ -17,22 +17,6 @@
 namespace memleax {
 
 namespace {
-
-struct Period {
-    double seconds;
-    const char* name;
-};
-constexpr std::array<Period, 3> kPeriods{{{1, "a second"}, {3600, "an hour"}, {86400, "a day"}}};
-
-/// The first in which there are that many.
-template <class Text> std::string per_period(double per_s, double enough, Text text) {
-    for (const Period& period : kPeriods) {
-        if (per_s * period.seconds >= enough || &period == &kPeriods.back()) {
-            return fmt::format("{} {}", text(per_s * period.seconds), period.name);
-        }
-    }
-    return "";
-}
 
 std::string percent(double share) {
     const double p = share * 100;
@@ -124,21 +108,6 @@ std::string growth_sentence(const Group& growing, NameStyle style) {
 }
 
 } // namespace
-
-std::string growth_text(const Judgement& judgement) {
-    constexpr double kMiB = 1024 * 1024;
-    if (judgement.bytes_per_s > 0) {
-        return per_period(judgement.bytes_per_s, kMiB, bytes_text);
-    }
-    if (judgement.blocks_per_s > 0) {
-        return per_period(judgement.blocks_per_s, 1, [](double blocks) {
-            return blocks < 1
-                       ? "less than 1 block"
-                       : number_of(static_cast<std::uint64_t>(std::llround(blocks)), "block");
-        });
-    }
-    return "";
-}
 
 std::string first_sentence(const Report& report) {
     std::array<Group, kVerdicts> groups; // by verdict

@@ -13,8 +13,4 @@ namespace memleax {
 /// what is not.
 std::string first_sentence(const Report& report);
 
-/// The rate at which blocks come to stay, over the time that makes it easy to read: "5.2 MiB an
-/// hour"; of what has no bytes "3 blocks a second". "" if none do.
-std::string growth_text(const Judgement& judgement);
-
 } // namespace memleax

@@ -9,6 +9,7 @@
 #include "first_sentence.hpp"
 #include "memleax/base/printable.hpp"
 #include "memleax/events/process_end.hpp"
+#include "memleax/report/growth_text.hpp"
 #include "memleax/report/leak_check_report.hpp"
 #include "memleax/report/live_lines.hpp"
 #include "memleax/report/readable.hpp"

@@ -7,7 +7,7 @@
 #include "../census_table.hpp"
 #include "../command.hpp"
 #include "../human_text.hpp"
-#include "../stack_rows.hpp"
+#include "../stats_table.hpp"
 #include "memleax/report/live_lines.hpp"
 #include "memleax/report/verdict_text.hpp"
 
@@ -15,18 +15,36 @@ namespace memleax {
 
 namespace {
 
-StackOrder order_of(Arguments& arguments) {
+/// What stands behind `by`, in any order.
+struct Choice {
+    StackOrder order = StackOrder::cost;
+    StackGroups groups = StackGroups::none;
+};
+
+void take_choice(Arguments& arguments, Choice* choice) {
     static constexpr std::pair<const char*, StackOrder> kOrders[] = {{"bytes", StackOrder::bytes},
                                                                      {"blocks", StackOrder::blocks},
                                                                      {"rate", StackOrder::rate},
                                                                      {"age", StackOrder::age}};
+    static constexpr std::pair<const char*, StackGroups> kGroups[] = {
+        {"function", StackGroups::function},
+        {"line", StackGroups::line},
+        {"module", StackGroups::module}};
     const std::string name = arguments.word("the order");
     for (const auto& [known, order] : kOrders) {
         if (name == known) {
-            return order;
+            choice->order = order;
+            return;
         }
     }
-    throw arguments.wrong(fmt::format("'{}' is none of bytes, blocks, rate, age", name));
+    for (const auto& [known, groups] : kGroups) {
+        if (name == known) {
+            choice->groups = groups;
+            return;
+        }
+    }
+    throw arguments.wrong(
+        fmt::format("'{}' is none of bytes, blocks, rate, age, function, line, module", name));
 }
 
 void add_hidden(Console& console, std::size_t hidden) {
@@ -95,18 +113,33 @@ void run_stats(CommandContext& context, Arguments& arguments) {
     if (!arguments.empty() && arguments.peek() != "by") {
         count = arguments.whole("the number of call stacks", 1, 1'000'000);
     }
-    const StackOrder order = arguments.take("by") ? order_of(arguments) : StackOrder::cost;
+    Choice choice;
+    while (arguments.take("by")) {
+        take_choice(arguments, &choice);
+    }
     arguments.done();
+    Session& session = context.session;
     std::size_t hidden = 0;
-    const auto rows =
-        with_live_blocks(stack_rows(context.session, context.session.process(), order, &hidden));
+    auto stacks = with_live_blocks(stack_rows(session, session.process(), choice.order, &hidden));
+    const bool is_grouped = choice.groups != StackGroups::none;
+    std::size_t all = stacks.size();
+    if (!is_grouped) { // names of the others need not be looked up
+        stacks.resize(std::min(count, stacks.size()));
+    }
+    std::vector<StatsRow> rows = stats_rows(session, session.process(), stacks, choice.groups);
+    if (is_grouped) {
+        all = rows.size();
+        sort_rows(rows, choice.order);
+        rows.resize(std::min(count, rows.size()));
+    }
     if (rows.empty()) {
         context.console.add("No live blocks are known yet.\n");
     } else {
-        context.console.add(stats_table(context.session, context.console, rows, count));
-        if (rows.size() > count) {
+        context.console.add(stats_table(context.console, rows, choice.groups));
+        if (all > rows.size()) {
             context.console.add(context.console.styled(
-                Style::dim, fmt::format("{} of {} call stacks\n", count, rows.size())));
+                Style::dim, fmt::format("{} of {} {}\n", rows.size(), all,
+                                        is_grouped ? "groups" : "call stacks")));
         }
     }
     add_hidden(context.console, hidden);

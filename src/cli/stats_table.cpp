@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "stats_table.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "human_text.hpp"
+#include "memleax/report/growth_text.hpp"
+#include "memleax/report/place_text.hpp"
+#include "memleax/report/readable.hpp"
+#include "memleax/report/verdict_text.hpp"
+
+namespace memleax {
+
+namespace {
+
+struct Column {
+    const char* name;
+    unsigned left_out; ///< 1: first; 0: never
+    bool is_text;      ///< and not a number
+    std::string (*text)(const StatsRow&);
+};
+
+std::string kept_text(const StatsRow& row) {
+    return row.allocated == 0 ? ""
+                              : human_share(static_cast<double>(row.live.blocks) /
+                                            static_cast<double>(row.allocated));
+}
+
+constexpr std::array<Column, 8> kColumns{{
+    {"ID", 0, false, [](const StatsRow& row) { return fmt::format("{}", row.id); }},
+    {"STACKS", 4, false, [](const StatsRow& row) { return fmt::format("{}", row.stacks); }},
+    {"VERDICT", 5, true, [](const StatsRow& row) { return std::string(describe(row.verdict)); }},
+    {"LIVE", 0, false,
+     [](const StatsRow& row) { return bytes_text(static_cast<double>(row.live.bytes)); }},
+    {"BLOCKS", 3, false, [](const StatsRow& row) { return fmt::format("{}", row.live.blocks); }},
+    {"EXPIRED", 2, false,
+     [](const StatsRow& row) { return fmt::format("{}", row.expired.blocks); }},
+    {"GROWTH", 6, false,
+     [](const StatsRow& row) {
+         // Of others an hour's growth would promise what nobody knows.
+         return row.verdict < Verdict::growing
+                    ? std::string()
+                    : growth_text(row.bytes_per_s, row.blocks_per_s, GrowthStyle::column);
+     }},
+    {"KEPT", 1, false, kept_text},
+}};
+
+/// A column's texts, and what it takes.
+struct Cells {
+    const Column* column;
+    std::vector<std::string> texts;
+    std::size_t width;
+};
+
+constexpr std::size_t kGap = 2;
+/// Of the console, for which other columns are left out.
+constexpr std::size_t kWherePercent = 60;
+
+std::vector<Cells> cells_of(const std::vector<StatsRow>& rows, StackGroups groups) {
+    std::vector<Cells> all;
+    for (const Column& column : kColumns) {
+        if (std::string_view(column.name) == "STACKS" && groups == StackGroups::none) {
+            continue;
+        }
+        Cells cells{&column, {}, std::string_view(column.name).size()};
+        for (const StatsRow& row : rows) {
+            cells.texts.push_back(column.text(row));
+            cells.width = std::max(cells.width, cells.texts.back().size());
+        }
+        all.push_back(std::move(cells));
+    }
+    return all;
+}
+
+std::string padded(const std::string& text, const Cells& cells) {
+    return cells.column->is_text ? fmt::format("{:<{}}", text, cells.width + kGap)
+                                 : fmt::format("{:>{}}{:{}}", text, cells.width, "", kGap);
+}
+
+std::size_t width_of(const std::vector<Cells>& all) {
+    std::size_t width = 0;
+    for (const Cells& cells : all) {
+        width += cells.width + kGap;
+    }
+    return width;
+}
+
+/// Until there is room for so much more, or nothing more can go.
+void make_room(std::vector<Cells>& all, std::size_t columns, std::size_t wanted) {
+    for (unsigned next = 1; next <= kColumns.size() && width_of(all) + wanted > columns; ++next) {
+        std::erase_if(all, [next](const Cells& cells) { return cells.column->left_out == next; });
+    }
+}
+
+/// What all of a group have in common.
+std::string name_of_group(const SourceFrame& frame, StackGroups groups, NameStyle style) {
+    switch (groups) {
+    case StackGroups::function:
+        return frame_name(frame, style);
+    case StackGroups::module:
+        return frame.module.empty() ? frame_name(frame, style) : frame.module;
+    case StackGroups::none:
+    case StackGroups::line:
+        break;
+    }
+    return place_text(frame, style);
+}
+
+StatsRow row_of(const StackRow& stack) {
+    const CallStackAccount& account = stack.stack.account;
+    StatsRow row;
+    row.id = account.id;
+    row.verdict = stack.judgement.verdict;
+    row.live = account.live();
+    row.expired = account.may_leak();
+    row.allocated = account.alloc.blocks - account.untracked.blocks;
+    row.bytes_per_s = stack.judgement.bytes_per_s;
+    row.blocks_per_s = stack.judgement.blocks_per_s;
+    row.why = why(stack.judgement);
+    return row;
+}
+
+/// The verdict of a group is its worst, and so is the reason.
+void add(const StatsRow& row, StatsRow* sum) {
+    ++sum->stacks;
+    if (row.verdict > sum->verdict) {
+        sum->verdict = row.verdict;
+        sum->why = row.why;
+    }
+    sum->live = sum->live + row.live;
+    sum->expired = sum->expired + row.expired;
+    sum->allocated += row.allocated;
+    sum->bytes_per_s += row.bytes_per_s;
+    sum->blocks_per_s += row.blocks_per_s;
+}
+
+} // namespace
+
+std::vector<StatsRow> stats_rows(Session& session, ProcessAccount& process,
+                                 const std::vector<StackRow>& stacks, StackGroups groups) {
+    std::vector<StatsRow> rows;
+    std::map<std::string, std::size_t> known;
+    for (const StackRow& stack : stacks) {
+        StatsRow row = row_of(stack);
+        const Backtrace frames = process.names().resolve(stack.stack.id);
+        const SourceFrame* frame = where(frames);
+        row.where =
+            frame == nullptr ? "?" : name_of_group(*frame, groups, session.options().name_style);
+        if (const MemoryKind kind = stack.stack.account.kind; kind != MemoryKind::heap) {
+            row.where = fmt::format("[{}] {}", describe(kind), row.where);
+        }
+        const auto [entry, is_new] = groups == StackGroups::none
+                                         ? std::pair(known.end(), true)
+                                         : known.try_emplace(row.where, rows.size());
+        if (is_new) {
+            rows.push_back(std::move(row));
+        } else {
+            add(row, &rows[entry->second]);
+        }
+    }
+    return rows;
+}
+
+void sort_rows(std::vector<StatsRow>& rows, StackOrder order) {
+    const auto rank = [order](const StatsRow& row) {
+        using Rank = std::tuple<double, double, double, double>;
+        const auto bytes = static_cast<double>(row.live.bytes);
+        const auto blocks = static_cast<double>(row.live.blocks);
+        switch (order) {
+        case StackOrder::bytes:
+            return Rank(bytes, blocks, 0, 0);
+        case StackOrder::blocks:
+            return Rank(blocks, bytes, 0, 0);
+        case StackOrder::rate:
+            return Rank(row.bytes_per_s, row.blocks_per_s, bytes, 0);
+        case StackOrder::cost: // what is lost comes first, as in stack_rows()
+            return Rank(row.verdict == Verdict::lost ? 1 : 0, row.bytes_per_s, bytes, blocks);
+        case StackOrder::age:
+            break;
+        }
+        return Rank();
+    };
+    std::stable_sort(rows.begin(), rows.end(),
+                     [&rank](const StatsRow& a, const StatsRow& b) { return rank(a) > rank(b); });
+}
+
+std::string stats_table(const Console& console, const std::vector<StatsRow>& rows,
+                        StackGroups groups) {
+    std::vector<Cells> all = cells_of(rows, groups);
+    std::size_t widest = 0;
+    for (const StatsRow& row : rows) {
+        widest = std::max(widest, row.where.size());
+    }
+    const std::size_t columns = console.columns();
+    // One name that is longer than others shall not cost all of them their columns.
+    make_room(all, columns, std::min(widest, columns * kWherePercent / 100));
+    std::string heading;
+    for (const Cells& cells : all) {
+        heading += padded(cells.column->name, cells);
+    }
+    std::string text = console.styled(Style::heading, heading + "WHERE, WHY") + "\n";
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        std::string line;
+        for (const Cells& cells : all) {
+            line += padded(cells.texts[i], cells);
+        }
+        line += rows[i].where;
+        constexpr std::size_t kLeastWhy = 12; // less says nothing
+        if (!rows[i].why.empty() && line.size() + kLeastWhy <= columns) {
+            line += "  (" + rows[i].why + ")";
+        }
+        line = shortened(line, columns);
+        text += console.styled(style_of(rows[i].verdict), line) + '\n';
+    }
+    return text;
+}
+
+} // namespace memleax
