@@ -39,7 +39,7 @@ struct FillReport : testing::Test {
         Report report;
         fill_report(
             copier.take(), since, [](StackId) { return Backtrace{}; },
-            [](const Backtrace&) { return true; }, &report);
+            [](const Backtrace&) { return true; }, Wrappers(), &report);
         return report;
     }
 
@@ -74,7 +74,7 @@ TEST_F(FillReport, CountsSuspectsAlsoOfStacksThatAreNotChosen) {
     Report report;
     fill_report(
         copier.take(), at(100), [](StackId) { return Backtrace{}; },
-        [](const Backtrace&) { return false; }, &report);
+        [](const Backtrace&) { return false; }, Wrappers(), &report);
     EXPECT_TRUE(report.callstacks.empty());
     EXPECT_EQ(report.totals.leaking_stacks, 1U);
     EXPECT_EQ(report.totals.suspect_stacks, 1U);

@@ -124,6 +124,15 @@ TEST(JsonReport, CallStacksWithLiveBlocksOnlyAreIn) {
     EXPECT_EQ(json::parse(text_of(write_json, sample_report())).at("callstacks").size(), 3U);
 }
 
+TEST(JsonReport, WhereIsAsTheReportNamesIt) {
+    Report report = sample_report();
+    report.callstacks.back().where = 0;
+    const json stacks = json::parse(text_of(write_json, report)).at("callstacks");
+    EXPECT_EQ(stacks.back().at("where"), "malloc (libc.so.6)");
+    EXPECT_EQ(stacks.back().at("where_frame"), 0);
+    EXPECT_FALSE(stacks.at(1).contains("where")); // no frames
+}
+
 TEST(JsonReport, NumbersAreExact) {
     constexpr std::uint64_t kMax = 18446744073709551615U;
     Report report = sample_report();

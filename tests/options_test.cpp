@@ -115,6 +115,12 @@ TEST(OptionsTest, FullNames) {
     EXPECT_EQ(accepted({"--full-names", "1"}).name_style, NameStyle::whole);
 }
 
+TEST(OptionsTest, Skip) {
+    EXPECT_THAT(accepted({"1"}).skip, testing::IsEmpty());
+    EXPECT_THAT(accepted({"--skip", "pool_*", "--skip=libpool.so.*", "1"}).skip,
+                ElementsAre("pool_*", "libpool.so.*"));
+}
+
 TEST(OptionsTest, ErrorsFor) {
     EXPECT_EQ(accepted({"--error-exitcode", "9", "1"}).errors_for, ErrorsFor::suspect);
     const std::pair<const char*, ErrorsFor> kinds[] = {{"leaking", ErrorsFor::leaking},

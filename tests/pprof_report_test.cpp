@@ -110,7 +110,7 @@ TEST(PprofReport, ValuesAndHead) {
     EXPECT_EQ(parsed.text(profile.comment(0)), "memleax 2.0.0: process 4711, /usr/bin/test");
     EXPECT_EQ(profile.time_nanos(), 1'700'000'000'123'456'789);
     EXPECT_EQ(profile.duration_nanos(), 12'345'000'000);
-    EXPECT_EQ(profile.drop_frames(), 0);
+    EXPECT_EQ(parsed.text(profile.drop_frames()), "malloc");
     ASSERT_EQ(profile.sample_size(), 3);
     EXPECT_THAT(profile.sample(0).value(), ElementsAre(1, 100, 1, 100));
     EXPECT_THAT(profile.sample(1).value(), ElementsAre(9, 90, 1, 5));
@@ -224,6 +224,19 @@ TEST(PprofReport, VerdictIsALabel) {
     ASSERT_EQ(parsed.profile.sample(2).label_size(), 1);
     EXPECT_EQ(parsed.text(parsed.profile.sample(2).label(0).key()), "verdict");
     EXPECT_EQ(parsed.text(parsed.profile.sample(2).label(0).str()), "leaking");
+}
+
+TEST(PprofReport, AllocatorsAndWrappersAreDropped) {
+    Report report = sample_report();
+    CallStackReport& stack = report.callstacks.back();
+    stack.frames = {frame(1, "libc.so.6", "malloc"), frame(2, "app", "os::malloc(unsigned long)"),
+                    frame(3, "app", "Pool<int*>::get(int)"), frame(4, "app", "main")};
+    stack.where = 3;
+    report.callstacks.erase(report.callstacks.begin(), report.callstacks.end() - 1);
+    const Parsed parsed(report);
+    EXPECT_EQ(parsed.text(parsed.profile.drop_frames()), "Pool<int\\*>::get|malloc|os::malloc");
+    report.callstacks.back().where = 0;
+    EXPECT_EQ(Parsed(report).profile.drop_frames(), 0);
 }
 
 TEST(PprofReport, WhateverTheNames) {

@@ -117,6 +117,9 @@ TEST(UsageErrorTest, MissingAndUnwantedValues) {
     EXPECT_EQ(refused({"1", "--quiet=false"}), "--quiet takes no value");
     EXPECT_EQ(refused({"1", "--version=1"}), "--version takes no value");
     EXPECT_EQ(refused({"1", "--full-names=yes"}), "--full-names takes no value");
+    EXPECT_EQ(refused({"1", "--skip"}), "--skip needs a value");
+    EXPECT_EQ(refused({"1", "--skip="}), "--skip needs a value");
+    EXPECT_EQ(refused({"1", "--skip", ""}), "--skip: the pattern is empty");
 }
 
 TEST(UsageErrorTest, WrongAllocators) {

@@ -210,6 +210,19 @@ Parser::Parser(Options& options) {
     add("--top", "N", "how many call stacks --interval prints (default 10)",
         whole_into(options.top, std::uint64_t{1}, kMax64));
     app_.add_option_function<std::vector<std::string>>(
+            "--skip",
+            [&options](const std::vector<std::string>& globs) {
+                for (const std::string& glob : globs) {
+                    if (glob.empty()) { // an unset variable of a script
+                        throw UsageError("--skip: the pattern is empty");
+                    }
+                    options.skip.push_back(glob);
+                }
+            },
+            "name call stacks by the caller of functions (or\nmodules) that match; repeatable")
+        ->type_name("PATTERN")
+        ->allow_extra_args(false);
+    app_.add_option_function<std::vector<std::string>>(
             "-x",
             [&options](const std::vector<std::string>& lines) {
                 for (const std::string& line : lines) {

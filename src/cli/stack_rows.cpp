@@ -75,17 +75,17 @@ std::vector<StackRow> with_live_blocks(std::vector<StackRow> rows) {
     return rows;
 }
 
-const SourceFrame* where(const Backtrace& frames) {
+const SourceFrame* where(Session& session, ProcessAccount& process, const Backtrace& frames) {
     if (frames.empty()) {
         return nullptr;
     }
-    const std::size_t own = own_frame(frames);
+    const std::size_t own = own_frame(frames, session.wrappers(process));
     return &*std::next(frames.begin(), static_cast<std::ptrdiff_t>(own));
 }
 
 std::string where_text(Session& session, ProcessAccount& process, StackId id) {
     const Backtrace frames = process.names().resolve(id);
-    const SourceFrame* frame = where(frames);
+    const SourceFrame* frame = where(session, process, frames);
     return frame == nullptr ? "?" : place_text(*frame, session.options().name_style);
 }
 

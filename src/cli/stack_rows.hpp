@@ -27,7 +27,7 @@ std::vector<StackRow> stack_rows(Session& session, ProcessAccount& process, Stac
 std::vector<StackRow> with_live_blocks(std::vector<StackRow> rows);
 
 /// The frame that a call stack is named by; null if it has none.
-const SourceFrame* where(const Backtrace& frames);
+const SourceFrame* where(Session& session, ProcessAccount& process, const Backtrace& frames);
 /// "shop::open (shop.cpp:40)"
 std::string where_text(Session& session, ProcessAccount& process, StackId id);
 

@@ -149,7 +149,7 @@ std::vector<StatsRow> stats_rows(Session& session, ProcessAccount& process,
     for (const StackRow& stack : stacks) {
         StatsRow row = row_of(stack);
         const Backtrace frames = process.names().resolve(stack.stack.id);
-        const SourceFrame* frame = where(frames);
+        const SourceFrame* frame = where(session, process, frames);
         row.where =
             frame == nullptr ? "?" : name_of_group(*frame, groups, session.options().name_style);
         if (const MemoryKind kind = stack.stack.account.kind; kind != MemoryKind::heap) {

@@ -93,7 +93,7 @@ void sort_stacks(std::vector<CallStackReport>& stacks) {
 } // namespace
 
 std::size_t where_of(const CallStackReport& stack) {
-    return own_frame(stack.frames);
+    return stack.where ? *stack.where : own_frame(stack.frames);
 }
 
 void add_mapped(const MappedTotals& seen, std::optional<std::uint64_t> unexplained,
@@ -105,7 +105,8 @@ void add_mapped(const MappedTotals& seen, std::optional<std::uint64_t> unexplain
 }
 
 void fill_report(const TrackerSnapshot& snapshot, MonotonicNs begin, const StackResolver& resolve,
-                 const StackChoice& shows, Report* report, const StackFindings& findings) {
+                 const StackChoice& shows, const Wrappers& wrappers, Report* report,
+                 const StackFindings& findings) {
     Report::Process unnamed; // of a report that tells none apart
     Report::Process& process = report->processes.empty() ? unnamed : report->processes.back();
     add(snapshot.events, &report->session.events);
@@ -139,6 +140,7 @@ void fill_report(const TrackerSnapshot& snapshot, MonotonicNs begin, const Stack
         if (shows(frames)) {
             auto& stacks = is_own ? report->callstacks : report->internal_callstacks;
             stack.frames = std::move(frames);
+            stack.where = own_frame(stack.frames, wrappers);
             stack.process = index;
             stacks.push_back(std::move(stack));
         }

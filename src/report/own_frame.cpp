@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -54,16 +55,20 @@ bool is_own_code(const SourceFrame& frame) {
     return !is_allocator(frame);
 }
 
-std::size_t own_frame(const Backtrace& frames) {
+std::size_t own_frame(const Backtrace& frames, const Wrappers& wrappers) {
+    std::optional<std::size_t> wrapper;
     std::size_t index = 0;
     for (const SourceFrame& frame : frames) {
         const bool is_known = !frame.function.empty() || !frame.module.empty();
         if (is_known && is_own_code(frame)) {
-            return index;
+            if (!wrappers.contains(frame)) {
+                return index;
+            }
+            wrapper = wrapper.value_or(index);
         }
         ++index;
     }
-    return std::min<std::size_t>(1, index == 0 ? 0 : index - 1);
+    return wrapper.value_or(std::min<std::size_t>(1, index == 0 ? 0 : index - 1));
 }
 
 } // namespace memleax

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "gzip_sink.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/base/printable.hpp"
+#include "memleax/report/own_frame.hpp"
 #include "memleax/report/report_writer.hpp"
 #include "memleax/report/verdict_text.hpp"
 #include "module_index.hpp"
@@ -35,6 +37,31 @@ std::int64_t int64(std::uint64_t value) {
         std::min<std::uint64_t>(value, std::numeric_limits<std::int64_t>::max()));
 }
 
+/// Matches a function as pprof does: by its name up to the parameters.
+std::string as_pattern(std::string_view function) {
+    constexpr std::array<std::string_view, 3> kNoParameters{"(anonymous namespace)", "operator()",
+                                                            "(*"};
+    std::size_t end = 0;
+    while (end < function.size()) {
+        const auto* skipped =
+            std::find_if(kNoParameters.begin(), kNoParameters.end(), [&](std::string_view each) {
+                return function.substr(end).starts_with(each);
+            });
+        if (skipped == kNoParameters.end() && function[end] == '(') {
+            break;
+        }
+        end += skipped == kNoParameters.end() ? 1 : skipped->size();
+    }
+    std::string pattern;
+    for (const char c : function.substr(0, end)) {
+        if (std::string_view("\\.+*?()|[]{}^$").find(c) != std::string_view::npos) {
+            pattern += '\\';
+        }
+        pattern += c;
+    }
+    return pattern;
+}
+
 /// The profile in one pass over the call stacks. A message's repeated fields may come in any order
 /// and mixed with others, so each string, function and location is written when it is first met;
 /// kept are their numbers, which are few.
@@ -50,6 +77,7 @@ class PprofWriter {
         for (const CallStackReport& stack : report_.callstacks) {
             write_sample(stack);
         }
+        write_dropped();
         // What is known of a module's functions is known only now.
         for (std::size_t i = 0; i < report_.modules.size(); ++i) {
             write_mapping(i);
@@ -70,6 +98,8 @@ class PprofWriter {
     void write_header();
     void write_value_type(Profile field, const char* type, const char* unit);
     void write_sample(const CallStackReport& stack);
+    void note_dropped(const CallStackReport& stack);
+    void write_dropped();
     void write_mapping(std::size_t index);
     std::uint64_t location(const ResolvedFrame& frame);
     std::uint64_t label_location(const std::string& label);
@@ -87,6 +117,7 @@ class PprofWriter {
     absl::flat_hash_map<std::string, std::uint64_t> label_locations_;
     absl::flat_hash_map<std::pair<std::int64_t, std::int64_t>, std::uint64_t> functions_;
     std::uint64_t last_location_ = 0;
+    std::set<std::string> dropped_; ///< names of functions, as regular expressions
 };
 
 void PprofWriter::flush() {
@@ -132,6 +163,7 @@ void PprofWriter::write_header() {
 }
 
 void PprofWriter::write_sample(const CallStackReport& stack) {
+    note_dropped(stack);
     std::vector<std::uint64_t> ids; // innermost first
     for (const ResolvedFrame& frame : stack.frames.machine_frames()) {
         ids.push_back(location(frame));
@@ -179,6 +211,29 @@ void PprofWriter::write_sample(const CallStackReport& stack) {
     if (piece_.size() >= kPiece) {
         flush();
     }
+}
+
+/// Allocators and wrappers, past which a call stack is named: pprof leaves them out, with what they
+/// have called, unless it is told not to.
+void PprofWriter::note_dropped(const CallStackReport& stack) {
+    const std::size_t where = where_of(stack);
+    std::size_t index = 0;
+    for (const SourceFrame& frame : stack.frames) {
+        if (index++ == where) {
+            return;
+        }
+        if (!frame.function.empty() && (is_allocator(frame) || is_own_code(frame))) {
+            dropped_.insert(as_pattern(function_label(frame)));
+        }
+    }
+}
+
+void PprofWriter::write_dropped() {
+    if (dropped_.empty()) {
+        return;
+    }
+    const std::int64_t pattern = string(fmt::format("{}", fmt::join(dropped_, "|")));
+    Builder<Profile>(piece_).add_int64(Profile::drop_frames, pattern);
 }
 
 /// profile.proto wants an address within the mapping, for a caller within its call instruction: the

@@ -13,6 +13,7 @@ enum class Profile : protozero::pbf_tag_type {
     location = 4,
     function = 5,
     string_table = 6,
+    drop_frames = 7,
     time_nanos = 9,
     duration_nanos = 10,
     period_type = 11,

@@ -98,8 +98,8 @@ void ReportAssembler::add(ProcessAccount& process, bool has_looked_at_heap, Repo
     fill_report(
         snapshot, clock_.begun().value_or(clock_.now()),
         [&names](StackId id) { return names.resolve(id); },
-        [this](const Backtrace& frames) { return filter_.shows(frames); }, report,
-        process.heap() != nullptr ? process.heap()->stack_findings() : StackFindings{});
+        [this](const Backtrace& frames) { return filter_.shows(frames); }, wrappers_.find(process),
+        report, process.heap() != nullptr ? process.heap()->stack_findings() : StackFindings{});
     add_leak_check(process, has_looked_at_heap, report);
 }
 

@@ -9,6 +9,7 @@
 #include "memleax/session/session_clock.hpp"
 #include "memleax/session/session_options.hpp"
 #include "memleax/session/stack_filter.hpp"
+#include "memleax/session/wrapper_search.hpp"
 
 namespace memleax {
 
@@ -16,8 +17,9 @@ class ReportAssembler {
   public:
     /// All that is passed outlives this.
     ReportAssembler(const SessionOptions& options, const ProcessAccounts& processes,
-                    const StackFilter& filter, const SessionClock& clock)
-        : options_(options), processes_(processes), filter_(filter), clock_(clock) {}
+                    const StackFilter& filter, WrapperSearch& wrappers, const SessionClock& clock)
+        : options_(options), processes_(processes), filter_(filter), wrappers_(wrappers),
+          clock_(clock) {}
 
     /// Of the session, now.
     struct Facts {
@@ -35,6 +37,7 @@ class ReportAssembler {
     const SessionOptions& options_;
     const ProcessAccounts& processes_;
     const StackFilter& filter_;
+    WrapperSearch& wrappers_;
     const SessionClock& clock_;
 };
 

@@ -78,7 +78,7 @@ Session::Session(const std::vector<Tid>& pids, const SessionOptions& options, Re
                  .notices = SessionPrinter::wants_live_lines(options),
                  .check = options.check},
                 options.debug_info, {options.debug_folders, debuginfod_}),
-      watcher_(request_of(pids, options, inherited), accounts_),
+      wrappers_(options.skip), watcher_(request_of(pids, options, inherited), accounts_),
       printer_(options, output_, accounts_, filter_, clock_, several_), memory_(accounts_) {
     set_live_events(options.events);
     if (debuginfod_ != nullptr) {

@@ -39,7 +39,7 @@ void Session::check_mappings() {
 
 Report Session::make_report() {
     check_mappings();
-    return ReportAssembler(options_, accounts_, filter_, clock_)
+    return ReportAssembler(options_, accounts_, filter_, wrappers_, clock_)
         .assemble({.expire_s = expire_s(),
                    .end_reason = end_reason_ != nullptr ? end_reason_ : "",
                    .memory = memory_.samples(),

@@ -3,24 +3,16 @@
 
 #include <algorithm>
 
-#include <fnmatch.h>
+#include "memleax/report/frame_pattern.hpp"
 
 namespace memleax {
 
 namespace {
 
-bool matches(const std::string& pattern, const SourceFrame& frame) {
-    const auto is = [&pattern](const std::string& name) {
-        return !name.empty() && fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-    };
-    return is(frame.module) || is(frame.function) ||
-           is(frame.function.substr(0, frame.function.find('(')));
-}
-
 bool any_matches(const std::vector<std::string>& patterns, const Backtrace& frames) {
     return std::any_of(frames.begin(), frames.end(), [&patterns](const SourceFrame& frame) {
         return std::any_of(patterns.begin(), patterns.end(),
-                           [&frame](const std::string& p) { return matches(p, frame); });
+                           [&frame](const std::string& p) { return matches_frame(p, frame); });
     });
 }
 

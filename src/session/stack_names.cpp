@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/session/stack_names.hpp"
 
+#include <algorithm>
+
 namespace memleax {
 
 void StackNames::refresh() {
@@ -33,12 +35,13 @@ StackEnd StackNames::end(StackId id) {
     return tracker_.with([id](Tracker& t) { return t.stacks().end(id); });
 }
 
-Backtrace StackNames::resolve(StackId id) {
+Backtrace StackNames::resolve(StackId id, std::size_t most) {
     refresh();
     std::vector<FrameAddress> addresses;
     Generation generation = 0;
     tracker_.with([&](Tracker& t) {
-        const auto frames = t.stacks().frames(id);
+        const auto all = t.stacks().frames(id);
+        const auto frames = all.first(std::min(most, all.size()));
         addresses.assign(frames.begin(), frames.end());
         generation = t.stacks().generation(id);
     });

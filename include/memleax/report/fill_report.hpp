@@ -9,6 +9,7 @@
 
 #include "memleax/events/source_frame.hpp"
 #include "memleax/report/report.hpp"
+#include "memleax/report/wrappers.hpp"
 #include "memleax/track/tracker_snapshot.hpp"
 
 namespace memleax {
@@ -24,8 +25,10 @@ using StackFindings = absl::flat_hash_map<StackId, StackFinding>;
 /// Adds the counts of a process, the last of report->processes, to `report`, and every call stack
 /// that has live or expired blocks, most leaked bytes last. Ages are those at the snapshot's time;
 /// times of intervals count from `begin`. The totals are of all call stacks, chosen or not.
+/// Call stacks are not named by `wrappers`.
 void fill_report(const TrackerSnapshot& snapshot, MonotonicNs begin, const StackResolver& resolve,
-                 const StackChoice& shows, Report* report, const StackFindings& findings = {});
+                 const StackChoice& shows, const Wrappers& wrappers, Report* report,
+                 const StackFindings& findings = {});
 
 /// Of the last process: what is mapped, and how much of it nobody that we saw has mapped.
 void add_mapped(const MappedTotals& seen, std::optional<std::uint64_t> unexplained, Report* report);

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "memleax/events/source_frame.hpp"
+#include "memleax/report/wrappers.hpp"
 
 namespace memleax {
 
@@ -17,8 +18,9 @@ bool is_allocator(const SourceFrame& frame);
 /// Does its name say that it is in a standard library, wherever it was compiled into?
 bool is_standard_library(const SourceFrame& frame);
 
-/// Index of the innermost frame of the user's own code, with a name or without one. Where there is
-/// none: the allocator's caller.
-std::size_t own_frame(const Backtrace& frames);
+/// Index of the innermost frame of the user's own code that is no wrapper of an allocator, with a
+/// name or without one. Where there is none: of a wrapper; where there is none either: of the
+/// allocator's caller.
+std::size_t own_frame(const Backtrace& frames, const Wrappers& wrappers = Wrappers());
 
 } // namespace memleax

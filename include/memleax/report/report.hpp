@@ -50,6 +50,7 @@ struct CallStackReport {
     std::optional<FreedLifetime> freed_lifetime; ///< absent: none was freed
     std::optional<double> oldest_live_s;         ///< absent: none is live
     Backtrace frames;
+    std::optional<std::size_t> where; ///< the frame that it is named by; absent: see where_of()
     StackEnd end = StackEnd::outermost;
     std::optional<Judgement> judgement;
     std::vector<IntervalReport> intervals; ///< oldest first

@@ -15,6 +15,7 @@
 #include "memleax/session/session_printer.hpp"
 #include "memleax/session/stack_filter.hpp"
 #include "memleax/session/watcher.hpp"
+#include "memleax/session/wrapper_search.hpp"
 #include "memleax/symbols/debuginfod.hpp"
 #include "memleax/target/spawn_attributes.hpp"
 
@@ -75,6 +76,10 @@ class Session {
     [[nodiscard]] StackFilter& filter() { return filter_; }
     /// Does the user want to see this call stack?
     [[nodiscard]] bool shows(StackId id);
+    /// The functions of this process that a call stack is not named by. Good until the next call.
+    [[nodiscard]] const Wrappers& wrappers(ProcessAccount& process) {
+        return wrappers_.find(process);
+    }
     /// Are calls that map memory printed as they happen?
     void set_live_events(bool live) { printer_.set_live_events(live); }
     /// All that is known, now.
@@ -124,6 +129,7 @@ class Session {
     ProcessAccounts accounts_;
     ProcessAccount* chosen_ = nullptr;
     StackFilter filter_;
+    WrapperSearch wrappers_;
     Watcher watcher_;
     SessionPrinter printer_;
     MemorySampler memory_;

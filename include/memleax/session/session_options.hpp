@@ -47,6 +47,7 @@ struct SessionOptions {
     int error_exitcode = 0; ///< 0: none
     ErrorsFor errors_for = ErrorsFor::suspect;
     NameStyle name_style = NameStyle::folded; ///< in text
+    std::vector<std::string> skip;            ///< globs of functions that a stack is not named by
     /// Look at the heap at the end of the watching.
     bool leak_check = false;
 };

@@ -2,6 +2,8 @@
 /// From interned call stacks to backtraces that people read.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,7 +24,8 @@ class StackNames {
     StackNames(ModuleMailbox& mailbox, SharedTracker& tracker, const Symbolizer::Options& options)
         : mailbox_(mailbox), tracker_(tracker), symbolizer_(options) {}
 
-    [[nodiscard]] Backtrace resolve(StackId id);
+    /// The innermost `most` frames.
+    [[nodiscard]] Backtrace resolve(StackId id, std::size_t most = SIZE_MAX);
     [[nodiscard]] StackEnd end(StackId id);
     [[nodiscard]] std::optional<Symbolizer::Variable> find_variable(RemoteAddr address);
     [[nodiscard]] ModuleDescription describe(const Module& module);
