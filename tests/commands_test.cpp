@@ -208,6 +208,7 @@ TEST(Command_status, HasTheTotals) {
     EXPECT_THAT(status,
                 HasSubstr(" 0 failed, 0 not followed, 0 frees of unknown blocks, 0 double frees"));
     EXPECT_THAT(status, ContainsRegex("memory      RSS [0-9.]+ [KM]iB \\([+-].*\\), PSS "));
+    EXPECT_THAT(status, ContainsRegex("coverage    RSS [+-][0-9.]+ [KM]?i?B, watched blocks \\+"));
     EXPECT_THAT(status, ContainsRegex("faults      [0-9]+ minor"));
     EXPECT_THAT(status, ContainsRegex("limits      OOM score [0-9]+ of 2000, "));
     EXPECT_THAT(status, ContainsRegex("memleax     .* of CPU time.*, [0-9.]+ MiB resident"));

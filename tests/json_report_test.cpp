@@ -133,6 +133,14 @@ TEST(JsonReport, WhereIsAsTheReportNamesIt) {
     EXPECT_FALSE(stacks.at(1).contains("where")); // no frames
 }
 
+TEST(JsonReport, CoverageIfMemoryIsKnown) {
+    Report report = sample_report();
+    EXPECT_FALSE(json::parse(text_of(write_json, report)).contains("coverage"));
+    report.memory = {{0, 0, 1'000'000}, {60, 11'000, 25'000'000}};
+    EXPECT_EQ(json::parse(text_of(write_json, report)).at("coverage"),
+              (json{{"rss_growth_bytes", 24'000'000}, {"watched_bytes", 11'000}, {"gap", true}}));
+}
+
 TEST(JsonReport, NumbersAreExact) {
     constexpr std::uint64_t kMax = 18446744073709551615U;
     Report report = sample_report();

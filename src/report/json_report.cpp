@@ -10,6 +10,7 @@
 #include "frame_cache.hpp"
 #include "frame_json.hpp"
 #include "leak_json.hpp"
+#include "memleax/report/coverage.hpp"
 #include "memleax/report/place_text.hpp"
 #include "memleax/report/report_writer.hpp"
 #include "memleax/report/verdict_text.hpp"
@@ -266,6 +267,11 @@ void write_json(const Report& report, ReportSink& sink) {
                       {"threads", report.target.threads}});
     member("session", session_json(report.session));
     member("totals", totals_json(report.totals));
+    if (const auto coverage = coverage_of(report)) {
+        member("coverage", {{"rss_growth_bytes", coverage->rss_growth},
+                            {"watched_bytes", coverage->watched},
+                            {"gap", coverage->is_gap}});
+    }
     if (report.follows_forks) {
         Json processes = Json::array();
         for (const Report::Process& process : report.processes) {

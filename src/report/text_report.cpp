@@ -9,6 +9,7 @@
 #include "first_sentence.hpp"
 #include "memleax/base/printable.hpp"
 #include "memleax/events/process_end.hpp"
+#include "memleax/report/coverage.hpp"
 #include "memleax/report/growth_text.hpp"
 #include "memleax/report/leak_check_report.hpp"
 #include "memleax/report/live_lines.hpp"
@@ -131,6 +132,12 @@ std::string mapped_text(const std::optional<Report::Mapped>& mapped) {
     return text;
 }
 
+/// Where the process grows by what is not watched.
+std::string coverage_line(const Report& report) {
+    const auto coverage = coverage_of(report);
+    return coverage && coverage->is_gap ? fmt::format("== {}.\n", coverage->text()) : "";
+}
+
 std::string header(const Report& report) {
     const Report::Session& session = report.session;
     const std::size_t others = std::max<std::size_t>(report.processes.size(), 1) - 1;
@@ -141,7 +148,8 @@ std::string header(const Report& report) {
     return fmt::format("\n{}\n== Watched {} ({}){} for {} s; {}.\n", first_sentence(report),
                        report.target.pid, printable(report.target.exe), and_others,
                        seconds_text(session.duration_s), end_of(report)) +
-           events_text(session.events) + (report.follows_forks ? "" : mapped_text(report.mapped));
+           events_text(session.events) + coverage_line(report) +
+           (report.follows_forks ? "" : mapped_text(report.mapped));
 }
 
 /// "== Process 4712 (worker, /usr/bin/worker), child of 4711, from 1.2 s to 3 s: exit status 0."

@@ -63,6 +63,10 @@ class Session {
     [[nodiscard]] MonotonicNs process_time() const { return process().time(now()); }
     /// To be called before something is said of the accounts; see Watcher.
     void bring_up_to_date() { watcher_.bring_up_to_date(); }
+    /// The memory of all of them, over time.
+    [[nodiscard]] const std::vector<Report::MemorySample>& memory() const {
+        return memory_.samples();
+    }
     /// Since the first time that every breakpoint was in place.
     [[nodiscard]] double watched_s() const { return seconds_since_start(now()); }
     [[nodiscard]] double seconds_since_start(MonotonicNs time) const {

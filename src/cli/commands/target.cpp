@@ -16,6 +16,7 @@
 #include "memleax/base/printable.hpp"
 #include "memleax/proc/living_thread.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/report/coverage.hpp"
 #include "memleax/report/live_lines.hpp"
 #include "memleax/report/readable.hpp"
 
@@ -155,6 +156,19 @@ bool is_stopped(const ProcessFacts& facts) {
     return info && (info->state == 'T' || (facts.stopped && info->state == 't'));
 }
 
+/// "" if it is not known. Memory is sampled of all processes together, so of one among several it
+/// is not.
+std::string coverage_line(const Session& session, const TrackerSnapshot& snapshot) {
+    if (session.has_several()) {
+        return "";
+    }
+    const bool is_tracked = session.options().allocators->tracked().any_mapped();
+    const auto coverage =
+        coverage_of(session.memory(),
+                    is_tracked ? std::optional(mapped_bytes(snapshot.mapped.live)) : std::nullopt);
+    return coverage ? line("coverage", coverage->text()) : "";
+}
+
 } // namespace
 
 void run_status(CommandContext& context, Arguments& arguments) {
@@ -195,6 +209,7 @@ void run_status(CommandContext& context, Arguments& arguments) {
         console.add(memory_lines(read_process_memory(target.pid),
                                  is_first ? context.memory_at_start : ProcessMemory{}));
     }
+    console.add(coverage_line(session, snapshot));
     console.add(own_line(session));
 }
 
