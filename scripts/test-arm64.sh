@@ -32,7 +32,7 @@ quick=(abandonable_mutex addr_range allocator_api block_index call_follower call
 long=(exact_counts check transfers sleeper signals names left_as_found user_allocators ends exec follow_forks)
 # On the CPU with pointer authentication as well: unwinding, what stands in slots, what we leave
 # behind. NAME:FILTER is as --gtest_filter has it.
-again=("exact_counts:*igned*" left_as_found own_death unwind_walk unwind_cfi unwind_expression unwind_rule wrappers
+again=("exact_counts:*igned*" left_as_found own_death unwind_walk unwind_cfi unwind_expression unwind_rule
     arm64_displace arm64_frame daemons)
 # The host's run has them: what needs a browser, what computes for minutes and knows no CPU, and what
 # makes more stops than the machine serves (left_as_found has visits at random moments, too).
