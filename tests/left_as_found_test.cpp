@@ -112,24 +112,6 @@ class Spinning : public ::testing::TestWithParam<SpinCase> {
     std::minstd_rand random_;
 };
 
-/// While no thread is in its handler of a timer's signal, which is blocked there:
-/// fixtures/forker.c.
-TargetSnapshot snapshot_between_alarms(pid_t pid) {
-    constexpr int kMostLooks = 1000;
-    const std::string in_handler =
-        fmt::format("SigBlk:\t{:016x}", std::uint64_t{1} << (SIGALRM - 1));
-    TargetSnapshot snapshot = take_snapshot(pid);
-    for (int i = 0; i < kMostLooks; ++i) {
-        if (std::ranges::none_of(snapshot.threads, [&](const auto& entry) {
-                return entry.second.signals.find(in_handler) != std::string::npos;
-            })) {
-            break;
-        }
-        snapshot = take_snapshot(pid);
-    }
-    return snapshot;
-}
-
 // Comes and goes, at any moment, while the target allocates on all its threads. What it checks
 // itself (its own blocks, lost signals, clean children) holds all the time, and each time that
 // memleax has gone the code is as it was.
@@ -137,7 +119,8 @@ TEST_P(Spinning, ComesAndGoesWhileTheTargetWorks) {
     constexpr int kVisits = 52;
     const int visits = share_of(kVisits);
     Fixture fixture(GetParam().fixture, GetParam().arguments);
-    const TargetSnapshot before = snapshot_between_alarms(fixture.pid());
+    // fixtures/forker.c has a timer.
+    const TargetSnapshot before = take_snapshot_outside_handler(fixture.pid(), SIGALRM);
     const TargetSnapshot before_work = snapshot_at_work(fixture.pid());
     fixture.process().send("spin");
     ASSERT_EQ(fixture.process().read_line(), "spinning");
@@ -151,7 +134,8 @@ TEST_P(Spinning, ComesAndGoesWhileTheTargetWorks) {
     }
     EXPECT_THAT(fixture.ask("stop").failures, IsEmpty());
     EXPECT_GT(seen, 0U);
-    EXPECT_THAT(differences(before, snapshot_between_alarms(fixture.pid()), Meanwhile::worked),
+    EXPECT_THAT(differences(before, take_snapshot_outside_handler(fixture.pid(), SIGALRM),
+                            Meanwhile::worked),
                 IsEmpty());
     EXPECT_EQ(fixture.quit(), 0);
 }

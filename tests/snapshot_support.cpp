@@ -107,6 +107,20 @@ bool is_own_doing(const TargetSnapshot::Mapping& mapping) {
     return mapping.is_of_file() || !mapping.executable;
 }
 
+/// Whenever no thread has such a line in its status.
+TargetSnapshot take_snapshot_with_none(pid_t pid, const std::string& line) {
+    const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+    for (;;) {
+        TargetSnapshot snapshot = take_snapshot(pid);
+        const bool any = std::ranges::any_of(snapshot.threads, [&line](const auto& entry) {
+            return entry.second.signals.find(line) != std::string::npos;
+        });
+        if (!any || std::chrono::steady_clock::now() > deadline) {
+            return snapshot;
+        }
+    }
+}
+
 } // namespace
 
 TargetSnapshot take_snapshot(pid_t pid) {
@@ -133,16 +147,12 @@ TargetSnapshot take_snapshot(pid_t pid, const std::set<std::string>& changing_ma
 }
 
 TargetSnapshot take_snapshot_between_births(pid_t pid) {
-    const auto deadline = std::chrono::steady_clock::now() + kDeadline;
-    for (;;) {
-        TargetSnapshot snapshot = take_snapshot(pid);
-        const bool is_born = std::ranges::any_of(snapshot.threads, [](const auto& entry) {
-            return entry.second.signals.find("SigBlk:\tffff") != std::string::npos;
-        });
-        if (!is_born || std::chrono::steady_clock::now() > deadline) {
-            return snapshot;
-        }
-    }
+    return take_snapshot_with_none(pid, "SigBlk:\tffff");
+}
+
+TargetSnapshot take_snapshot_outside_handler(pid_t pid, int signal) {
+    return take_snapshot_with_none(
+        pid, fmt::format("SigBlk:\t{:016x}", std::uint64_t{1} << (signal - 1)));
 }
 
 std::vector<std::string> unlike_their_files(const TargetSnapshot& snapshot) {
