@@ -126,7 +126,7 @@ function placeText(frame) {
   if (frame === null) {
     return 'no backtrace';
   }
-  return frame.short || (frame.module ? `? in ${frame.module}` : `0x${frame.pc}`);
+  return frame.short || (frame.module ? `${frame.module}+0x${frame.moduleOffset ?? frame.pc}` : `0x${frame.pc}`);
 }
 
 function lineText(frame) {
