@@ -104,6 +104,9 @@ int recover(RecoveryFile& file) {
         watched.insert(Tid(record->pid.load()));
     }
     for (const auto& record : before) {
+        restore_code_in_children(*record, watched);
+    }
+    for (const auto& record : before) {
         restore_borrowed_child(*record);
     }
     int status = 0;

@@ -23,6 +23,11 @@ Result<void> restore_process(const std::shared_ptr<RecoveryRecord>& record);
 /// that was restored, and is told no more of it.
 void restore_borrowed_child(RecoveryRecord& before);
 
+/// restore_code() in children that nobody got to, after their parents': one that is about to set a
+/// SIGTRAP handler waits for it about a second only (arch::kSlotHolds), and restore_process() of a
+/// parent can take as long.
+void restore_code_in_children(const RecoveryRecord& before, const std::set<Tid>& watched);
+
 /// Children that nobody got to: forked in the moment of the tracer's death, or after it. `watched`
 /// have records of their own.
 void restore_children(const RecoveryRecord& before, const std::set<Tid>& watched);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Children have copies of what their parent had of ours, and nobody else knows of it.
+#include <functional>
 #include <memory>
 #include <set>
 
@@ -33,6 +34,26 @@ std::shared_ptr<RecoveryRecord> record_of_child(Tid child, const RecoveryRecord&
     return record;
 }
 
+/// Calls `visit` for the children, and theirs, that have a copy of what `before` tells of.
+void visit_copies(const RecoveryRecord& before, const std::set<Tid>& watched,
+                  const std::function<void(const std::shared_ptr<RecoveryRecord>&)>& visit) {
+    const Tid pid = pid_of(before);
+    if (before.handler.begin == 0) {
+        return;
+    }
+    for (const Tid thread : list_threads(pid)) {
+        for (const Tid child : list_children(pid, thread)) {
+            const auto record = watched.contains(child) ? nullptr : record_of_child(child, before);
+            if (record == nullptr || shares_memory(pid, child)) {
+                continue;
+            }
+            const auto childs = record->copy_for(child.value(), record->start_time);
+            visit(record);
+            visit_copies(*childs, watched, visit);
+        }
+    }
+}
+
 /// Nothing if there is nothing to restore.
 void restore_child(const std::shared_ptr<RecoveryRecord>& record) {
     if (record == nullptr) {
@@ -60,22 +81,12 @@ void restore_borrowed_child(RecoveryRecord& before) {
     before.borrowed.tid_of_mask.store(0);
 }
 
+void restore_code_in_children(const RecoveryRecord& before, const std::set<Tid>& watched) {
+    visit_copies(before, watched, [](const auto& record) { (void)restore_code(*record); });
+}
+
 void restore_children(const RecoveryRecord& before, const std::set<Tid>& watched) {
-    const Tid pid = pid_of(before);
-    if (before.handler.begin == 0) {
-        return;
-    }
-    for (const Tid thread : list_threads(pid)) {
-        for (const Tid child : list_children(pid, thread)) {
-            const auto record = watched.contains(child) ? nullptr : record_of_child(child, before);
-            if (record == nullptr || shares_memory(pid, child)) {
-                continue;
-            }
-            const auto childs = record->copy_for(child.value(), record->start_time);
-            restore_child(record);
-            restore_children(*childs, watched);
-        }
-    }
+    visit_copies(before, watched, restore_child);
 }
 
 } // namespace memleax
