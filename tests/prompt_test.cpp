@@ -272,7 +272,7 @@ TEST(Prompt, FollowsTheTerminalsSize) {
     prompt.run("stats");
     prompt.terminal.resize({24, 200});
     prompt.run("list 3");
-    EXPECT_THAT(prompt.run("stats"), HasSubstr("slow_leak expiring.c:"));
+    EXPECT_THAT(prompt.run("stats"), HasSubstr("slow_leak (expiring.c:10)"));
     EXPECT_EQ(prompt.quit(), 0);
 }
 

@@ -139,7 +139,7 @@ TEST_F(WatchedHeap, HoldersAreNamed) {
                 AllOf(HasSubstr("6  shop::g_sessions, held_blocks.cpp\n"),
                       HasSubstr("5  shop::g_table, held_blocks.cpp\n")));
     EXPECT_THAT(prompt.run("heap by type"), HasSubstr("6  shop::Session\n"));
-    EXPECT_THAT(prompt.run("heap by stack"), HasSubstr("shop::open_session held_blocks.cpp:"));
+    EXPECT_THAT(prompt.run("heap by stack"), HasSubstr("shop::open_session (held_blocks.cpp:"));
     prompt.fixture->go();
     prompt.run("heap by type");
     EXPECT_THAT(prompt.run("since heap2"), HasSubstr("+3  shop::Session\n"));
