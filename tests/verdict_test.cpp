@@ -174,6 +174,17 @@ TEST_F(LeakOfHalf, IsGrowingInTwoIntervals) {
     EXPECT_EQ(judge(intervals), growing(5, 32, 10 / 30.0, 92));
 }
 
+// Merged intervals are of nearly one length: the newer half is not empty then.
+TEST_F(LeakOfHalf, IsLeakingInTwoMergedIntervals) {
+    intervals = {interval(0, s(34), 935, 474, s(16)), interval(s(34), s(69), 829, 427),
+                 interval(s(69), s(120), 700, 350)};
+    Judgement judgement = judge(intervals, MonotonicNs(s(120)), MonotonicNs(s(1)));
+    EXPECT_EQ(judgement.verdict, Verdict::leaking) << why(judgement);
+    intervals[0].end = intervals[1].begin = MonotonicNs(s(27)); // 27 s, and 42
+    judgement = judge(intervals, MonotonicNs(s(120)), MonotonicNs(s(1)));
+    EXPECT_EQ(judgement.reason, Reason(reason::NothingOlder{.share = 901.0 / 1764}));
+}
+
 TEST_F(LeakOfHalf, NeedNotBeInEachInterval) {
     intervals = {interval(0, s(30), 10, 0),     interval(s(30), s(40), 10, 5),
                  interval(s(40), s(50), 10, 0), interval(s(50), s(60), 10, 5),

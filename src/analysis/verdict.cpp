@@ -65,15 +65,17 @@ struct Sum {
     }
 };
 
-/// How many of the youngest intervals make up the newer half, at most, of their time.
+/// How many of the youngest intervals make up the newer half, at most, of their time; one that is
+/// hardly more than half of it is taken for a half, too: two are often nearly of one length.
 std::size_t newer_half(Intervals intervals) {
-    const double half = Sum(intervals).seconds / 2;
+    constexpr double kNearlyHalf = 0.6;
+    const double whole = Sum(intervals).seconds;
     double time = 0;
     std::size_t count = 0;
     while (count < intervals.size()) {
         const IntervalCount& next = intervals[intervals.size() - 1 - count];
         time += seconds(next.end.value() - next.begin.value());
-        if (time > half) {
+        if (time > (count == 0 ? kNearlyHalf : 0.5) * whole) {
             break;
         }
         ++count;
