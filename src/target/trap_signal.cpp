@@ -76,12 +76,19 @@ void TrapSignal::unblock_threads() {
         const auto it = blocking_.find(tid);
         const bool stopped = target_.borrower().minds_no_stop(tid) && target_.stop_and_defer(tid) &&
                              !StoppedThread(tid).has_temporary_mask();
-        const auto mask = stopped ? StoppedThread(tid).signal_mask() : std::nullopt;
-        if ((mask && (*mask & kTrapBit) == 0) ||
-            is_in_trap_handler(target_, tid, mask.value_or(it->second.mask), action_.wanted())) {
+        std::uint64_t mask = it->second.mask;
+        bool is_known = false;
+        if (stopped) {
+            if (const auto read = StoppedThread(tid).signal_mask()) {
+                mask = *read;
+                is_known = true;
+            }
+        }
+        if ((is_known && (mask & kTrapBit) == 0) ||
+            is_in_trap_handler(target_, tid, mask, action_.wanted())) {
             // It has not blocked it for good, and is not to find it blocked when we have left.
             on_thread_gone(tid);
-        } else if (mask == it->second.mask) {
+        } else if (is_known && mask == it->second.mask) {
             // Else it has changed its mask since: one in pthread_create or fork has by now.
             set_unblocked(tid, &it->second, true);
             StoppedThread(tid).set_signal_mask(it->second.mask & ~kTrapBit);

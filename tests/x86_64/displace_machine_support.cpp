@@ -26,7 +26,7 @@ static_assert(offsetof(CpuState, flags) == 128 && offsetof(CpuState, exit) == 13
 // mov changes no flags, so they are set first and read last. An exit has saved rax, and put its
 // number there.
 asm(R"(
-    .text
+    .pushsection .text
     .type memleax_test_run, @function
 memleax_test_run:
     push %rbx; push %rbp; push %r12; push %r13; push %r14; push %r15
@@ -56,6 +56,7 @@ memleax_test_exit:
     ret
     .local memleax_test_host_sp
     .comm memleax_test_host_sp, 8, 8
+    .popsection
 )");
 
 namespace memleax::test {
