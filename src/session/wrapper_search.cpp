@@ -34,6 +34,7 @@ const Wrappers& WrapperSearch::find(ProcessAccount& process) {
     }
     found.stacks = count;
     std::vector<Backtrace> backtraces;
+    backtraces.reserve(stacks.size());
     for (const StackId id : stacks) {
         backtraces.push_back(process.names().resolve(id, kFrames));
     }
