@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// A symbol's way from its file to a terminal: demangled, cut short, made printable.
+// A symbol's way from its file to a terminal: demangled, cut short, folded, made printable.
+#include "../src/report/function_name.hpp"
 #include "fuzz_support.hpp"
 #include "memleax/base/printable.hpp"
-#include "memleax/report/function_name.hpp"
+#include "memleax/report/folded_name.hpp"
 #include "memleax/symbols/symbolizer.hpp"
 
 using namespace memleax;
@@ -15,6 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         const std::string_view bare = bare_name(each);
         FUZZ_CHECK(bare.data() >= each.data() &&
                    bare.data() + bare.size() <= each.data() + each.size());
+        FUZZ_CHECK(folded_name(each).size() <= 2 * each.size()); // a comma gets a space
         const std::string shown = printable(each);
         FUZZ_CHECK(shown == valid_utf8(shown));
         for (const char c : shown) {
