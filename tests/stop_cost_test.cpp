@@ -91,6 +91,10 @@ TEST_F(StopCostTest, IsTheRestForOneThatWritesMoreThanAPipeTakes) {
 TEST_F(StopCostTest, OneThatHasEndedIsGone) {
     std::atomic<int> tid{0};
     std::thread([&] { tid.store(static_cast<int>(syscall(SYS_gettid))); }).join();
+    // join() is over before the kernel has let go of it (kernel/fork.c, mm_release).
+    while (syscall(SYS_tgkill, getpid(), tid.load(), 0) == 0) {
+        std::this_thread::yield();
+    }
     auto memory = RemoteMemory::open(own_pid());
     ASSERT_TRUE(memory);
     EXPECT_EQ(stop_cost(own_pid(), Tid(tid.load()), *memory), StopCost::gone);
