@@ -18,9 +18,9 @@ Result<void> restore_code(const RecoveryRecord& record);
 /// Everything else. Fails if the process is gone, another one by now, or may not be traced.
 Result<void> restore_process(const std::shared_ptr<RecoveryRecord>& record);
 
-/// The child that was executing something for the dead tracer, if there is one: it can do nothing
-/// else before, and its parent may wait for it. `before` is what the parent's record told before
-/// that was restored, and is told no more of it.
+/// After restore_code_in_children(): the child that was executing something for the dead tracer, if
+/// there is one: it can do nothing else before, and its parent may wait for it. `before` is what
+/// the parent's record told before that was restored, and is told no more of it.
 void restore_borrowed_child(RecoveryRecord& before);
 
 /// restore_code() in children that nobody got to, after their parents': one that is about to set a
@@ -28,8 +28,8 @@ void restore_borrowed_child(RecoveryRecord& before);
 /// parent can take as long.
 void restore_code_in_children(const RecoveryRecord& before, const std::set<Tid>& watched);
 
-/// Children that nobody got to: forked in the moment of the tracer's death, or after it. `watched`
-/// have records of their own.
+/// After restore_code_in_children(), and their parents: children that nobody got to, forked in the
+/// moment of the tracer's death, or after it. `watched` have records of their own.
 void restore_children(const RecoveryRecord& before, const std::set<Tid>& watched);
 
 /// In the order in which they are to be restored: a parent may wait for its child by vfork, where

@@ -54,12 +54,12 @@ void visit_copies(const RecoveryRecord& before, const std::set<Tid>& watched,
     }
 }
 
-/// Nothing if there is nothing to restore.
+/// Nothing if there is nothing to restore. Its code is as it was by now:
+/// restore_code_in_children().
 void restore_child(const std::shared_ptr<RecoveryRecord>& record) {
     if (record == nullptr) {
         return;
     }
-    (void)restore_code(*record);
     if (const auto restored = restore_process(record); !restored) {
         log_debug("child {}: {}", pid_of(*record).value(), restored.error().message());
     }
