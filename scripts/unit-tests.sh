@@ -4,12 +4,12 @@
 #
 #     scripts/unit-tests.sh [PRESET...]
 #
-# PRESET is debug, asan (ASan and UBSan) or tsan (what several of our threads use, under TSan); default:
-# all three.
+# PRESET is debug, asan (ASan and UBSan; without optimization and with the libraries' assertions, too) or
+# tsan (what several of our threads use, under TSan); default: asan and tsan.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-[ $# -gt 0 ] || set -- debug asan tsan
+[ $# -gt 0 ] || set -- asan tsan
 for preset; do
     target=unit_tests
     [ "$preset" != tsan ] || target=threads_tests
