@@ -123,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(NsPid, ThereIsNoSuchProcess) {
     const Container container{kAll};
     if (!why_not(container).empty()) {
-        GTEST_SKIP();
+        GTEST_SKIP() << why_not(container);
     }
     ContainedFixture target("alloc_all-O2-nofp-pie", container);
     Memleax memleax({"--ns-pid", "99999", std::to_string(target.init())});
@@ -150,7 +150,7 @@ TEST(NsPid, ProcOfAnotherNamespaceIsNotBelieved) {
     const CommandLine command{
         {"/usr/bin/unshare", "--user", "--map-root-user", "--pid", "--fork", MEMLEAX_PROGRAM, "1"}};
     if (!why_not({kAll}).empty()) {
-        GTEST_SKIP();
+        GTEST_SKIP() << why_not({kAll});
     }
     Memleax memleax(command);
     const auto result = memleax.finish();

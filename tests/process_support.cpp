@@ -34,6 +34,10 @@ std::string fixture_path(const std::string& name) {
     return std::string(MEMLEAX_FIXTURES) + "/" + name;
 }
 
+bool is_built(const std::string& fixture) {
+    return access(fixture_path(fixture).c_str(), R_OK) == 0;
+}
+
 namespace {
 
 void wait_until_ready(ChildProcess& fixture, const std::string& name) {

@@ -39,6 +39,8 @@ std::string row_name(const std::string& fixture, const std::vector<std::string>&
 
 /// The path of a program in fixtures/.
 std::string fixture_path(const std::string& name);
+/// Some need a library or a compiler that is not everywhere.
+bool is_built(const std::string& fixture);
 
 /// Reads the lines up to "done".
 FixtureAnswer read_answer(ChildProcess& process);

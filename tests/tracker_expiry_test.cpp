@@ -191,7 +191,7 @@ TEST_F(TrackerTest, NothingIsSaidOfTimesThatHaveNotBeenTold) {
     tracker.on_watermark(MonotonicNs(9));
     expire(50);
     EXPECT_EQ(tracker.account(a).expired, BlockCount{}) << "its free may still be told";
-    EXPECT_EQ(tracker.told_until(MonotonicNs(50)), MonotonicNs(9));
+    EXPECT_EQ(tracker.delivered_until(MonotonicNs(50)), MonotonicNs(9));
     free(0x10, 9);
     tracker.on_watermark(MonotonicNs(40));
     expire(50);
@@ -199,7 +199,7 @@ TEST_F(TrackerTest, NothingIsSaidOfTimesThatHaveNotBeenTold) {
     alloc(0x20, 50, b, 35);
     expire(50);
     EXPECT_EQ(tracker.account(b).expired, BlockCount{}) << "at 40 it was 5 old";
-    tracker.on_watermark(kAllTold);
+    tracker.on_watermark(kAllDelivered);
     expire(50);
     EXPECT_EQ(tracker.account(b).expired, (BlockCount{1, 50}));
 }

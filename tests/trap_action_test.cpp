@@ -29,7 +29,7 @@ using Commands = std::vector<std::string>;
 class TrapAction : public ::testing::TestWithParam<std::tuple<const char*, Commands>> {
   protected:
     void SetUp() override {
-        if (access(fixture_path(program_).c_str(), X_OK) != 0) {
+        if (!is_built(program_)) {
             GTEST_SKIP() << program_ << " could not be built here";
         }
     }

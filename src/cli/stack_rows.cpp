@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <tuple>
 
 #include "memleax/report/own_frame.hpp"
 #include "memleax/report/place_text.hpp"
@@ -12,29 +11,37 @@ namespace memleax {
 
 namespace {
 
+Cost cost_of(const StackRow& row) {
+    return {.lost = row.judgement.verdict == Verdict::lost,
+            .bytes_per_s = row.judgement.bytes_per_s,
+            .blocks_per_s = row.judgement.blocks_per_s,
+            .live = row.stack.account.live()};
+}
+
 /// Greater is worse.
-auto rank(const StackRow& row, StackOrder order) {
-    const BlockCount live = row.stack.account.live();
-    const auto bytes = static_cast<double>(live.bytes);
-    using Rank = std::tuple<double, double, double>;
+double age_rank(const StackRow& row) {
+    return row.stack.oldest ? -static_cast<double>(row.stack.oldest->value()) : -1e300;
+}
+
+} // namespace
+
+Rank rank(const Cost& cost, StackOrder order) {
+    const auto bytes = static_cast<double>(cost.live.bytes);
+    const auto blocks = static_cast<double>(cost.live.blocks);
     switch (order) {
-    case StackOrder::bytes:
-        return Rank(bytes, static_cast<double>(live.blocks), 0);
-    case StackOrder::blocks:
-        return Rank(static_cast<double>(live.blocks), bytes, 0);
-    case StackOrder::rate:
-        return Rank(row.judgement.bytes_per_s, row.judgement.blocks_per_s, bytes);
     case StackOrder::age:
-        return Rank(row.stack.oldest ? -static_cast<double>(row.stack.oldest->value()) : -1e300,
-                    bytes, 0);
+    case StackOrder::bytes:
+        return {bytes, blocks, 0, 0};
+    case StackOrder::blocks:
+        return {blocks, bytes, 0, 0};
+    case StackOrder::rate:
+        return {cost.bytes_per_s, cost.blocks_per_s, bytes, 0};
     case StackOrder::cost:
         break;
     }
     // Resources have no bytes: their number tells.
-    return Rank(row.judgement.bytes_per_s, bytes, static_cast<double>(live.blocks));
+    return {cost.lost ? 1.0 : 0, cost.bytes_per_s, bytes, blocks};
 }
-
-} // namespace
 
 std::vector<StackRow> stack_rows(Session& session, ProcessAccount& process, StackOrder order,
                                  std::size_t* hidden) {
@@ -59,12 +66,11 @@ std::vector<StackRow> stack_rows(Session& session, ProcessAccount& process, Stac
         rows.push_back({std::move(stack), std::move(judgement)});
     }
     std::sort(rows.begin(), rows.end(), [order](const StackRow& a, const StackRow& b) {
-        const bool a_is_lost = a.judgement.verdict == Verdict::lost;
-        if (order == StackOrder::cost && a_is_lost != (b.judgement.verdict == Verdict::lost)) {
-            return a_is_lost;
+        if (order == StackOrder::age && age_rank(a) != age_rank(b)) {
+            return age_rank(a) > age_rank(b);
         }
-        const auto left = rank(a, order);
-        const auto right = rank(b, order);
+        const auto left = rank(cost_of(a), order);
+        const auto right = rank(cost_of(b), order);
         return left != right ? left > right : a.stack.account.id < b.stack.account.id;
     });
     return rows;
@@ -79,8 +85,7 @@ const SourceFrame* where(Session& session, ProcessAccount& process, const Backtr
     if (frames.empty()) {
         return nullptr;
     }
-    const std::size_t own = own_frame(frames, session.wrappers(process));
-    return &*std::next(frames.begin(), static_cast<std::ptrdiff_t>(own));
+    return &*frames.at(own_frame(frames, session.wrappers(process)));
 }
 
 std::string where_text(Session& session, ProcessAccount& process, StackId id) {

@@ -2,6 +2,7 @@
 /// Call stacks in order of what they cost, for `stats`, `since` and --interval.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,17 @@ struct StackRow {
 };
 
 enum class StackOrder { cost, bytes, blocks, rate, age };
+
+/// What a row of a table is ordered by.
+struct Cost {
+    bool lost = false; ///< some of it is unreachable: it comes first
+    double bytes_per_s = 0;
+    double blocks_per_s = 0;
+    BlockCount live;
+};
+using Rank = std::array<double, 4>;
+/// Greater is worse. By age: of those that are equally old.
+Rank rank(const Cost& cost, StackOrder order);
 
 /// The call stacks of a process that the user wants to see and that have live blocks or let some
 /// expire, worst first. `hidden` is the number of those that he does not want to see.

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -168,26 +167,19 @@ std::vector<StatsRow> stats_rows(Session& session, ProcessAccount& process,
 }
 
 void sort_rows(std::vector<StatsRow>& rows, StackOrder order) {
-    const auto rank = [order](const StatsRow& row) {
-        using Rank = std::tuple<double, double, double, double>;
-        const auto bytes = static_cast<double>(row.live.bytes);
-        const auto blocks = static_cast<double>(row.live.blocks);
-        switch (order) {
-        case StackOrder::bytes:
-            return Rank(bytes, blocks, 0, 0);
-        case StackOrder::blocks:
-            return Rank(blocks, bytes, 0, 0);
-        case StackOrder::rate:
-            return Rank(row.bytes_per_s, row.blocks_per_s, bytes, 0);
-        case StackOrder::cost: // what is lost comes first, as in stack_rows()
-            return Rank(row.verdict == Verdict::lost ? 1 : 0, row.bytes_per_s, bytes, blocks);
-        case StackOrder::age:
-            break;
-        }
-        return Rank();
+    if (order == StackOrder::age) {
+        return;
+    }
+    const auto rank_of = [order](const StatsRow& row) {
+        return rank({.lost = row.verdict == Verdict::lost,
+                     .bytes_per_s = row.bytes_per_s,
+                     .blocks_per_s = row.blocks_per_s,
+                     .live = row.live},
+                    order);
     };
-    std::stable_sort(rows.begin(), rows.end(),
-                     [&rank](const StatsRow& a, const StatsRow& b) { return rank(a) > rank(b); });
+    std::stable_sort(rows.begin(), rows.end(), [&rank_of](const StatsRow& a, const StatsRow& b) {
+        return rank_of(a) > rank_of(b);
+    });
 }
 
 std::string stats_table(const Console& console, const std::vector<StatsRow>& rows,

@@ -191,7 +191,7 @@ std::optional<SymbolEntries> find_dynamic_symbols(Elf* elf,
     if (result.symbols == nullptr || text == nullptr) {
         return std::nullopt;
     }
-    result.names = NameTable(text);
+    result.names = StringTable(text);
     return result;
 }
 

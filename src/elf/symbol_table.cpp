@@ -18,7 +18,7 @@ Elf_Data* read_table(Elf_Scn* section) {
 
 } // namespace
 
-NameTable::NameTable(const Elf_Data* table) {
+StringTable::StringTable(const Elf_Data* table) {
     if (table != nullptr && table->d_buf != nullptr) {
         const std::string_view text(static_cast<const char*>(table->d_buf), table->d_size);
         names_ = text.substr(0, text.rfind('\0') + 1); // npos + 1 == 0
@@ -39,7 +39,7 @@ std::optional<SymbolEntries> find_symbol_section(Elf* elf, GElf_Word type) {
             continue;
         }
         return SymbolEntries{data, data->d_size / gelf_fsize(elf, ELF_T_SYM, 1, EV_CURRENT),
-                             NameTable(read_table(elf_getscn(elf, header.sh_link)))};
+                             StringTable(read_table(elf_getscn(elf, header.sh_link)))};
     }
     return std::nullopt;
 }

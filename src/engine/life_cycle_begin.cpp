@@ -9,6 +9,7 @@
 #include "life_cycle.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/base/patience.hpp"
+#include "memleax/target/pending_exec.hpp"
 #include "memleax/target/thread_borrower.hpp"
 #include "memleax/target/vfork.hpp"
 
@@ -52,7 +53,7 @@ Result<Tid> LifeCycle::borrow_first() {
             worker = target_.borrower().borrow_child();
         }
         if (worker || worker.error().errnum() != EAGAIN || patience.is_over() ||
-            target_.has_executed()) {
+            PendingExec(target_).has_happened()) {
             return worker;
         }
         let_children_go_on(target_);
@@ -63,7 +64,8 @@ Result<void> LifeCycle::watch_first(const WatchedPlaces& places, bool* executes)
     auto worker = borrow_first();
     const bool none_now =
         !worker && (worker.error().errnum() == EAGAIN || worker.error().errnum() == EBUSY);
-    *executes = worker || none_now ? target_.has_executed() : target_.executes_instead_of_ending();
+    *executes = worker || none_now ? PendingExec(target_).has_happened()
+                                   : PendingExec(target_).happens_instead_of_end();
     if (*executes) {
         return {};
     }
@@ -72,7 +74,7 @@ Result<void> LifeCycle::watch_first(const WatchedPlaces& places, bool* executes)
     }
     const auto known = target_.threads().find(*worker);
     if (known == target_.threads().end()) { // it was killed while we looked: by an exec, perhaps
-        *executes = target_.executes_instead_of_ending();
+        *executes = PendingExec(target_).happens_instead_of_end();
         return Error(fmt::format("process {} has ended", target_.pid().value()), ESRCH);
     }
     const bool is_child = known->second.is_child_process;
@@ -88,8 +90,9 @@ Result<void> LifeCycle::watch_first(const WatchedPlaces& places, bool* executes)
     }
     if (!done && !is_child) {
         arch::Registers regs;
-        *executes = target_.get_registers(*worker, &regs) ? target_.has_executed()
-                                                          : target_.executes_instead_of_ending();
+        *executes = target_.get_registers(*worker, &regs)
+                        ? PendingExec(target_).has_happened()
+                        : PendingExec(target_).happens_instead_of_end();
     }
     return done;
 }
@@ -164,7 +167,7 @@ Result<void> LifeCycle::refresh_modules(Tid worker) {
 
 Result<void> LifeCycle::watch_places(const WatchedPlaces& places, Tid worker) {
     for (const AllocatorEntry& function : places.untold) {
-        follower_.add_untold(function);
+        follower_.add_unreported(function);
     }
     return engine_->watch(places, worker);
 }

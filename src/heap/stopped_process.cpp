@@ -12,6 +12,7 @@
 
 #include "memleax/base/patience.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/target/pending_exec.hpp"
 #include "memleax/target/thread_borrower.hpp"
 
 namespace memleax {
@@ -116,7 +117,7 @@ Result<void> StoppedProcess::stop_running() {
             threads_.push_back(tid);
         }
     }
-    if (threads_.empty() || target_->has_executed()) {
+    if (threads_.empty() || PendingExec(*target_).has_happened()) {
         return Error(fmt::format("process {} has ended, or executes another program",
                                  target_->pid().value()),
                      ESRCH);

@@ -3,6 +3,8 @@
 
 #include <poll.h>
 
+#include "memleax/target/stop_all.hpp"
+
 namespace memleax {
 
 void WatchedHeap::note_threads() {
@@ -21,7 +23,7 @@ Result<void> WatchedHeap::run_on(std::span<const Tid> threads, int ms) {
         }
     }
     poll(nullptr, 0, ms);
-    auto stopped = target_.stop_all_and_defer();
+    auto stopped = stop_all_and_defer(target_);
     note_threads();
     return stopped;
 }

@@ -31,12 +31,12 @@ std::string place_of(const CallStackReport& stack, NameStyle style) {
     if (stack.frames.empty()) {
         return "a call stack that is not known";
     }
-    const auto own = static_cast<std::ptrdiff_t>(where_of(stack));
-    std::string place = place_text(*std::next(stack.frames.begin(), own), style);
+    const std::size_t own = where_of(stack);
+    std::string place = place_text(*stack.frames.at(own), style);
     if (own == 0) {
         return place;
     }
-    const SourceFrame& called = *std::next(stack.frames.begin(), own - 1);
+    const SourceFrame& called = *stack.frames.at(own - 1);
     // Where the allocator's function has no name, its address tells nobody anything.
     const std::string name =
         called.function.empty() && !is_own_code(called) ? "" : frame_name(called, style);

@@ -71,8 +71,7 @@ Json call_stack_json(const CallStackReport& stack, const Report::Process* proces
     }
     if (!stack.frames.empty()) {
         const std::size_t where = where_of(stack);
-        json["where"] = place_text(
-            *std::next(stack.frames.begin(), static_cast<std::ptrdiff_t>(where)), NameStyle::whole);
+        json["where"] = place_text(*stack.frames.at(where), NameStyle::whole);
         json["where_frame"] = where;
     }
     json["frames"] = Json::array(); // CallStackTexts fills it

@@ -43,9 +43,7 @@ std::string place_of(const CallStackReport* stack) {
     if (stack == nullptr || stack->frames.empty()) {
         return "";
     }
-    const auto frame =
-        std::next(stack->frames.begin(), static_cast<std::ptrdiff_t>(where_of(*stack)));
-    return frame_name(*frame, NameStyle::folded);
+    return frame_name(*stack->frames.at(where_of(*stack)), NameStyle::folded);
 }
 
 bool is_worse(const Judgement& a, const Judgement& b) {

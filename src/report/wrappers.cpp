@@ -56,7 +56,7 @@ struct Candidate {
 
 /// The next function of the program that called this frame, past what it calls itself.
 const SourceFrame* caller_of(const Backtrace& frames, std::size_t index) {
-    auto frame = std::next(frames.begin(), static_cast<std::ptrdiff_t>(index));
+    auto frame = frames.at(index);
     const std::string own = key_of(*frame);
     for (++frame; frame != frames.end(); ++frame) {
         if (is_own_code(*frame) && key_of(*frame) != own) {
@@ -85,7 +85,7 @@ void Wrappers::learn(std::span<const Backtrace> stacks) {
             if (caller == nullptr) {
                 continue; // nobody else to name
             }
-            const SourceFrame& frame = *std::next(frames.begin(), static_cast<std::ptrdiff_t>(own));
+            const SourceFrame& frame = *frames.at(own);
             Candidate& candidate = candidates[key_of(frame)];
             ++candidate.stacks;
             candidate.places.insert(place_in(frame));

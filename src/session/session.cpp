@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "emergency.hpp"
+#include "heap_look.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/report/readable.hpp"
@@ -289,6 +290,21 @@ void Session::finish_leaving() {
         }
     }
     over_ = over_ || ending_;
+}
+
+Result<HeapView*> Session::look_at_heap(ProcessAccount& process) {
+    return memleax::look_at_heap(process, watcher_, phase_ == Phase::watching);
+}
+
+void Session::look_at_heaps() {
+    if (!options_.leak_check || std::exchange(has_looked_at_heaps_, true)) {
+        return;
+    }
+    for (ProcessAccount* process : accounts_.all()) {
+        if (const auto looked = look_at_heap(*process); !looked) {
+            log_warning("{}", looked.error().message());
+        }
+    }
 }
 
 void Session::expire(MonotonicNs now) {

@@ -97,7 +97,7 @@ void SharedTracker::on_gap(MonotonicNs time) {
 }
 
 TrackerSnapshot SharedTracker::snapshot(MonotonicNs now) {
-    SnapshotCopier copier(with([now](Tracker& tracker) { return tracker.told_until(now); }));
+    SnapshotCopier copier(with([now](Tracker& tracker) { return tracker.delivered_until(now); }));
     while (with([&copier](Tracker& tracker) { return copier.copy_some(tracker); })) {
     }
     return copier.take();

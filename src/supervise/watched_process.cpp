@@ -12,6 +12,7 @@
 #include "memleax/events/process_end.hpp"
 #include "memleax/proc/living_thread.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/target/stop_all.hpp"
 #include "memleax/target/thread_borrower.hpp"
 
 namespace memleax {
@@ -182,7 +183,7 @@ Result<void> WatchedProcess::perform(TargetState state, const TargetWork& work) 
         }
         hand.borrowed = *borrowed;
     } else if (state == TargetState::all_stopped) {
-        if (auto stopped = target_->stop_all_and_defer(); !stopped) {
+        if (auto stopped = stop_all_and_defer(*target_); !stopped) {
             return stopped;
         }
     }

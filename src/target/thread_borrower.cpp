@@ -13,6 +13,7 @@
 #include "borrow_candidate.hpp"
 #include "harmless_moment.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/target/pending_exec.hpp"
 #include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/target.hpp"
 #include "memleax/target/thread_signals.hpp"
@@ -175,7 +176,7 @@ Result<Tid> ThreadBorrower::borrow_child() {
     };
     for (const Tid child : target_.table().tids_if(is_child)) {
         if (!target_.stop_and_defer(child) || target_.table()[child].in_vfork ||
-            target_.has_deferred_exec(child)) {
+            PendingExec(target_).is_deferred(child)) {
             continue;
         }
         const int signal = target_.stop_signal(child);

@@ -163,7 +163,7 @@ TrapSignal::Delivery TrapSignal::before_delivery(Tid tid) {
         set_unblocked(tid, &it->second, false);
         StoppedThread(tid).set_signal_mask(it->second.mask);
         const bool is_default = action_.wanted().handler == TrapAction::kDefault;
-        if (is_default && !std::exchange(told_of_pending_, true)) {
+        if (is_default && !std::exchange(has_warned_of_pending_, true)) {
             log_warning("thread {} blocks SIGTRAP, and one is pending: the breakpoints are taken "
                         "out, as they would take its place; nothing is counted from now on",
                         tid.value());

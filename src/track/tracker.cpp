@@ -208,7 +208,7 @@ std::optional<MonotonicNs> Tracker::next_expiry() const {
 }
 
 bool Tracker::expire(MonotonicNs now, std::size_t budget) {
-    now = told_until(now);
+    now = delivered_until(now);
     intervals_.tick(now);
     const MonotonicNs latest(now.value() - options_.expire_ns);
     for (; budget > 0; --budget) {

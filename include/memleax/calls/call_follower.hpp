@@ -39,7 +39,7 @@ class CallFollower {
     /// Makes this function known; its number goes into CallEntry::function.
     int add_function(const AllocatorEntry& function);
     /// No calls of this function are told, but what it maps is an allocator's or a thread's.
-    void add_untold(const AllocatorEntry& function) { mappings_.add_owner(function); }
+    void add_unreported(const AllocatorEntry& function) { mappings_.add_owner(function); }
     /// The modules that were unmapped took these with them.
     void forget_functions(AddrRange range);
     /// Other code may be where some was.

@@ -17,11 +17,11 @@ enum class SymbolKind { function, variable };
 
 /// A string table, which belongs to the Elf. Not asked through elf_strptr(), which for every name
 /// looks for a NUL from the end of the table on: a table without one makes that slow.
-class NameTable {
+class StringTable {
   public:
-    NameTable() = default;
+    StringTable() = default;
     /// Null has no names.
-    explicit NameTable(const Elf_Data* table);
+    explicit StringTable(const Elf_Data* table);
     /// "" if the offset is outside the table, or the name runs out of it.
     [[nodiscard]] const char* name(std::size_t offset) const {
         return offset < names_.size() ? names_.data() + offset : "";
@@ -35,7 +35,7 @@ class NameTable {
 struct SymbolEntries {
     Elf_Data* symbols = nullptr; ///< belongs to the Elf
     std::size_t count = 0;
-    NameTable names;
+    StringTable names;
 };
 
 /// A definition's name may carry its version in .symtab ("memalign@@GLIBC_2.2.5",

@@ -15,7 +15,7 @@
 namespace memleax {
 
 /// The watermark of an engine that tells each event as it happens.
-inline constexpr MonotonicNs kAllTold{std::numeric_limits<std::int64_t>::max()};
+inline constexpr MonotonicNs kAllDelivered{std::numeric_limits<std::int64_t>::max()};
 
 /// Where an engine sends what it saw. Called from the engine's thread only.
 class EventSink {
@@ -27,7 +27,7 @@ class EventSink {
     void on_event(const AllocationEvent& event) { on_events({&event, 1}); }
     /// All that has happened up to this time has been told, and an event after it may still come:
     /// the account says nothing of later times (what is live, what has expired). It never goes
-    /// back. At first it is kAllTold.
+    /// back. At first it is kAllDelivered.
     virtual void on_watermark(MonotonicNs time) = 0;
     /// How many calls that took, all in all. An engine that stops at each tells none.
     virtual void on_seen_calls(const SeenCalls& /*calls*/) {}
@@ -56,8 +56,8 @@ class StackInterner {
     virtual StackId intern(std::span<const FrameAddress> frames, StackEnd end) = 0;
 };
 
-/// What an engine that tells each event as it happens can ask about the account. One that delivers
-/// late would get answers of an earlier time, and so must not ask.
+/// What can be asked about the account. The answer is of the time up to which events have been
+/// delivered: who delivers late may ask in the order of delivery only, not at the call itself.
 class AccountQueries {
   public:
     virtual ~AccountQueries() = default;

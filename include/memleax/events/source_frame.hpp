@@ -83,6 +83,10 @@ class Backtrace {
     [[nodiscard]] Iterator begin() const { return Iterator(frames_.data()); }
     [[nodiscard]] Iterator end() const { return Iterator(frames_.data() + frames_.size()); }
     [[nodiscard]] bool empty() const { return frames_.empty(); }
+    /// Where its frame `index` stands, counted from the innermost one; there must be so many.
+    [[nodiscard]] Iterator at(std::size_t index) const {
+        return std::next(begin(), static_cast<std::ptrdiff_t>(index));
+    }
 
     [[nodiscard]] std::span<const ResolvedFrame> machine_frames() const { return frames_; }
 

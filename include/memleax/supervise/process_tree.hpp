@@ -104,7 +104,7 @@ class ProcessTree {
     /// handler that does nothing, makes it look at `stop`.
     WatchEnd run(Tracer& tracer, const std::atomic<bool>& stop);
     /// Within run(), between stops. ESRCH: this process is not being watched; else see
-    /// Target::stop_all_and_defer() and borrow_thread(). The work has not been done then.
+    /// stop_all_and_defer() and borrow_thread(). The work has not been done then.
     Result<void> perform(Tid pid, TargetState state, const TargetWork& work);
     /// Lets go of all, as Engine::leave() does.
     void leave();

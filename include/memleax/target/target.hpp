@@ -83,13 +83,6 @@ class Target {
     void defer(const StopEvent& event) { tracer_.queue().push({this, event}); }
 
     [[nodiscard]] bool has_deferred(Tid tid) const { return tracer_.queue().has(tid); }
-    /// Has the process begun another program, and the ExecStop is yet to be told? Then its memory
-    /// is another one than we know.
-    [[nodiscard]] bool has_executed();
-    /// After a stopped thread has vanished: only the end of the process does that, or a thread that
-    /// executes a program. Waits until it is clear which, for as long as that may take; what
-    /// happened meanwhile is told by next_event() all the same.
-    [[nodiscard]] bool executes_instead_of_ending();
 
     /// Known threads and vfork-like children.
     [[nodiscard]] const ThreadTable::Map& threads() const { return threads_.all(); }
@@ -151,11 +144,6 @@ class Target {
     /// then has no pending exception. False if it is gone, or waits in the kernel where it cannot
     /// be stopped: it then stops before it gets back to its own code.
     bool stop_and_defer(Tid tid);
-    /// Stops all threads in this way, and newborns with them. What stopped each is put aside: as
-    /// long as nobody asks next_event(), all stand still, and then each goes on as after any stop.
-    /// EBUSY: one is in a transfer that would be cut short; EAGAIN: one cannot be stopped now, or
-    /// the process is stopped by job control, or executes another program. Some are stopped then.
-    Result<void> stop_all_and_defer();
     /// What was put aside for this thread, if anything was: it is the caller's to deal with.
     [[nodiscard]] std::optional<StopEvent> take_deferred(Tid tid) {
         return tracer_.queue().pop_of(*this, tid);
@@ -173,7 +161,6 @@ class Target {
     void remove_thread(Tid tid);
     /// The thread group that it belongs to: the process's, or that of a vfork-like child.
     [[nodiscard]] Tid group_of(Tid tid) const;
-    [[nodiscard]] bool has_deferred_exec(Tid tid) const;
 
   private:
     Target(Tracer& tracer, Tid pid, RemoteMemory memory,

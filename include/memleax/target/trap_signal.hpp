@@ -87,7 +87,7 @@ class TrapSignal {
     TrapHandler& handler_;
     absl::flat_hash_map<Tid, Blocking> blocking_;
     TrapAction action_;
-    bool told_of_pending_ = false;
+    bool has_warned_of_pending_ = false;
     std::int64_t next_look_ = 0; ///< at the action, in monotonic ns
     /// Threads whose hits have been found to take the handler away: they block SIGTRAP for a while,
     /// again and again. Each of their hits is looked after.

@@ -58,7 +58,7 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     void on_generation(std::uint32_t generation) override { stacks_.set_generation(generation); }
 
     /// `now`, or the latest time before it of which all has been told.
-    [[nodiscard]] MonotonicNs told_until(MonotonicNs now) const {
+    [[nodiscard]] MonotonicNs delivered_until(MonotonicNs now) const {
         return std::min(now, watermark_);
     }
     /// Moves blocks that are old enough at `now`, as far as that is told, to the expired ones,
@@ -124,7 +124,7 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     void put_back(BlockId id, MonotonicNs time);
 
     Options options_;
-    MonotonicNs watermark_ = kAllTold;
+    MonotonicNs watermark_ = kAllDelivered;
     SeenCalls seen_calls_;
     EventCounts events_;
     StackTable stacks_;

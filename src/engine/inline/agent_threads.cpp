@@ -235,7 +235,7 @@ void AgentThreads::merge(std::vector<std::size_t> ends) {
 }
 
 const std::vector<RecordedCall>& AgentThreads::take() {
-    told_.clear();
+    delivered_.clear();
     const bool too_many = waiting_.size() > kMostWaiting;
     const auto later = too_many ? waiting_.end()
                                 : std::lower_bound(waiting_.begin(), waiting_.end(), tickets_,
@@ -247,29 +247,30 @@ const std::vector<RecordedCall>& AgentThreads::take() {
 
     marks_.emplace_back(tickets_, fetched_at_);
     if (fetched_at_.value() - marks_.front().second.value() > kMostWaitNs) {
-        told_in_order_ = std::max(told_in_order_, marks_.front().first);
+        delivered_in_order_ = std::max(delivered_in_order_, marks_.front().first);
     }
     const auto unreached = std::find_if(marks_.begin(), marks_.end(), [this](const auto& mark) {
-        return mark.first > told_in_order_;
+        return mark.first > delivered_in_order_;
     });
     if (unreached != marks_.begin()) {
-        told_until_ = std::prev(unreached)->second;
+        delivered_until_ = std::prev(unreached)->second;
         marks_.erase(marks_.begin(), unreached);
     }
-    return told_;
+    return delivered_;
 }
 
 void AgentThreads::deliver(const Recorded& recorded) {
     const Entry& entry = recorded.entry;
-    if (entry.ticket == told_in_order_) {
-        ++told_in_order_;
-        for (auto next = told_out_of_order_.begin();
-             next != told_out_of_order_.end() && *next == told_in_order_;
-             next = told_out_of_order_.erase(next)) {
-            ++told_in_order_;
+    if (entry.ticket == delivered_in_order_) {
+        ++delivered_in_order_;
+        for (auto next = delivered_out_of_order_.begin();
+             next != delivered_out_of_order_.end() && *next == delivered_in_order_;
+             next = delivered_out_of_order_.erase(next)) {
+            ++delivered_in_order_;
         }
-    } else if (entry.ticket > told_in_order_ && told_out_of_order_.size() < kMostWaiting) {
-        told_out_of_order_.insert(entry.ticket);
+    } else if (entry.ticket > delivered_in_order_ &&
+               delivered_out_of_order_.size() < kMostWaiting) {
+        delivered_out_of_order_.insert(entry.ticket);
     }
     Known& known = known_[recorded.thread];
     const bool has_stack = entry.kind == Entry::Kind::allocated ||
@@ -326,13 +327,13 @@ void AgentThreads::deliver(const Recorded& recorded) {
             RecordedCall left = call;
             left.kind = RecordedCall::Kind::realloc_left;
             left.old_block = *known.realloc;
-            told_.push_back(left);
+            delivered_.push_back(left);
         }
         known.realloc = call.block;
         known.realloc_function = call.function;
         break;
     }
-    told_.push_back(call);
+    delivered_.push_back(call);
 }
 
 std::optional<RecordedCall> AgentThreads::leave_call(std::uint32_t index, MonotonicNs now) {
@@ -371,8 +372,8 @@ void AgentThreads::forget() {
     seen_.clear();
     waiting_.clear();
     tickets_ = 0;
-    told_in_order_ = 0;
-    told_out_of_order_.clear();
+    delivered_in_order_ = 0;
+    delivered_out_of_order_.clear();
     marks_.clear();
 }
 

@@ -83,12 +83,12 @@ class AgentThreads {
     /// be full, and stop its thread, after as much time again and again.
     [[nodiscard]] bool take_are_filling() { return std::exchange(are_filling_, false); }
     /// All that was recorded up to then has been taken.
-    [[nodiscard]] MonotonicNs told_until() const { return told_until_; }
+    [[nodiscard]] MonotonicNs delivered_until() const { return delivered_until_; }
     /// What calls record from now on happens at this time, for take(). Times that are too close
     /// count as one: an entry has one byte for it.
     void tick(MonotonicNs now);
     /// Something else has been told, of this time: what is read from now on came later.
-    void was_told(MonotonicNs time) { last_time_ = std::max(last_time_, time); }
+    void was_delivered(MonotonicNs time) { last_time_ = std::max(last_time_, time); }
     /// A realloc that this thread is inside of will not return: what it is told as.
     std::optional<RecordedCall> leave_call(std::uint32_t index, MonotonicNs now);
 
@@ -155,18 +155,18 @@ class AgentThreads {
     MonotonicNs fetched_at_{};
     bool are_filling_ = false;
     std::vector<agent::Entry> buffer_;
-    std::vector<RecordedCall> told_;
+    std::vector<RecordedCall> delivered_;
     StackId last_stack_{0};
     int functions_ = 0;
     std::array<MonotonicNs, 256> ticks_{}; ///< when each began
     std::uint8_t tick_ = 0;
     MonotonicNs last_time_{};
-    // For told_until(): how many entries have been told without one missing, and times at which the
-    // tickets were so many.
-    std::uint64_t told_in_order_ = 0;
-    std::set<std::uint64_t> told_out_of_order_;
+    // For delivered_until(): how many entries have been told without one missing, and times at
+    // which the tickets were so many.
+    std::uint64_t delivered_in_order_ = 0;
+    std::set<std::uint64_t> delivered_out_of_order_;
     std::vector<std::pair<std::uint64_t, MonotonicNs>> marks_;
-    MonotonicNs told_until_{};
+    MonotonicNs delivered_until_{};
 };
 
 } // namespace memleax

@@ -52,8 +52,8 @@ Result<Breakpoint*> InlineEngine::insert(const AllocatorEntry& function, Tid wor
 // They are not the program's (--track).
 void InlineEngine::tell_own_mappings() {
     const std::vector<AddrRange> ranges = memory_.ranges();
-    for (; told_mappings_ < ranges.size(); ++told_mappings_) {
-        account_.events.on_own_mapping(ranges[told_mappings_]);
+    for (; reported_mappings_ < ranges.size(); ++reported_mappings_) {
+        account_.events.on_own_mapping(ranges[reported_mappings_]);
     }
 }
 
@@ -78,7 +78,7 @@ void InlineEngine::reset() {
     patched_.reset();
     stacks_.forget();
     trapping_.clear();
-    told_mappings_ = 0;
+    reported_mappings_ = 0;
     Int3Engine::reset();
 }
 
@@ -115,8 +115,8 @@ void InlineEngine::tell() {
     if (const auto& calls = threads_.take(); !calls.empty()) {
         follower_.on_recorded(calls);
     }
-    if (threads_.told_until().value() != 0 && !left_) {
-        account_.events.on_watermark(threads_.told_until());
+    if (threads_.delivered_until().value() != 0 && !left_) {
+        account_.events.on_watermark(threads_.delivered_until());
     }
 }
 
@@ -149,7 +149,7 @@ void InlineEngine::on_left() {
     drain();
     left_ = true;
     memory_.pages().disable();
-    account_.events.on_watermark(kAllTold);
+    account_.events.on_watermark(kAllDelivered);
     tell_calls();
 }
 

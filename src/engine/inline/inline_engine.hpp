@@ -110,9 +110,9 @@ class InlineEngine final : public Int3Engine {
     std::vector<Rule> rules_;
     bool is_untold_ = false; ///< what was fetched last
     bool left_ = false;
-    StopCounts stops_{};            ///< of calls
-    std::size_t told_mappings_ = 0; ///< of ours
-    std::uint64_t made_anew_ = 0;   ///< after they had stopped
+    StopCounts stops_{};                ///< of calls
+    std::size_t reported_mappings_ = 0; ///< of ours
+    std::uint64_t made_anew_ = 0;       ///< after they had stopped
 };
 
 } // namespace memleax

@@ -44,7 +44,7 @@ bool InlineEngine::on_trap(Tid tid) {
         }
     }
     tell();
-    threads_.was_told(monotonic_now());
+    threads_.was_delivered(monotonic_now());
     Trapping& trapping = trapping_[tid];
     trapping.in_told_free = breakpoint->entry >= 0 && frees_blocks(breakpoint->entry);
     forget_live(*breakpoint, regs);
