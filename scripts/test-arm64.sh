@@ -8,7 +8,7 @@
 #
 # scripts/test-arm64.sh [-c CPU] [-k KERNEL] [-q | TEST...], as in: scripts/test-arm64.sh -c cortex-a72 sleeper_test
 # -q, as .ci/run has it, is a choice: what knows the CPU, or the kernel's side of a stop. All of it takes
-# an hour and a half of one core.
+# over half an hour on two cores.
 # CPU may be max,pauth-impdef=on, too: plain "max" takes 20 s to boot. KERNEL is a linux-image package
 # instead of Debian 12's: the arm64-16k kernel of bookworm-backports has pages of 16 KiB (CPU max only).
 set -euo pipefail
@@ -48,7 +48,7 @@ if [ -n "$choice" ]; then
     quick=(abandonable_mutex allocator_api code_patch demangle freed_blocks hostile_names kernel_pointers live_blocks maps
         printable reachability shared_tracker stop_cost stop_queue thread_table tracker unwind_cfi unwind_expression unwind_rule
         arm64_displace arm64_frame)
-    long=("exact_counts:-*nopie*:*nofp*:*musl*:*signals*:*plugin_250" transfers sleeper signals left_as_found)
+    long=("exact_counts:-*nopie*:*nofp*:*musl*:*plugin_250" transfers sleeper signals left_as_found)
     known=(daemons ends exec follow_forks generated_code killed_anywhere leak_check own_death pending_exception
         several_processes trap_action unwind_walk vfork watch "${quick[@]}")
     again=("exact_counts:*igned*" "left_as_found:*/forker*" unwind_walk unwind_cfi arm64_displace arm64_frame)

@@ -174,7 +174,7 @@ void PrintTo(const Kind& kind, std::ostream* out) {
 }
 
 bool is_there(const Kind& kind) {
-    return has_program(kind.program) || access(fixture_path(kind.program).c_str(), X_OK) == 0;
+    return has_program(kind.program) || is_built(kind.program);
 }
 
 std::unique_ptr<Worker> make_worker(const Kind& kind) {

@@ -35,7 +35,7 @@ std::string fixture_path(const std::string& name) {
 }
 
 bool is_built(const std::string& fixture) {
-    return access(fixture_path(fixture).c_str(), R_OK) == 0;
+    return access(fixture_path(fixture).c_str(), X_OK) == 0;
 }
 
 namespace {

@@ -2,7 +2,6 @@
 #include "stack_rows.hpp"
 
 #include <algorithm>
-#include <iterator>
 
 #include "memleax/report/own_frame.hpp"
 #include "memleax/report/place_text.hpp"

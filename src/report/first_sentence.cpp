@@ -2,7 +2,6 @@
 #include "first_sentence.hpp"
 
 #include <array>
-#include <iterator>
 #include <tuple>
 #include <variant>
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include <iterator>
 #include <string>
 #include <string_view>
 

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstddef>
-#include <iterator>
 #include <tuple>
 
 #include <fmt/format.h>

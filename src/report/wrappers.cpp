@@ -2,7 +2,6 @@
 #include "memleax/report/wrappers.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <optional>
 
