@@ -14,6 +14,7 @@
 
 #include "leaks_support.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/target.hpp"
 
 namespace memleax::testing {

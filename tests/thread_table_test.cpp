@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "memleax/target/births.hpp"
+#include "../src/target/births.hpp"
 
 namespace memleax {
 namespace {

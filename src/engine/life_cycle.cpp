@@ -9,6 +9,7 @@
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/target/stopped_thread.hpp"
 
 namespace memleax {
 
@@ -148,7 +149,7 @@ void LifeCycle::on_own_exec(Tid tid) {
     }
     auto refreshed = reopened ? refresh_modules(tid) : std::move(reopened);
     environment_.set_first_mappings(modules_.mappings());
-    if (arch::Registers regs; !refreshed && target_.get_registers(tid, &regs)) {
+    if (arch::Registers regs; !refreshed && StoppedThread(tid).get_registers(&regs)) {
         log_error("{}", refreshed.error().message()); // else its end is about to be told
     }
     tell_mapped_before();

@@ -10,6 +10,7 @@
 #include "memleax/base/log.hpp"
 #include "memleax/base/patience.hpp"
 #include "memleax/target/pending_exec.hpp"
+#include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/thread_borrower.hpp"
 #include "memleax/target/vfork.hpp"
 
@@ -90,7 +91,7 @@ Result<void> LifeCycle::watch_first(const WatchedPlaces& places, bool* executes)
     }
     if (!done && !is_child) {
         arch::Registers regs;
-        *executes = target_.get_registers(*worker, &regs)
+        *executes = StoppedThread(*worker).get_registers(&regs)
                         ? PendingExec(target_).has_happened()
                         : PendingExec(target_).happens_instead_of_end();
     }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "memleax/target/stopped_thread.hpp"
 #include "memleax/unwind/unwinder.hpp"
 
 namespace memleax {
@@ -69,7 +70,7 @@ std::vector<ThreadView> look_at_threads(Target& target, std::span<const Tid> thr
     std::vector<ThreadView> result;
     for (const Tid tid : threads) {
         arch::Registers regs{};
-        if (!target.get_registers(tid, &regs)) {
+        if (!StoppedThread(tid).get_registers(&regs)) {
             continue;
         }
         result.push_back({tid, StoppedThread(tid).register_words(), arch::sp(regs).value(),

@@ -8,8 +8,9 @@
 
 #include "memleax/base/log.hpp"
 #include "memleax/target/breakpoint.hpp"
+#include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/thread_borrower.hpp"
-#include "stepper.hpp"
+#include "target_parts.hpp"
 
 namespace memleax {
 
@@ -204,7 +205,7 @@ void BreakpointTable::move_to_slot(Tid tid, const arch::Registers& regs,
                                    const Breakpoint& breakpoint) {
     arch::Registers moved = regs;
     // Also where its bytes are back: that this is a hit is known by the slot from now on.
-    target_.set_pc(tid, &moved, breakpoint.slot.value_or(breakpoint.address()));
+    StoppedThread(tid).set_pc(&moved, breakpoint.slot.value_or(breakpoint.address()));
 }
 
 void BreakpointTable::continue_from(Tid tid, arch::Registers* regs, Breakpoint& breakpoint) {
@@ -228,10 +229,10 @@ void BreakpointTable::step_over(Tid tid, arch::Registers* regs, Breakpoint& brea
             target_.stop_and_defer(other);
         }
     }
-    target_.set_pc(tid, regs, breakpoint.address());
+    StoppedThread(tid).set_pc(regs, breakpoint.address());
     const auto lifted =
         target_.memory().write(breakpoint.address().as_data(), breakpoint.patch.original_bytes());
-    const auto stepped = target_.stepper().step(tid);
+    const auto stepped = target_.parts().stepper.step(tid);
     if (lifted) {
         (void)breakpoint.patch.put_in(target_.memory());
     }

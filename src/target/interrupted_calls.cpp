@@ -132,7 +132,7 @@ void InterruptedCalls::end_begun_again(Tid tid, int signal) {
     if (arch::pc(regs) == call.pc && arch::sp(regs) == call.sp &&
         arch::argument(regs, 0) == call.first_argument) {
         arch::fail_system_call(regs, EINTR);
-        (void)StoppedThread(tid).set_registers(regs);
+        StoppedThread(tid).set_registers(regs);
     }
 }
 

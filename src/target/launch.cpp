@@ -13,6 +13,7 @@
 #include "memleax/base/patience.hpp"
 #include "memleax/target/target.hpp"
 #include "ptrace_options.hpp"
+#include "target_parts.hpp"
 
 namespace memleax {
 
@@ -100,7 +101,7 @@ Result<std::unique_ptr<Target>> Target::launch(Tracer& tracer,
         return give_up(std::move(memory).error());
     }
     std::unique_ptr<Target> target(new Target(tracer, pid, *std::move(memory)));
-    target->add_thread(pid);
+    target->parts().add_thread(pid);
     const char byte = 'g';
     if (write(go.ends[1], &byte, 1) != 1) {
         return give_up(Error(fmt::format("cannot start {}", command[0]), errno));

@@ -2,15 +2,13 @@
 #include "memleax/target/pending_exec.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <vector>
 
 #include <poll.h>
-#include <sys/ptrace.h>
 #include <sys/wait.h>
 
 #include "memleax/base/patience.hpp"
-#include "stop_wait.hpp"
+#include "target_parts.hpp"
 
 namespace memleax {
 
@@ -23,14 +21,14 @@ bool is_exec_of(const StopEvent& event, Tid pid) {
 } // namespace
 
 bool PendingExec::is_deferred(Tid tid) const {
-    return target_.tracer().queue().any_of([this, tid](const TargetStop& stop) {
+    return target_.parts().tracer.queue().any_of([this, tid](const TargetStop& stop) {
         return stop.target == &target_ && is_exec_of(stop.event, tid);
     });
 }
 
 bool PendingExec::has_happened() {
-    if (const auto event = target_.waits().wait_for(target_.pid(), WNOHANG)) {
-        target_.tracer().put_off({&target_, *event});
+    if (const auto event = target_.parts().waits.wait_for(target_.pid(), WNOHANG)) {
+        target_.parts().tracer.put_off({&target_, *event});
     }
     return is_deferred(target_.pid());
 }

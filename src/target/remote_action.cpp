@@ -8,6 +8,7 @@
 
 #include <sys/syscall.h>
 
+#include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/target.hpp"
 #include "thread_ended.hpp"
 
@@ -26,7 +27,7 @@ constexpr std::int64_t kRedZone = 128;
 Result<void> exchange_trap_action(Target& target, Tid worker, RemoteMemory& memory,
                                   const Action* set, Action* get) {
     arch::Registers regs{};
-    if (!target.get_registers(worker, &regs)) {
+    if (!StoppedThread(worker).get_registers(&regs)) {
         return thread_ended(worker);
     }
     // Borrows a few bytes under the thread's stack, and gives them back as they were.

@@ -15,6 +15,7 @@
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/target.hpp"
 #include "ptrace_options.hpp"
+#include "target_parts.hpp"
 
 namespace memleax {
 
@@ -111,11 +112,11 @@ Result<std::unique_ptr<Target>> Target::take_over(Target& parent, Tid child) {
     if (!memory) {
         return std::move(memory).error();
     }
-    const TracedThread* known = parent.threads_.find(child);
+    const TracedThread* known = parent.parts().threads.find(child);
     const bool in_system_call = known != nullptr && known->in_system_call;
-    parent.remove_thread(child);
-    std::unique_ptr<Target> target(new Target(parent.tracer_, child, *std::move(memory)));
-    TracedThread& thread = target->add_thread(child);
+    parent.parts().remove_thread(child);
+    std::unique_ptr<Target> target(new Target(parent.parts().tracer, child, *std::move(memory)));
+    TracedThread& thread = target->parts().add_thread(child);
     thread.state = TracedThread::State::stopped;
     thread.in_system_call = in_system_call;
     target->defer(QuietStop{child});
@@ -139,7 +140,7 @@ Result<void> Target::seize_threads() {
                     return explain_seize_failure(process, seized.error().errnum());
                 }
                 if (*seized) {
-                    add_thread(tid).is_child_process = process != pid_;
+                    parts_->add_thread(tid).is_child_process = process != pid_;
                     any = found = true;
                 }
             }
@@ -160,13 +161,13 @@ Result<void> Target::seize_threads() {
             if (*seized && !shares_memory(pid_, child) &&
                 stop_and_defer(child)) { // it has executed a program since we looked
                 const int signal = stop_signal(child);
-                tracer_.queue().forget(child);
+                parts_->tracer.queue().forget(child);
                 detach(child, signal);
             }
         }
     }
     for (const Tid tid : reaper.finish()) {
-        remove_thread(tid);
+        parts_->remove_thread(tid);
     }
     if (!seized) {
         return std::move(seized).error();

@@ -13,7 +13,7 @@
 #include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/target.hpp"
 #include "signals_held_back.hpp"
-#include "stop_wait.hpp"
+#include "target_parts.hpp"
 #include "thread_ended.hpp"
 
 namespace memleax {
@@ -53,7 +53,7 @@ Result<void> Stepper::step(Tid tid) {
         if (ptrace(PTRACE_SINGLESTEP, tid.value(), nullptr, nullptr) != 0) {
             return thread_ended(tid);
         }
-        const auto status = target_.waits().await_status(tid);
+        const auto status = target_.parts().waits.await_status(tid);
         if (!status) {
             return thread_ended(tid);
         }
@@ -103,7 +103,7 @@ Result<void> Stepper::run_system_call(Tid tid, CodeAddr instruction, bool to_sig
         if (ptrace(request, tid.value(), nullptr, nullptr) != 0) {
             return thread_ended(tid);
         }
-        const auto status = target_.waits().await_status(tid);
+        const auto status = target_.parts().waits.await_status(tid);
         if (!status) {
             return thread_ended(tid);
         }
@@ -153,7 +153,7 @@ std::optional<SystemCallMade> Stepper::follow_system_call(Tid tid, long number,
         if (ptrace(made ? PTRACE_CONT : PTRACE_SYSCALL, tid.value(), nullptr, nullptr) != 0) {
             return std::nullopt;
         }
-        const auto status = target_.waits().await_status(tid);
+        const auto status = target_.parts().waits.await_status(tid);
         arch::Registers regs{};
         if (!status || !StoppedThread(tid).get_registers(&regs)) {
             return std::nullopt;
@@ -212,7 +212,7 @@ Result<void> Stepper::settle(Tid tid) {
         if (ptrace(PTRACE_CONT, tid.value(), nullptr, nullptr) != 0) {
             return thread_ended(tid);
         }
-        const auto status = target_.waits().await_status(tid);
+        const auto status = target_.parts().waits.await_status(tid);
         if (!status) {
             return thread_ended(tid);
         }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <set>
-#include <vector>
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -14,7 +13,7 @@
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/pending_exec.hpp"
 #include "memleax/target/thread_borrower.hpp"
-#include "stop_wait.hpp"
+#include "target_parts.hpp"
 
 namespace memleax {
 
@@ -60,8 +59,8 @@ Result<void> stop_all_and_defer(Target& target) {
             }
         }
         // A newborn stands still, and has not been told of.
-        for (const Tid child : std::set<Tid>(target.births().expected())) {
-            if (const auto event = target.waits().wait_for(child, WNOHANG)) {
+        for (const Tid child : std::set<Tid>(target.parts().births.expected())) {
+            if (const auto event = target.parts().waits.wait_for(child, WNOHANG)) {
                 target.defer(*event);
             }
         }
@@ -75,7 +74,7 @@ Result<void> stop_all_and_defer(Target& target) {
             const auto kernel = try_read_kernel_state(target.pid(), tid);
             all_stopped = all_stopped && kernel && kernel->has_ended();
         }
-        if (all_stopped && target.births().expected().empty()) {
+        if (all_stopped && target.parts().births.expected().empty()) {
             break;
         }
         if (patience.is_over()) {

@@ -8,6 +8,7 @@
 
 #include "memleax/proc/memory_sharers.hpp"
 #include "memleax/target/target.hpp"
+#include "target_parts.hpp"
 
 namespace memleax {
 
@@ -29,12 +30,12 @@ std::optional<StopEvent> StopDecoder::decode(Tid tid, int status) {
     TracedThread* thread = parts_.threads.find(tid);
     if (!WIFSTOPPED(status)) {
         parts_.births.forget(tid);
-        target_.remove_thread(tid);
+        target_.parts().remove_thread(tid);
         return thread != nullptr || tid == target_.pid()
                    ? std::optional<StopEvent>(ThreadGone{tid, status})
                    : std::nullopt;
     }
-    return decode_stop(tid, thread != nullptr ? *thread : target_.add_thread(tid), status);
+    return decode_stop(tid, thread != nullptr ? *thread : target_.parts().add_thread(tid), status);
 }
 
 StopEvent StopDecoder::decode_stop(Tid tid, TracedThread& thread, int status) {
@@ -92,7 +93,7 @@ void StopDecoder::on_exec(Tid tid) {
         return other != tid && !thread.is_child_process;
     };
     for (const Tid other : parts_.threads.tids_if(is_gone)) {
-        target_.remove_thread(other);
+        target_.parts().remove_thread(other);
     }
 }
 

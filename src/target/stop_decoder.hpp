@@ -5,8 +5,8 @@
 
 #include <optional>
 
+#include "births.hpp"
 #include "memleax/base/types.hpp"
-#include "memleax/target/births.hpp"
 #include "memleax/target/stop_event.hpp"
 #include "memleax/target/thread_signals.hpp"
 #include "memleax/target/thread_table.hpp"

@@ -11,7 +11,7 @@
 #include "memleax/proc/freezer.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/target.hpp"
-#include "stop_decoder.hpp"
+#include "target_parts.hpp"
 
 namespace memleax {
 
@@ -51,7 +51,7 @@ std::optional<StopEvent> StopWait::wait_for_stop(Tid tid) {
 
 std::optional<int> StopWait::await_status(Tid tid) {
     Patience patience(kMostMsUntilItRuns);
-    bool told = false;
+    bool has_warned = false;
     int status = 0;
     for (int looks = 0;; ++looks) {
         const pid_t got = waitpid(tid.value(), &status, __WALL | __WNOTHREAD | WNOHANG);
@@ -66,19 +66,19 @@ std::optional<int> StopWait::await_status(Tid tid) {
             if (kernel && kernel->state != 'R') { // else it waits for a CPU
                 target_.interrupt(tid);
             }
-            const auto freezer = told ? std::nullopt : file_of_freezer(target_.pid());
+            const auto freezer = has_warned ? std::nullopt : file_of_freezer(target_.pid());
             if (freezer) { // which, in version 1, keeps a stop from us, too
                 log_warning("process {} was frozen ({}) while it executed something for memleax: "
                             "it can be left when that is thawed",
                             target_.pid().value(), *freezer);
-                told = true;
+                has_warned = true;
             }
             patience.begin_anew();
         }
         pause_between_looks(tid, looks);
     }
     if (!WIFSTOPPED(status) || status >> 16 == PTRACE_EVENT_EXEC) { // the thread is no more
-        if (const auto event = target_.decoder().decode(tid, status)) {
+        if (const auto event = target_.parts().decoder.decode(tid, status)) {
             target_.defer(*event);
         }
         return std::nullopt;
@@ -93,14 +93,14 @@ void StopWait::pause_between_looks(Tid tid, int looks) {
     }
     constexpr int kPausesBetweenReapings = 8;
     if ((pauses + 1) % kPausesBetweenReapings == 0) {
-        reap_dead(target_.group_of(tid));
+        reap_dead(target_.parts().group_of(tid));
     }
     constexpr timespec kPause{0, 100'000};
     nanosleep(&kPause, nullptr);
 }
 
 void StopWait::reap_dead(Tid process) {
-    // One by one: a wait for any would find stops as well, which a tracer is always told of
+    // One by one: a wait for any would find stops as well, which a tracer is always has_warned of
     // (kernel/exit.c, wait_task_stopped).
     for (const Tid tid : list_threads(process)) {
         siginfo_t info{};

@@ -7,40 +7,32 @@
 
 #include <sys/ptrace.h>
 
-#include "core_dump.hpp"
-#include "interrupted_calls.hpp"
 #include "memleax/proc/process_info.hpp"
-#include "memleax/target/thread_borrower.hpp"
-#include "memleax/target/thread_signals.hpp"
-#include "remote_calls.hpp"
-#include "stepper.hpp"
-#include "stop_decoder.hpp"
-#include "stop_wait.hpp"
+#include "memleax/target/stopped_thread.hpp"
+#include "target_parts.hpp"
 
 namespace memleax {
 
+Target::Parts::Parts(Target& of, Tracer& the_tracer)
+    : target(of), tracer(the_tracer), interrupted(of.pid_, threads, of.memory_),
+      signals(of, *of.record_),
+      decoder(of, tracer, StopDecoder::Parts{threads, births, signals, interrupted, core_dump}),
+      waits(of, tracer), stepper(of, threads, *of.record_),
+      calls(of, threads, interrupted, stepper), borrower(of) {}
+
 Target::Target(Tracer& tracer, Tid pid, RemoteMemory memory, std::shared_ptr<RecoveryRecord> record)
-    : tracer_(tracer), pid_(pid), memory_(std::move(memory)),
+    : pid_(pid), memory_(std::move(memory)),
       record_(record ? std::move(record) : tracer.new_record()),
-      core_dump_(std::make_unique<CoreDump>()),
-      interrupted_(std::make_unique<InterruptedCalls>(pid, threads_, memory_)),
-      signals_(std::make_unique<ThreadSignals>(*this, *record_)),
-      decoder_(std::make_unique<StopDecoder>(
-          *this, tracer,
-          StopDecoder::Parts{threads_, births_, *signals_, *interrupted_, *core_dump_})),
-      waits_(std::make_unique<StopWait>(*this, tracer)),
-      stepper_(std::make_unique<Stepper>(*this, threads_, *record_)),
-      calls_(std::make_unique<RemoteCalls>(*this, threads_, *interrupted_, *stepper_)),
-      borrower_(std::make_unique<ThreadBorrower>(*this)) {
+      parts_(std::make_unique<Parts>(*this, tracer)) {
     const auto info = try_read_process_info(pid);
     record_->start_time = info ? info->start_time : 0;
     record_->pid.store(pid.value());
-    tracer_.add(*this);
+    tracer.add(*this);
 }
 
 Target::~Target() {
     std::vector<std::pair<Tid, int>> stopped;
-    for (const auto& [tid, thread] : threads_.all()) {
+    for (const auto& [tid, thread] : parts_->threads.all()) {
         if (thread.state == TracedThread::State::stopped) {
             stopped.emplace_back(tid, thread.stop_signal == SIGTRAP ? 0 : thread.stop_signal);
         }
@@ -48,21 +40,73 @@ Target::~Target() {
     for (const auto& [tid, signal] : stopped) {
         detach(tid, signal);
     }
-    tracer_.remove(*this);
+    parts_->tracer.remove(*this);
 }
 
-TracedThread& Target::add_thread(Tid tid) {
-    tracer_.own(tid, *this);
-    return threads_[tid];
+TracedThread& Target::Parts::add_thread(Tid tid) {
+    tracer.own(tid, target);
+    return threads[tid];
 }
 
-void Target::remove_thread(Tid tid) {
-    threads_.remove(tid);
-    record_->settle(tid);
-    signals_->forget(tid);
-    interrupted_->forget(tid);
-    tracer_.disown(tid);
-    tracer_.queue().forget(tid);
+void Target::Parts::remove_thread(Tid tid) {
+    threads.remove(tid);
+    target.record_->settle(tid);
+    signals.forget(tid);
+    interrupted.forget(tid);
+    tracer.disown(tid);
+    tracer.queue().forget(tid);
+}
+
+Tid Target::Parts::group_of(Tid tid) const {
+    if (!threads.is_child_process(tid)) {
+        return target.pid();
+    }
+    const auto info = try_read_process_info(tid);
+    return info ? info->tgid : tid;
+}
+
+std::optional<StopEvent> Target::next_event(Wait wait) {
+    return parts_->tracer.next_stop_of(*this, wait);
+}
+
+void Target::defer(const StopEvent& event) {
+    parts_->tracer.queue().push({this, event});
+}
+
+bool Target::has_deferred(Tid tid) const {
+    return parts_->tracer.queue().has(tid);
+}
+
+std::optional<StopEvent> Target::take_deferred(Tid tid) {
+    return parts_->tracer.queue().pop_of(*this, tid);
+}
+
+const ThreadTable::Map& Target::threads() const {
+    return parts_->threads.all();
+}
+
+bool Target::is_stopped(Tid tid) const {
+    return parts_->threads.is_stopped(tid);
+}
+
+int Target::stop_signal(Tid tid) const {
+    return parts_->threads.stop_signal(tid);
+}
+
+const std::set<Tid>& Target::expected_children() const {
+    return parts_->births.expected();
+}
+
+ThreadSignals& Target::signals() {
+    return parts_->signals;
+}
+
+ThreadBorrower& Target::borrower() {
+    return parts_->borrower;
+}
+
+const ThreadBorrower& Target::borrower() const {
+    return parts_->borrower;
 }
 
 Result<void> Target::reopen_memory() {
@@ -71,43 +115,44 @@ Result<void> Target::reopen_memory() {
         return std::move(memory).error();
     }
     memory_ = *std::move(memory);
-    calls_->set_parking(std::nullopt);
+    parts_->calls.set_parking(std::nullopt);
     return {};
 }
 
 std::optional<RemoteAddr> Target::stack_pointer(Tid tid) const {
     if (is_stopped(tid)) {
         arch::Registers regs;
-        return get_registers(tid, &regs) ? std::optional(arch::sp(regs)) : std::nullopt;
+        return StoppedThread(tid).get_registers(&regs) ? std::optional(arch::sp(regs))
+                                                       : std::nullopt;
     }
     const auto kernel = try_read_kernel_state(pid_, tid);
     return kernel && kernel->sp.value() != 0 ? std::optional(kernel->sp) : std::nullopt;
 }
 
 void Target::resume(Tid tid, int signal) {
-    if (TracedThread* thread = threads_.find(tid)) {
+    if (TracedThread* thread = parts_->threads.find(tid)) {
         thread->state = TracedThread::State::running;
         thread->stop_signal = 0;
-        interrupted_->on_resume(tid);
+        parts_->interrupted.on_resume(tid);
         // A child by vfork is another process, and its end is not that of our threads.
         if (!thread->is_child_process) {
-            core_dump_->on_resume(tid, signal);
+            parts_->core_dump.on_resume(tid, signal);
         }
     }
     record_->settle(tid);
-    signals_->on_resume(tid);
+    parts_->signals.on_resume(tid);
     ptrace(PTRACE_CONT, tid.value(), nullptr, signal);
 }
 
 void Target::forget_dead_children() {
-    births_.forget_expected_if([](Tid tid) {
+    parts_->births.forget_expected_if([](Tid tid) {
         const auto info = try_read_process_info(tid);
         return !info || info->has_ended();
     });
 }
 
 void Target::listen(Tid tid) {
-    TracedThread* thread = threads_.find(tid);
+    TracedThread* thread = parts_->threads.find(tid);
     if (thread == nullptr) {
         return;
     }
@@ -127,10 +172,10 @@ void Target::listen(Tid tid) {
 }
 
 void Target::interrupt(Tid tid) {
-    if (core_dump_->is_in_progress()) {
+    if (parts_->core_dump.is_in_progress()) {
         return;
     }
-    interrupted_->on_interrupt(tid);
+    parts_->interrupted.on_interrupt(tid);
     ptrace(PTRACE_INTERRUPT, tid.value(), nullptr, nullptr);
 }
 
@@ -139,11 +184,11 @@ void Target::interrupt(Tid tid) {
 void Target::detach(Tid tid, int signal) {
     record_->settle(tid);
     ptrace(PTRACE_DETACH, tid.value(), nullptr, signal);
-    remove_thread(tid);
+    parts_->remove_thread(tid);
 }
 
 bool Target::stop_and_defer(Tid tid) {
-    const TracedThread* thread = threads_.find(tid);
+    const TracedThread* thread = parts_->threads.find(tid);
     if (thread == nullptr) {
         return false;
     }
@@ -151,14 +196,14 @@ bool Target::stop_and_defer(Tid tid) {
         return true;
     }
     interrupt(tid);
-    auto event = waits_->wait_for_stop(tid);
+    auto event = parts_->waits.wait_for_stop(tid);
     bool in_group_stop = false;
     // Whoever else has asked for a stop gets it first.
     while (event && is_stopped(tid) && stop_signal(tid) == 0 &&
            StoppedThread(tid).has_pending_exception()) {
         in_group_stop = in_group_stop || std::holds_alternative<GroupStop>(*event);
         resume(tid);
-        event = waits_->wait_for_stop(tid);
+        event = parts_->waits.wait_for_stop(tid);
     }
     if (in_group_stop && is_stopped(tid)) {
         interrupt(tid); // told anew, as soon as the thread goes on
@@ -167,14 +212,6 @@ bool Target::stop_and_defer(Tid tid) {
         defer(*event);
     }
     return is_stopped(tid);
-}
-
-Tid Target::group_of(Tid tid) const {
-    if (!threads_.is_child_process(tid)) {
-        return pid_;
-    }
-    const auto info = try_read_process_info(tid);
-    return info ? info->tgid : tid;
 }
 
 void Target::consume_stop(Tid tid) {
@@ -190,25 +227,25 @@ void Target::consume_stop(Tid tid) {
 }
 
 void Target::drop_stop_signal(Tid tid) {
-    if (TracedThread* thread = threads_.find(tid)) {
+    if (TracedThread* thread = parts_->threads.find(tid)) {
         thread->stop_signal = 0;
     }
 }
 
 void Target::adopt_child(Tid tid) {
-    interrupted_->forget(tid);
-    add_thread(tid) = TracedThread{
+    parts_->interrupted.forget(tid);
+    parts_->add_thread(tid) = TracedThread{
         .state = TracedThread::State::stopped, .stop_signal = 0, .is_child_process = true};
 }
 
 Result<long> Target::system_call(Tid tid, long number,
                                  std::initializer_list<std::uint64_t> arguments) {
-    return calls_->perform(tid, number, arguments);
+    return parts_->calls.perform(tid, number, arguments);
 }
 
 Result<long> Target::system_call_in_copy(Tid tid, RemoteMemory& memory, long number,
                                          std::initializer_list<std::uint64_t> arguments) {
-    return calls_->perform_in_copy(tid, memory, number, arguments);
+    return parts_->calls.perform_in_copy(tid, memory, number, arguments);
 }
 
 } // namespace memleax

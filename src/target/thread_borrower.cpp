@@ -18,7 +18,7 @@
 #include "memleax/target/target.hpp"
 #include "memleax/target/thread_signals.hpp"
 #include "stop_cost.hpp"
-#include "stop_wait.hpp"
+#include "target_parts.hpp"
 
 namespace memleax {
 
@@ -121,8 +121,8 @@ void ThreadBorrower::defer_what_has_come() {
     const auto runs = [](Tid /*tid*/, const TracedThread& thread) {
         return thread.state == TracedThread::State::running;
     };
-    for (const Tid tid : target_.table().tids_if(runs)) {
-        if (const auto event = target_.waits().wait_for(tid, WNOHANG)) {
+    for (const Tid tid : target_.parts().threads.tids_if(runs)) {
+        if (const auto event = target_.parts().waits.wait_for(tid, WNOHANG)) {
             target_.defer(*event);
         }
     }
@@ -144,7 +144,7 @@ Result<Tid> ThreadBorrower::try_to_borrow(const std::vector<BorrowCandidate>& ca
         if (is_last && about_to_get_a_signal) {
             break;
         }
-        if (!target_.stop_and_defer(tid) || target_.table()[tid].in_vfork) {
+        if (!target_.stop_and_defer(tid) || target_.parts().threads[tid].in_vfork) {
             continue; // it has just ended, or begun to wait for a child
         }
         const int signal = target_.stop_signal(tid);
@@ -163,7 +163,7 @@ Result<Tid> ThreadBorrower::try_to_borrow(const std::vector<BorrowCandidate>& ca
 }
 
 Result<Tid> ThreadBorrower::borrow_child() {
-    for (const auto& [target, event] : target_.tracer().queue()) {
+    for (const auto& [target, event] : target_.parts().tracer.queue()) {
         const auto* birth = std::get_if<ChildStop>(&event);
         if (target == &target_ && birth != nullptr && birth->shares_memory) {
             target_.adopt_child(
@@ -174,8 +174,8 @@ Result<Tid> ThreadBorrower::borrow_child() {
     const auto is_child = [](Tid /*tid*/, const TracedThread& thread) {
         return thread.is_child_process;
     };
-    for (const Tid child : target_.table().tids_if(is_child)) {
-        if (!target_.stop_and_defer(child) || target_.table()[child].in_vfork ||
+    for (const Tid child : target_.parts().threads.tids_if(is_child)) {
+        if (!target_.stop_and_defer(child) || target_.parts().threads[child].in_vfork ||
             PendingExec(target_).is_deferred(child)) {
             continue;
         }

@@ -7,7 +7,7 @@
 
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/target.hpp"
-#include "stop_wait.hpp"
+#include "target_parts.hpp"
 
 namespace memleax {
 
@@ -55,7 +55,7 @@ void ThreadSignals::send_all_held() {
 
 void ThreadSignals::send_again(Tid tid, const siginfo_t& info) {
     record_.settle(tid, info.si_signo);
-    const pid_t group = target_.group_of(tid).value();
+    const pid_t group = target_.parts().group_of(tid).value();
     if (syscall(SYS_rt_tgsigqueueinfo, group, tid.value(), info.si_signo, &info) == 0) {
         return;
     }
@@ -79,20 +79,20 @@ void ThreadSignals::restore_payload(Tid tid, int signal) {
 
 void ThreadSignals::let_run_on(Tid tid) {
     const int signal = target_.stop_signal(tid);
-    target_.tracer().queue().forget(tid);
+    target_.parts().tracer.queue().forget(tid);
     target_.resume(tid, signal);
 }
 
 void ThreadSignals::advance_to(Tid tid) {
-    const bool quiet = !target_.tracer().queue().any_of([tid](const TargetStop& stop) {
+    const bool quiet = !target_.parts().tracer.queue().any_of([tid](const TargetStop& stop) {
         return tid_of(stop.event) == tid && !std::holds_alternative<QuietStop>(stop.event);
     });
     const auto info = try_read_process_info(tid);
     if (quiet && target_.is_stopped(tid) && info &&
         (info->pending_signals & ~info->blocked_signals) != 0) {
-        target_.tracer().queue().forget(tid);
+        target_.parts().tracer.queue().forget(tid);
         target_.resume(tid);
-        if (const auto event = target_.waits().wait_for_stop(tid)) {
+        if (const auto event = target_.parts().waits.wait_for_stop(tid)) {
             target_.defer(*event);
         }
     }
@@ -107,9 +107,9 @@ void ThreadSignals::go_past_signal(Tid tid) {
 
 bool ThreadSignals::deliver_first(Tid tid) {
     while (target_.stop_signal(tid) != 0) {
-        target_.tracer().queue().forget(tid);
+        target_.parts().tracer.queue().forget(tid);
         go_past_signal(tid);
-        if (const auto event = target_.waits().wait_for_stop(tid)) {
+        if (const auto event = target_.parts().waits.wait_for_stop(tid)) {
             target_.defer(*event);
         }
     }

@@ -11,7 +11,7 @@
 
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/target.hpp"
-#include "stop_decoder.hpp"
+#include "target_parts.hpp"
 
 namespace memleax {
 
@@ -200,7 +200,7 @@ std::optional<Tracer::Stop> Tracer::decode(Tid tid, int status) {
         return WIFSTOPPED(status) ? decode_birth(tid, status) : decode_end(tid);
     }
     Target& target = *owner->second;
-    const auto event = target.decoder().decode(tid, status);
+    const auto event = target.parts().decoder.decode(tid, status);
     if (!event) {
         return std::nullopt;
     }
@@ -220,7 +220,7 @@ std::optional<Tracer::Stop> Tracer::decode_end(Tid tid) {
     // A child that was let go of, or that died before it reported.
     orphans_.erase(tid);
     for (Target* target : targets_) {
-        target->births().forget(tid);
+        target->parts().births.forget(tid);
     }
     return std::nullopt;
 }
@@ -231,25 +231,25 @@ std::optional<Tracer::Stop> Tracer::decode_birth(Tid tid, int status) {
         return decode_end(tid); // killed already
     }
     const auto expects = std::find_if(targets_.begin(), targets_.end(), [tid](Target* target) {
-        return target->births().take_expected(tid);
+        return target->parts().births.take_expected(tid);
     });
     const auto process = std::find_if(targets_.begin(), targets_.end(),
                                       [&](Target* target) { return target->pid() == info->tgid; });
     if (process != targets_.end()) { // a thread
         Target& target = **process;
         if (expects == targets_.end()) {
-            target.births().note_early(tid);
+            target.parts().births.note_early(tid);
         }
-        target.add_thread(tid);
-        const auto event = target.decoder().decode(tid, status);
+        target.parts().add_thread(tid);
+        const auto event = target.parts().decoder.decode(tid, status);
         return event ? std::optional(Stop{&target, *event}) : std::nullopt;
     }
     if (expects != targets_.end()) {
-        return Stop{*expects, (*expects)->decoder().child_stop(tid)};
+        return Stop{*expects, (*expects)->parts().decoder.child_stop(tid)};
     }
     if (targets_.size() == 1) {
-        targets_[0]->births().note_early(tid);
-        return Stop{targets_[0], targets_[0]->decoder().child_stop(tid)};
+        targets_[0]->parts().births.note_early(tid);
+        return Stop{targets_[0], targets_[0]->parts().decoder.child_stop(tid)};
     }
     // Its memory is a copy of one process's, and who that is its parent will say at once. The
     // kernel's word for its parent may name another (CLONE_PARENT).
@@ -261,7 +261,7 @@ bool Tracer::claim_orphan(Tid child, Target& parent) {
     if (orphans_.erase(child) == 0) {
         return false;
     }
-    put_off({&parent, parent.decoder().child_stop(child)});
+    put_off({&parent, parent.parts().decoder.child_stop(child)});
     return true;
 }
 

@@ -9,8 +9,9 @@
 
 #include "library_action.hpp"
 #include "memleax/base/log.hpp"
+#include "memleax/target/stopped_thread.hpp"
 #include "remote_action.hpp"
-#include "stepper.hpp"
+#include "target_parts.hpp"
 
 namespace memleax {
 
@@ -130,30 +131,30 @@ bool TrapAction::answer_call(Tid tid, CodeAddr entry, arch::Registers* regs) {
         reinstall(tid); // with the flags of this one
     }
     arch::Registers now{}; // stands in the slot
-    if (!target_.get_registers(tid, &now)) {
+    if (!StoppedThread(tid).get_registers(&now)) {
         return true; // killed meanwhile
     }
     for (arch::Registers* each : {&now, regs}) {
         arch::set_argument(*each, 1, 0);
         arch::set_argument(*each, 2, 0);
     }
-    target_.set_registers(tid, now);
+    StoppedThread(tid).set_registers(now);
     return true;
 }
 
 void TrapAction::follow_change(Tid tid) {
     const bool shared = is_shared_by(tid);
-    const auto call = target_.stepper().follow_system_call(tid, SYS_rt_sigaction, SIGTRAP);
+    const auto call = target_.parts().stepper.follow_system_call(tid, SYS_rt_sigaction, SIGTRAP);
     if (!installed_ || !call || call->result != 0) {
         return;
     }
     // The kernel has told it of ours, which is nobody's business, and gone when we have left.
     const RemoteAddr replaced(call->arguments[2]);
-    Action told{};
+    Action previous{};
     if (replaced.value() != 0 &&
-        target_.memory().try_read(replaced, std::as_writable_bytes(std::span(&told, 1))) ==
-            sizeof told &&
-        !is_set_by_target(told)) {
+        target_.memory().try_read(replaced, std::as_writable_bytes(std::span(&previous, 1))) ==
+            sizeof previous &&
+        !is_set_by_target(previous)) {
         (void)target_.memory().write(
             replaced, std::span(reinterpret_cast<const std::uint8_t*>(&wanted_), sizeof wanted_));
     }

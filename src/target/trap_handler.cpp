@@ -10,7 +10,7 @@
 
 #include "memleax/base/log.hpp"
 #include "memleax/target/target.hpp"
-#include "remote_calls.hpp"
+#include "target_parts.hpp"
 
 namespace memleax {
 
@@ -52,7 +52,7 @@ Result<void> TrapHandler::map(Tid worker) {
     if (!written) {
         return written;
     }
-    target_.calls().set_parking(CodeAddr(begin + code.parking));
+    target_.parts().calls.set_parking(CodeAddr(begin + code.parking));
     return {};
 }
 
@@ -60,7 +60,8 @@ void TrapHandler::adopt() {
     page_ = target_.record().handler;
     region_count_ = target_.record().region_count;
     if (mapped()) {
-        target_.calls().set_parking(CodeAddr(page_.begin + arch::trap_handler_code().parking));
+        target_.parts().calls.set_parking(
+            CodeAddr(page_.begin + arch::trap_handler_code().parking));
     }
 }
 
@@ -116,7 +117,7 @@ Result<void> TrapHandler::unmap(Tid worker) {
                     page_.begin);
         return {};
     }
-    target_.calls().set_parking(std::nullopt);
+    target_.parts().calls.set_parking(std::nullopt);
     auto result = target_.system_call(worker, SYS_munmap, {page_.begin, page_.size()});
     if (!result) {
         return std::move(result).error();
@@ -134,7 +135,7 @@ void TrapHandler::forget() {
     page_ = {};
     region_count_ = 0;
     target_.record().handler = {};
-    target_.calls().set_parking(std::nullopt);
+    target_.parts().calls.set_parking(std::nullopt);
 }
 
 } // namespace memleax

@@ -6,6 +6,7 @@
 
 #include "memleax/base/log.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/thread_borrower.hpp"
 #include "trap_frame.hpp"
 

@@ -8,6 +8,7 @@
 #include <poll.h>
 
 #include "memleax/target/target.hpp"
+#include "target_parts.hpp"
 
 namespace memleax {
 
@@ -15,7 +16,7 @@ void enter_vfork_waits(Target& target) {
     const auto is_parent = [](Tid /*tid*/, const TracedThread& thread) {
         return thread.state == TracedThread::State::stopped && thread.in_vfork;
     };
-    for (const Tid tid : target.table().tids_if(is_parent)) {
+    for (const Tid tid : target.parts().threads.tids_if(is_parent)) {
         target.interrupt(tid);
         target.resume(tid);
     }
@@ -33,10 +34,10 @@ void let_children_go_on(Target& target) {
             } else {
                 target.detach(tid);
             }
-        } else if (stands && target.table()[tid].in_vfork) {
+        } else if (stands && target.parts().threads[tid].in_vfork) {
             target.interrupt(tid);
             target.resume(tid);
-        } else if (stands && target.table().is_child_process(tid)) {
+        } else if (stands && target.parts().threads.is_child_process(tid)) {
             std::holds_alternative<GroupStop>(*event) ? target.listen(tid)
                                                       : target.resume(tid, target.stop_signal(tid));
         } else {

@@ -17,10 +17,10 @@ class StoppedThread {
     explicit StoppedThread(Tid tid) : tid_(tid) {}
 
     [[nodiscard]] bool get_registers(arch::Registers* regs) const;
-    [[nodiscard]] bool set_registers(const arch::Registers& regs) const;
+    bool set_registers(const arch::Registers& regs) const;
     /// Changes only the pc; `regs` are the thread's registers as just read, and are kept up to
     /// date.
-    [[nodiscard]] bool set_pc(arch::Registers* regs, CodeAddr pc) const;
+    bool set_pc(arch::Registers* regs, CodeAddr pc) const;
     /// All registers in which a program may keep a pointer, those for vectors included, as words;
     /// also some that are none. Empty if the thread is gone.
     [[nodiscard]] std::vector<std::uint64_t> register_words() const;

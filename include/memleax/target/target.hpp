@@ -9,26 +9,17 @@
 #include <string>
 #include <vector>
 
-#include "arch.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
-#include "memleax/target/births.hpp"
 #include "memleax/target/recovery_record.hpp"
 #include "memleax/target/remote_memory.hpp"
 #include "memleax/target/spawn_attributes.hpp"
 #include "memleax/target/stop_event.hpp"
-#include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/thread_table.hpp"
 #include "memleax/target/tracer.hpp"
 
 namespace memleax {
 
-class CoreDump;
-class InterruptedCalls;
-class RemoteCalls;
-class Stepper;
-class StopDecoder;
-class StopWait;
 class ThreadBorrower;
 class ThreadSignals;
 
@@ -42,8 +33,8 @@ class ThreadSignals;
 /// A thread that has gone is no error: calls about it do nothing and return false, and its
 /// ThreadGone event comes or has come.
 ///
-/// It owns what deals with one subject each: signals() and borrower() for everybody, and more for
-/// src/target/ itself.
+/// It owns what deals with one subject each: signals() and borrower() for everybody, and its other
+/// Parts, which src/target/ alone knows.
 class Target {
   public:
     /// Seizes a running process. check_watchable() comes before. `record` is told of all that is
@@ -74,42 +65,30 @@ class Target {
 
     using Wait = Tracer::Wait;
     /// As Tracer::next_stop(), but of this process only; the others' stops wait for their turn.
-    std::optional<StopEvent> next_event(Wait wait) { return tracer_.next_stop_of(*this, wait); }
+    std::optional<StopEvent> next_event(Wait wait);
     /// For a thread that stays stopped in a TrapStop or SignalStop, or is to execute something for
     /// us: next_event() does not tell of it again, and should we die, the kernel delivers nothing.
     /// Its signal is owed to it until it goes on; a hit of ours is none.
     void consume_stop(Tid tid);
     /// Gives an event back, to be delivered before any new one.
-    void defer(const StopEvent& event) { tracer_.queue().push({this, event}); }
-
-    [[nodiscard]] bool has_deferred(Tid tid) const { return tracer_.queue().has(tid); }
+    void defer(const StopEvent& event);
+    [[nodiscard]] bool has_deferred(Tid tid) const;
 
     /// Known threads and vfork-like children.
-    [[nodiscard]] const ThreadTable::Map& threads() const { return threads_.all(); }
-    [[nodiscard]] bool is_stopped(Tid tid) const { return threads_.is_stopped(tid); }
+    [[nodiscard]] const ThreadTable::Map& threads() const;
+    [[nodiscard]] bool is_stopped(Tid tid) const;
     /// Children whose birth was reported, but who have not yet reported themselves.
-    [[nodiscard]] const std::set<Tid>& expected_children() const { return births_.expected(); }
+    [[nodiscard]] const std::set<Tid>& expected_children() const;
 
     /// The signals of its stopped threads: held back, sent again, let through first.
-    [[nodiscard]] ThreadSignals& signals() { return *signals_; }
+    [[nodiscard]] ThreadSignals& signals();
     /// Which of its threads to stop when it does not matter which.
-    [[nodiscard]] ThreadBorrower& borrower() { return *borrower_; }
-    [[nodiscard]] const ThreadBorrower& borrower() const { return *borrower_; }
+    [[nodiscard]] ThreadBorrower& borrower();
+    [[nodiscard]] const ThreadBorrower& borrower() const;
 
-    // Of a stopped thread (StoppedThread has more):
-    [[nodiscard]] bool get_registers(Tid tid, arch::Registers* regs) const {
-        return StoppedThread(tid).get_registers(regs);
-    }
-    bool set_registers(Tid tid, const arch::Registers& regs) {
-        return StoppedThread(tid).set_registers(regs);
-    }
-    /// Changes only the pc; `regs` are the thread's registers as just read, and are kept up to
-    /// date.
-    bool set_pc(Tid tid, arch::Registers* regs, CodeAddr pc) {
-        return StoppedThread(tid).set_pc(regs, pc);
-    }
+    // Of a stopped thread (StoppedThread has its registers):
     /// What it is about to get, if it is stopped for that; 0: nothing, or it is gone.
-    [[nodiscard]] int stop_signal(Tid tid) const { return threads_.stop_signal(tid); }
+    [[nodiscard]] int stop_signal(Tid tid) const;
     /// Also of one that is asleep in the kernel.
     [[nodiscard]] std::optional<RemoteAddr> stack_pointer(Tid tid) const;
     /// Lets it run, with its signal delivered (its siginfo untouched), or `signal` 0.
@@ -145,22 +124,10 @@ class Target {
     /// be stopped: it then stops before it gets back to its own code.
     bool stop_and_defer(Tid tid);
     /// What was put aside for this thread, if anything was: it is the caller's to deal with.
-    [[nodiscard]] std::optional<StopEvent> take_deferred(Tid tid) {
-        return tracer_.queue().pop_of(*this, tid);
-    }
+    [[nodiscard]] std::optional<StopEvent> take_deferred(Tid tid);
 
-    // For the Tracer, and for the parts, which are private to src/target/:
-    [[nodiscard]] Tracer& tracer() { return tracer_; }
-    [[nodiscard]] ThreadTable& table() { return threads_; }
-    [[nodiscard]] Births& births() { return births_; }
-    [[nodiscard]] StopDecoder& decoder() { return *decoder_; }
-    [[nodiscard]] StopWait& waits() { return *waits_; }
-    [[nodiscard]] Stepper& stepper() { return *stepper_; }
-    [[nodiscard]] RemoteCalls& calls() { return *calls_; }
-    TracedThread& add_thread(Tid tid);
-    void remove_thread(Tid tid);
-    /// The thread group that it belongs to: the process's, or that of a vfork-like child.
-    [[nodiscard]] Tid group_of(Tid tid) const;
+    struct Parts; ///< src/target/target_parts.hpp
+    [[nodiscard]] Parts& parts() { return *parts_; }
 
   private:
     Target(Tracer& tracer, Tid pid, RemoteMemory memory,
@@ -169,22 +136,12 @@ class Target {
     /// Has a thread that was not seized yet, and has executed a program, taken its id?
     [[nodiscard]] bool has_been_replaced(Tid tid) const;
 
-    Tracer& tracer_;
     StopHandler* handler_ = nullptr;
     Tid pid_;
     RemoteMemory memory_;
     std::shared_ptr<RecoveryRecord> record_;
-    ThreadTable threads_;
-    Births births_;
     bool lets_go_ = false; ///< see let_go_of_stops()
-    std::unique_ptr<CoreDump> core_dump_;
-    std::unique_ptr<InterruptedCalls> interrupted_;
-    std::unique_ptr<ThreadSignals> signals_;
-    std::unique_ptr<StopDecoder> decoder_;
-    std::unique_ptr<StopWait> waits_;
-    std::unique_ptr<Stepper> stepper_;
-    std::unique_ptr<RemoteCalls> calls_;
-    std::unique_ptr<ThreadBorrower> borrower_;
+    std::unique_ptr<Parts> parts_;
 };
 
 } // namespace memleax

@@ -5,6 +5,7 @@
 
 #include "leave/page_references.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/target/stopped_thread.hpp"
 
 namespace memleax {
 
@@ -59,7 +60,7 @@ void EntryProof::look_at(Tid tid) {
     }
     interrupted_.erase(tid);
     arch::Registers regs;
-    if (target_.get_registers(tid, &regs) && is_elsewhere(tid, arch::pc(regs))) {
+    if (StoppedThread(tid).get_registers(&regs) && is_elsewhere(tid, arch::pc(regs))) {
         unproven_.erase(tid);
     }
 }

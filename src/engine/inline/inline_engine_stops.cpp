@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "memleax/base/clock.hpp"
+#include "memleax/target/stopped_thread.hpp"
 
 namespace memleax {
 
@@ -18,7 +19,7 @@ bool InlineEngine::on_trap(Tid tid) {
         return Int3Engine::on_trap(tid);
     }
     arch::Registers regs;
-    if (!target_.get_registers(tid, &regs)) {
+    if (!StoppedThread(tid).get_registers(&regs)) {
         return true;
     }
     const Breakpoint* breakpoint = our_breakpoint(tid, &regs);
@@ -83,7 +84,7 @@ void InlineEngine::lift_if_useless(CodeAddr address) {
 }
 
 void InlineEngine::go_on_at(Tid tid, arch::Registers* regs, CodeAddr place) {
-    target_.set_pc(tid, regs, place);
+    StoppedThread(tid).set_pc(regs, place);
     target_.resume(tid);
 }
 
@@ -304,7 +305,7 @@ void InlineEngine::on_quiet_stop(Tid tid) {
         return;
     }
     stacks_.on_first_stop(tid);
-    if (target_.get_registers(tid, &regs)) {
+    if (StoppedThread(tid).get_registers(&regs)) {
         threads_.on_birth(tid, arch::thread_pointer(regs));
     }
 }

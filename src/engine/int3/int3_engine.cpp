@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "memleax/base/log.hpp"
+#include "memleax/target/stopped_thread.hpp"
 
 namespace memleax {
 
@@ -34,7 +35,7 @@ Breakpoint* Int3Engine::our_breakpoint(Tid tid, arch::Registers* regs) {
 
 bool Int3Engine::move_hit_to_slot(Tid tid) {
     arch::Registers regs;
-    if (!target_.get_registers(tid, &regs)) {
+    if (!StoppedThread(tid).get_registers(&regs)) {
         return true; // killed meanwhile
     }
     const Breakpoint* breakpoint = our_breakpoint(tid, &regs);
@@ -58,7 +59,7 @@ void Int3Engine::on_hit(Tid tid, const arch::Registers& regs, const Breakpoint& 
 
 bool Int3Engine::on_trap(Tid tid) {
     arch::Registers regs; // filled by the next line
-    if (!target_.get_registers(tid, &regs)) {
+    if (!StoppedThread(tid).get_registers(&regs)) {
         return true; // killed meanwhile; its end will be told
     }
     Breakpoint* breakpoint = our_breakpoint(tid, &regs);
@@ -92,14 +93,14 @@ bool Int3Engine::changes_trap_signal(const arch::Registers& regs, const Breakpoi
 
 bool Int3Engine::leave_own_code(Tid tid) {
     arch::Registers regs;
-    if (!target_.get_registers(tid, &regs)) {
+    if (!StoppedThread(tid).get_registers(&regs)) {
         return true;
     }
     const MoveOut move = breakpoints_.own_codes().move_out(&regs);
     if (move != MoveOut::moved) {
         return move == MoveOut::outside;
     }
-    target_.set_registers(tid, regs);
+    StoppedThread(tid).set_registers(regs);
     const CodeAddr pc = arch::pc(regs);
     const Breakpoint* breakpoint = breakpoints_.find(pc);
     if (breakpoint != nullptr && breakpoint->inserted) {

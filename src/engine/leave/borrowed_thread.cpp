@@ -11,6 +11,7 @@
 #include "memleax/base/patience.hpp"
 #include "memleax/proc/computing_threads.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/thread_borrower.hpp"
 #include "memleax/target/thread_signals.hpp"
 
@@ -104,7 +105,7 @@ void leave_handler(Target& target, Tid tid, AddrRange parking) {
     const AddrRange page = target.record().handler;
     arch::Registers now{};
     for (const Patience patience(kMostMsForOthers);
-         target.get_registers(tid, &now) && page.contains(arch::pc(now)) &&
+         StoppedThread(tid).get_registers(&now) && page.contains(arch::pc(now)) &&
          !parking.contains(arch::pc(now)) && !patience.is_over();) {
         target.signals().let_run_on(tid);
         if (!stop_or_see_end(target, tid)) {
@@ -125,9 +126,9 @@ Tid return_borrowed_thread(Target& target) {
     if (tid.value() != 0 && stop_or_see_end(target, tid)) {
         arch::Registers now{};
         leave_handler(target, tid, parking);
-        if (target.get_registers(tid, &now) && parking.contains(arch::pc(now))) {
+        if (StoppedThread(tid).get_registers(&now) && parking.contains(arch::pc(now))) {
             note_mapping(borrowed, now);
-            target.set_registers(tid, borrowed.registers);
+            StoppedThread(tid).set_registers(borrowed.registers);
         }
     }
     // Also if it has ended since, or has its own registers.

@@ -13,6 +13,7 @@
 #include "memleax/base/log.hpp"
 #include "memleax/base/patience.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/thread_borrower.hpp"
 #include "memleax/target/thread_signals.hpp"
 #include "page_references.hpp"
@@ -307,7 +308,7 @@ bool Detacher::is_settled(Tid tid) {
 
 bool Detacher::collect_hit(Tid tid) {
     arch::Registers regs;
-    if (!target_.get_registers(tid, &regs)) {
+    if (!StoppedThread(tid).get_registers(&regs)) {
         return true; // killed meanwhile
     }
     if (!StoppedThread(tid).is_breakpoint_trap()) {
@@ -347,7 +348,7 @@ bool Detacher::will_be_back(Tid tid, RemoteAddr sp) const {
 
 Detacher::Whereabouts Detacher::move_out(Tid tid) {
     arch::Registers regs;
-    if (!target_.get_registers(tid, &regs)) {
+    if (!StoppedThread(tid).get_registers(&regs)) {
         return Whereabouts::outside; // its end will be told
     }
     const MoveOut move = own_.move_out(&regs);
@@ -358,7 +359,7 @@ Detacher::Whereabouts Detacher::move_out(Tid tid) {
         return Whereabouts::to_come_back;
     }
     if (move == MoveOut::moved) {
-        target_.set_registers(tid, regs);
+        StoppedThread(tid).set_registers(regs);
     }
     return Whereabouts::outside;
 }

@@ -8,6 +8,7 @@
 
 #include "memleax/proc/modules.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/target/stopped_thread.hpp"
 #include "memleax/unwind/unwound_stack.hpp"
 
 namespace memleax {
@@ -95,7 +96,7 @@ class StackSearch {
 std::optional<arch::Registers> known_registers(const Target& target, Tid tid) {
     arch::Registers regs;
     if (target.is_stopped(tid)) {
-        return target.get_registers(tid, &regs) ? std::optional(regs) : std::nullopt;
+        return StoppedThread(tid).get_registers(&regs) ? std::optional(regs) : std::nullopt;
     }
     const auto kernel = try_read_kernel_state(target.pid(), tid);
     if (!kernel || !kernel->system_call) {
