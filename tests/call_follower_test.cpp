@@ -36,7 +36,7 @@ class Written final : public EventSink, public StackInterner, public AccountQuer
         constexpr const char* kSteps[] = {"begun", "succeeded", "failed"};
         told.push_back(fmt::format("{} {} +{:x} -{:x}", describe(event.call),
                                    kSteps[static_cast<int>(event.step)], event.added.size(),
-                                   event.ended[0].size()));
+                                   event.unmapped[0].size()));
     }
     StackId intern(std::span<const FrameAddress> frames, StackEnd /*end*/) override {
         return StackId(static_cast<std::uint32_t>(frames.size() > 1 ? frames[1].pc().value() : 0));

@@ -60,7 +60,7 @@ TEST(Intervals, TenDaysAreFew) {
     std::size_t most = 0;
     for (std::int64_t now = 0; now <= 10 * day; now += kNsPerSecond) {
         intervals.tick(at(now));
-        intervals.begin(kA, at(now), 8);
+        intervals.count_allocation(kA, at(now), 8);
         most = std::max(most, intervals.bounds(at(now)).size());
     }
     EXPECT_LE(most, 41U);
@@ -77,12 +77,12 @@ TEST(Intervals, TenDaysAreFew) {
 TEST(Intervals, CountByBirth) {
     Intervals intervals(10);
     intervals.start(at(0));
-    intervals.begin(kA, at(1), 100);
-    intervals.begin(kA, at(2), 30);
-    intervals.begin(kB, at(3), 5);
+    intervals.count_allocation(kA, at(1), 100);
+    intervals.count_allocation(kA, at(2), 30);
+    intervals.count_allocation(kB, at(3), 5);
     intervals.tick(at(10));
-    intervals.begin(kA, at(12), 7);
-    intervals.end(kA, at(1), 12, 100);
+    intervals.count_allocation(kA, at(12), 7);
+    intervals.count_free(kA, at(1), 12, 100);
     const auto counts = intervals.of(kA, at(15));
     ASSERT_EQ(counts.size(), 2U);
     EXPECT_EQ(counts[0].begin, at(0));
@@ -100,7 +100,7 @@ TEST(Intervals, CountByBirth) {
 TEST(Intervals, BeginByThemselves) {
     Intervals intervals(10);
     EXPECT_FALSE(intervals.recording());
-    intervals.begin(kA, at(7), 1);
+    intervals.count_allocation(kA, at(7), 1);
     EXPECT_TRUE(intervals.recording());
     intervals.tick(at(17));
     EXPECT_EQ(bounds(intervals, 20), (Pairs{{7, 17}, {17, 20}}));
@@ -110,51 +110,51 @@ TEST(Intervals, UnlessStopped) {
     Intervals intervals(10);
     intervals.stop(at(1));
     intervals.tick(at(2));
-    intervals.begin(kA, at(7), 1);
-    intervals.end(kA, at(7), 1, 1);
+    intervals.count_allocation(kA, at(7), 1);
+    intervals.count_free(kA, at(7), 1, 1);
     EXPECT_TRUE(intervals.bounds(at(9)).empty());
     intervals.restart(at(10));
-    intervals.begin(kA, at(11), 1);
+    intervals.count_allocation(kA, at(11), 1);
     EXPECT_EQ(blocks(intervals, kA), (Pairs{{1, 1}}));
 }
 
 TEST(Intervals, StartErasesWhatWas) {
     Intervals intervals(10);
     intervals.start(at(0));
-    intervals.begin(kA, at(1), 1);
+    intervals.count_allocation(kA, at(1), 1);
     intervals.tick(at(10));
-    intervals.begin(kA, at(11), 1);
+    intervals.count_allocation(kA, at(11), 1);
     intervals.start(at(12));
     EXPECT_EQ(bounds(intervals, 13), (Pairs{{12, 13}}));
-    intervals.begin(kA, at(13), 1);
-    intervals.end(kA, at(1), 20, 1);
-    intervals.end(kA, at(11), 20, 1);
+    intervals.count_allocation(kA, at(13), 1);
+    intervals.count_free(kA, at(1), 20, 1);
+    intervals.count_free(kA, at(11), 20, 1);
     EXPECT_EQ(blocks(intervals, kA), (Pairs{{1, 1}}));
 }
 
 TEST(Intervals, StoppedBlocksAreInNone) {
     Intervals intervals(10);
     intervals.start(at(0));
-    intervals.begin(kA, at(1), 1);
+    intervals.count_allocation(kA, at(1), 1);
     intervals.stop(at(5));
     EXPECT_FALSE(intervals.recording());
-    intervals.begin(kA, at(6), 1);
+    intervals.count_allocation(kA, at(6), 1);
     intervals.tick(at(50));
     EXPECT_EQ(bounds(intervals, 50), (Pairs{{0, 5}}));
     intervals.restart(at(60));
-    intervals.begin(kA, at(61), 1);
+    intervals.count_allocation(kA, at(61), 1);
     EXPECT_EQ(bounds(intervals, 62), (Pairs{{0, 5}, {60, 62}}));
-    intervals.end(kA, at(6), 1, 1);
+    intervals.count_free(kA, at(6), 1, 1);
     EXPECT_EQ(blocks(intervals, kA), (Pairs{{1, 1}, {1, 1}}));
     // When the two are merged, those of the gap are in none still.
-    intervals.begin(kA, at(62), 1);
+    intervals.count_allocation(kA, at(62), 1);
     intervals.restart(at(63));
     intervals.restart(at(64));
     intervals.restart(at(65));
     EXPECT_EQ(bounds(intervals, 66).front(), std::pair(std::int64_t{0}, std::int64_t{63}));
     EXPECT_EQ(blocks(intervals, kA).front(), std::pair(std::int64_t{3}, std::int64_t{3}));
-    intervals.end(kA, at(61), 1, 1);
-    intervals.end(kA, at(1), 1, 1);
+    intervals.count_free(kA, at(61), 1, 1);
+    intervals.count_free(kA, at(1), 1, 1);
     EXPECT_EQ(blocks(intervals, kA).front(), std::pair(std::int64_t{1}, std::int64_t{3}));
 }
 
@@ -170,45 +170,46 @@ TEST(Intervals, RestartKeepsTheEarlierOnes) {
 TEST(Intervals, TheOldestCanBeDropped) {
     Intervals intervals(10);
     intervals.start(at(0));
-    intervals.begin(kA, at(1), 1);
+    intervals.count_allocation(kA, at(1), 1);
     EXPECT_FALSE(intervals.drop_oldest()); // it is being recorded
     intervals.tick(at(10));
-    intervals.begin(kA, at(11), 1);
+    intervals.count_allocation(kA, at(11), 1);
     EXPECT_TRUE(intervals.drop_oldest());
-    intervals.end(kA, at(1), 5, 1);
+    intervals.count_free(kA, at(1), 5, 1);
     EXPECT_EQ(blocks(intervals, kA), (Pairs{{1, 1}}));
     intervals.stop(at(12));
     EXPECT_TRUE(intervals.drop_oldest());
     EXPECT_FALSE(intervals.drop_oldest());
-    intervals.end(kA, at(11), 5, 1);
+    intervals.count_free(kA, at(11), 5, 1);
     EXPECT_TRUE(blocks(intervals, kA).empty());
 }
 
 TEST(Intervals, ABoundaryIsLaterThanTheBirthsThatWereTold) {
     Intervals intervals(10);
     intervals.start(at(0));
-    intervals.begin(kA, at(100), 1);
+    intervals.count_allocation(kA, at(100), 1);
     intervals.restart(at(50)); // the main thread looked at the clock before
     EXPECT_EQ(bounds(intervals, 102), (Pairs{{0, 101}, {101, 102}}));
-    intervals.end(kA, at(100), 1, 1);
+    intervals.count_free(kA, at(100), 1, 1);
     EXPECT_EQ(blocks(intervals, kA), (Pairs{{0, 1}, {0, 0}}));
 }
 
 TEST(Intervals, BirthsMayBeToldLate) {
     Intervals intervals(10);
     intervals.start(at(0));
-    intervals.begin(kA, at(25), 1);
+    intervals.count_allocation(kA, at(25), 1);
     intervals.tick(at(30));
-    intervals.begin(kA, at(35), 1);
-    intervals.begin(kA, at(5), 1); // of the first interval, where others are already
-    intervals.begin(kB, at(31), 1);
-    intervals.begin(kB, at(7), 1);  // of the first one too, where there is none of this stack
-    intervals.begin(kA, at(-1), 1); // of before the first
-    intervals.end(kA, at(-1), 1, 1);
+    intervals.count_allocation(kA, at(35), 1);
+    intervals.count_allocation(kA, at(5), 1); // of the first interval, where others are already
+    intervals.count_allocation(kB, at(31), 1);
+    intervals.count_allocation(kB, at(7),
+                               1); // of the first one too, where there is none of this stack
+    intervals.count_allocation(kA, at(-1), 1); // of before the first
+    intervals.count_free(kA, at(-1), 1, 1);
     EXPECT_EQ(blocks(intervals, kA), (Pairs{{2, 2}, {1, 1}}));
     EXPECT_EQ(blocks(intervals, kB), (Pairs{{1, 1}, {1, 1}}));
-    intervals.end(kB, at(7), 100, 1);
-    intervals.end(kA, at(5), 100, 1);
+    intervals.count_free(kB, at(7), 100, 1);
+    intervals.count_free(kA, at(5), 100, 1);
     EXPECT_EQ(blocks(intervals, kA), (Pairs{{1, 2}, {1, 1}}));
     EXPECT_EQ(blocks(intervals, kB), (Pairs{{0, 1}, {1, 1}}));
 }
@@ -253,7 +254,7 @@ void RandomSession::begin() {
     }
     const Birth block{birth, 1 + below(100), static_cast<std::uint32_t>(below(kStacks)), -1,
                       recording_};
-    intervals_.begin(StackId(block.stack), at(block.time), block.size);
+    intervals_.count_allocation(StackId(block.stack), at(block.time), block.size);
     live_.push_back(births_.size());
     births_.push_back(block);
 }
@@ -265,7 +266,7 @@ void RandomSession::end() {
     const std::size_t place = below(live_.size());
     Birth& block = births_[live_[place]];
     block.life = std::max<std::int64_t>(now_ - block.time, 0);
-    intervals_.end(StackId(block.stack), at(block.time), block.life, block.size);
+    intervals_.count_free(StackId(block.stack), at(block.time), block.life, block.size);
     live_[place] = live_.back();
     live_.pop_back();
 }

@@ -24,7 +24,7 @@ MappedMemory memory(std::uint64_t begin, std::uint64_t end, std::int64_t time = 
 }
 void end_all(MappedRanges& ranges, const std::vector<Piece>& pieces) {
     for (const Piece& piece : pieces) {
-        ranges.end(piece);
+        ranges.unmap(piece);
     }
 }
 
@@ -34,7 +34,7 @@ TEST(MappedRanges, AHoleLeavesTwoPiecesOfOneMapping) {
     const auto cut = ranges.cut({0x3000, 0x5000});
     EXPECT_THAT(cut, ElementsAre(Piece{{0x3000, 0x5000}, id}));
     EXPECT_EQ(ranges[id].bytes, 0x8000U) << "not before it has ended";
-    EXPECT_EQ(ranges.end(cut[0]).bytes, 0x6000U);
+    EXPECT_EQ(ranges.unmap(cut[0]).bytes, 0x6000U);
     EXPECT_THAT(ranges.pieces(),
                 ElementsAre(Piece{{0x1000, 0x3000}, id}, Piece{{0x5000, 0x9000}, id}));
     EXPECT_EQ(ranges.find(RemoteAddr(0x2fff)), id);
@@ -149,7 +149,7 @@ TEST(MappedRanges, RandomOperationsAgreeWithAMapOfEachAddress) {
             for (const Piece& piece : pieces) {
                 std::uint64_t& left = model.left.at(piece.mapping.value());
                 left -= piece.range.size();
-                ASSERT_EQ(ranges.end(piece).bytes, left);
+                ASSERT_EQ(ranges.unmap(piece).bytes, left);
                 if (left == 0) {
                     model.left.erase(piece.mapping.value());
                 }

@@ -21,7 +21,7 @@ PendingCall call(CodeAddr entry, std::uint64_t sp, CodeAddr return_address = kCa
 class PendingCallsTest : public testing::Test {
   protected:
     Nesting begin(CodeAddr entry, std::uint64_t sp) {
-        return calls_.begin(entry, RemoteAddr(sp), &abandoned_);
+        return calls_.on_entry(entry, RemoteAddr(sp), &abandoned_);
     }
     PendingCalls calls_;
     std::vector<PendingCall> abandoned_;
@@ -57,18 +57,18 @@ TEST_F(PendingCallsTest, AShorterStackAbandonsWhatWasPendingBelow) {
 
 TEST_F(PendingCallsTest, AReturnNeedsStackPointerAndAddress) {
     calls_.push(call(kMalloc, 0x7000));
-    EXPECT_FALSE(calls_.end(kCaller, RemoteAddr(0x7010), &abandoned_));
-    EXPECT_FALSE(calls_.end(kCaller + 1, RemoteAddr(0x7000), &abandoned_));
-    EXPECT_TRUE(calls_.end(kCaller, RemoteAddr(0x7000), &abandoned_));
-    EXPECT_FALSE(calls_.end(kCaller, RemoteAddr(0x7000), &abandoned_));
+    EXPECT_FALSE(calls_.on_return(kCaller, RemoteAddr(0x7010), &abandoned_));
+    EXPECT_FALSE(calls_.on_return(kCaller + 1, RemoteAddr(0x7000), &abandoned_));
+    EXPECT_TRUE(calls_.on_return(kCaller, RemoteAddr(0x7000), &abandoned_));
+    EXPECT_FALSE(calls_.on_return(kCaller, RemoteAddr(0x7000), &abandoned_));
 }
 
 TEST_F(PendingCallsTest, AnOuterReturnAbandonsTheInnerOnes) {
     calls_.push(call(kMalloc, 0x7000));
     calls_.push(call(kMalloc, 0x6000));
-    const auto ended = calls_.end(kCaller, RemoteAddr(0x7000), &abandoned_);
-    ASSERT_TRUE(ended);
-    EXPECT_EQ(ended->sp_after_return, RemoteAddr(0x7000));
+    const auto returned = calls_.on_return(kCaller, RemoteAddr(0x7000), &abandoned_);
+    ASSERT_TRUE(returned);
+    EXPECT_EQ(returned->sp_after_return, RemoteAddr(0x7000));
     ASSERT_EQ(abandoned_.size(), 1U);
     EXPECT_EQ(abandoned_[0].sp_after_return, RemoteAddr(0x6000));
 }

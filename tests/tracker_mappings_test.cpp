@@ -34,8 +34,8 @@ class TrackerMappings : public ::testing::Test {
         tracker.on_mapping(made);
     }
     void begin(MappingCall call, AddrRange range, std::int64_t time = 0, Tid tid = Tid(1)) {
-        MappingEvent made = event(MappingEvent::Step::begun, call, time);
-        made.ended[0] = range;
+        MappingEvent made = event(MappingEvent::Step::called, call, time);
+        made.unmapped[0] = range;
         made.tid = tid;
         tracker.on_mapping(made);
     }

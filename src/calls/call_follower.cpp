@@ -262,7 +262,7 @@ void CallFollower::on_return(const CallReturn& end) {
     if (const auto it = threads_.find(end.tid); it != threads_.end()) {
         for (FamilyCalls& calls : it->second) {
             // More than one returns at once if the outer one ended by jumping to the inner.
-            while (const auto call = calls.pending.end(end.address, end.sp, &abandoned_)) {
+            while (const auto call = calls.pending.on_return(end.address, end.sp, &abandoned_)) {
                 flush_abandoned(end.tid, end.time);
                 finish_call(*call, end);
             }
@@ -333,7 +333,7 @@ void CallFollower::finish_call(const PendingCall& call, const CallReturn& end) {
 }
 
 void CallFollower::flush_abandoned(Tid tid, MonotonicNs time) {
-    for (const PendingCall& call : abandoned_) {
+    drain(abandoned_, [&](const PendingCall& call) {
         if (call.old_block.value() != 0) {
             account_.events.on_event({.kind = EventKind::realloc_failed,
                                       .tid = tid,
@@ -341,8 +341,7 @@ void CallFollower::flush_abandoned(Tid tid, MonotonicNs time) {
                                       .old_address = call.old_block,
                                       .time = time});
         }
-    }
-    abandoned_.clear();
+    });
 }
 
 } // namespace memleax

@@ -164,29 +164,29 @@ std::uint64_t MappingFollower::read_break(CodeAddr entry) {
                     : 0;
 }
 
-MappingEvent MappingFollower::begin(const CallArguments& arguments, PendingCall& call) {
+MappingEvent MappingFollower::event_at_entry(const CallArguments& arguments, PendingCall& call) {
     const auto argument = [&arguments](std::size_t n) { return arguments.at(n); };
     MappingEvent event;
-    event.step = MappingEvent::Step::begun;
+    event.step = MappingEvent::Step::called;
     event.call = call.function->mapping;
     switch (event.call) {
     case MappingCall::mmap: // address, length, protection, flags
         call.size = mapped_length(argument(1), argument(3));
         if ((argument(3) & MAP_FIXED) != 0 && (argument(3) & MAP_FIXED_NOREPLACE) == 0) {
-            event.ended[0] = range_at(argument(0), call.size);
+            event.unmapped[0] = range_at(argument(0), call.size);
         }
         break;
     case MappingCall::munmap: // address, length
-        event.ended[0] = range_at(argument(0), whole_pages(argument(1)));
+        event.unmapped[0] = range_at(argument(0), whole_pages(argument(1)));
         break;
     case MappingCall::mremap: { // address, length, new length, flags, new address
         call.size = whole_pages(argument(2));
         const std::uint64_t flags = argument(3);
         if ((flags & MREMAP_DONTUNMAP) == 0) { // length 0: a second mapping of the same (mremap(2))
-            event.ended[0] = range_at(argument(0), whole_pages(argument(1)));
+            event.unmapped[0] = range_at(argument(0), whole_pages(argument(1)));
         }
         if ((flags & MREMAP_FIXED) != 0) {
-            event.ended[1] = range_at(argument(4), call.size);
+            event.unmapped[1] = range_at(argument(4), call.size);
         }
         break;
     }
@@ -226,8 +226,8 @@ void MappingFollower::on_entry(const CallEntry& call, const AllocatorEntry& at, 
     begun.return_address = return_address(stack);
     begun.sp_after_return = call.sp_after_return;
     begun.kind = kind_of(at, stack, within_allocator);
-    MappingEvent event = begin(call.arguments, begun);
-    const bool may_end = event.ended[0].size() + event.ended[1].size() != 0;
+    MappingEvent event = event_at_entry(call.arguments, begun);
+    const bool may_end = event.unmapped[0].size() + event.unmapped[1].size() != 0;
     const bool is_nothing =
         !may_end && (!follows(event.call) || (event.call == MappingCall::sbrk && begun.size == 0));
     if (is_nothing) {
@@ -249,18 +249,18 @@ void MappingFollower::on_entry(const CallEntry& call, const AllocatorEntry& at, 
     // Unmapping hardly ever fails.
     event.step = MappingEvent::Step::succeeded;
     event.stack = begun.stack;
-    for (AddrRange& range : event.ended) {
+    for (AddrRange& range : event.unmapped) {
         range = {};
     }
     account_.events.on_mapping(event);
 }
 
-void MappingFollower::end_calls(const CallReturn& end) {
+void MappingFollower::finish_calls(const CallReturn& end) {
     const auto it = pending_.find(end.tid);
     if (it == pending_.end()) {
         return;
     }
-    while (const auto call = it->second.end(end.address, end.sp, &abandoned_)) {
+    while (const auto call = it->second.on_return(end.address, end.sp, &abandoned_)) {
         flush_abandoned(end.tid, end.time);
         finish(*call, end);
     }
@@ -278,7 +278,7 @@ void MappingFollower::finish(const PendingCall& call, const CallReturn& end) {
         if (from < to) {
             event.added = {from, to};
         } else if (to < from) {
-            event.ended[0] = {to, from};
+            event.unmapped[0] = {to, from};
         }
     };
     switch (event.call) {
@@ -310,10 +310,7 @@ void MappingFollower::fail(Tid tid, const PendingCall& call, MonotonicNs time) {
 }
 
 void MappingFollower::flush_abandoned(Tid tid, MonotonicNs time) {
-    for (const PendingCall& call : abandoned_) {
-        fail(tid, call, time);
-    }
-    abandoned_.clear();
+    drain(abandoned_, [&](const PendingCall& call) { fail(tid, call, time); });
 }
 
 } // namespace memleax

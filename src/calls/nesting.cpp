@@ -32,7 +32,7 @@ bool was_left(const PendingCall& call, RemoteAddr sp_after_return, CallSite& sit
 bool is_nested(PendingCalls& calls, CodeAddr entry, RemoteAddr sp_after_return, CallSite& site,
                std::vector<PendingCall>* abandoned) {
     for (;;) {
-        const Nesting nesting = calls.begin(entry, sp_after_return, abandoned);
+        const Nesting nesting = calls.on_entry(entry, sp_after_return, abandoned);
         if (nesting == Nesting::outermost) {
             return false;
         }

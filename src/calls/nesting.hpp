@@ -20,6 +20,14 @@ namespace memleax {
 [[nodiscard]] bool is_nested(PendingCalls& calls, CodeAddr entry, RemoteAddr sp_after_return,
                              CallSite& site, std::vector<PendingCall>* abandoned);
 
+/// Tells of each call that was left, and forgets it.
+template <class Tell> void drain(std::vector<PendingCall>& abandoned, const Tell& tell) {
+    for (const PendingCall& call : abandoned) {
+        tell(call);
+    }
+    abandoned.clear();
+}
+
 /// Who makes the call; null if its stack is unreadable.
 inline CodeAddr caller_of(CallSite& site) {
     const UnwoundStack& stack = site.walk(2);

@@ -12,8 +12,8 @@ PendingCall PendingCalls::pop() {
     return call;
 }
 
-Nesting PendingCalls::begin(CodeAddr entry, RemoteAddr sp_after_return,
-                            std::vector<PendingCall>* abandoned) {
+Nesting PendingCalls::on_entry(CodeAddr entry, RemoteAddr sp_after_return,
+                               std::vector<PendingCall>* abandoned) {
     while (!calls_.empty()) {
         if (handler_possible_) {
             return Nesting::unclear;
@@ -34,8 +34,8 @@ Nesting PendingCalls::begin(CodeAddr entry, RemoteAddr sp_after_return,
     return Nesting::outermost;
 }
 
-std::optional<PendingCall> PendingCalls::end(CodeAddr return_address, RemoteAddr sp,
-                                             std::vector<PendingCall>* abandoned) {
+std::optional<PendingCall> PendingCalls::on_return(CodeAddr return_address, RemoteAddr sp,
+                                                   std::vector<PendingCall>* abandoned) {
     for (std::size_t i = calls_.size(); i-- > 0;) {
         if (calls_[i].return_address == return_address && calls_[i].sp_after_return == sp) {
             while (calls_.size() > i + 1) {

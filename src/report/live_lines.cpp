@@ -72,16 +72,16 @@ std::string mapping_call(const LoggedMapping& call, double seconds, const Backtr
     if (call.failed) {
         text += " failed";
     }
-    if (call.ended.size() != 0) {
-        text += fmt::format(" ends {}", range_text(call.ended));
+    if (call.unmapped.size() != 0) {
+        text += fmt::format(" ends {}", range_text(call.unmapped));
         // Otherwise all of it is ours.
-        if (call.known != call.ended.size() && !call.failed) {
+        if (call.known != call.unmapped.size() && !call.failed) {
             text += fmt::format(", {} of them known", call.known);
         }
     }
     if (call.added.size() != 0) {
         text +=
-            fmt::format("{} maps {}", call.ended.size() != 0 ? "," : "", range_text(call.added));
+            fmt::format("{} maps {}", call.unmapped.size() != 0 ? "," : "", range_text(call.added));
     }
     return text + fmt::format(" ({})\n", describe(call.kind)) +
            backtrace_text(frames, end, kIndent, style);

@@ -162,7 +162,7 @@ void Watcher::change_state(State state) {
     {
         const std::lock_guard lock(mutex_);
         state_ = state;
-        told_.notify_all();
+        changed_.notify_all();
     }
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto ignored = write(changes_, &one, sizeof one);
@@ -180,7 +180,8 @@ void Watcher::bring_up_to_date() {
     }
     std::unique_lock lock(mutex_);
     const std::uint64_t number = ++asked_;
-    told_.wait_for(lock, kMost, [&] { return answered_ >= number || state_ != State::watching; });
+    changed_.wait_for(lock, kMost,
+                      [&] { return answered_ >= number || state_ != State::watching; });
 }
 
 void Watcher::before_tick() {
@@ -192,7 +193,7 @@ void Watcher::after_tick() {
     const std::lock_guard lock(mutex_);
     if (answered_ != looking_) {
         answered_ = looking_;
-        told_.notify_all();
+        changed_.notify_all();
     }
 }
 
@@ -208,7 +209,7 @@ Result<void> Watcher::perform(Tid pid, TargetState state, const TargetWork& work
         if (is_requested_.load() && thread_.joinable()) {
             pthread_kill(thread_.native_handle(), kWakeSignal);
         }
-        told_.wait_for(lock, kRetry);
+        changed_.wait_for(lock, kRetry);
     }
     // Taken back, unless it is being dealt with: the tracer thread sets the state after that.
     request_of_main_ = nullptr;
@@ -231,7 +232,7 @@ void Watcher::between_stops() {
         Result<void> result = serve(request->pid, request->state, *request->work);
         const std::lock_guard lock(mutex_);
         request->result = std::move(result);
-        told_.notify_all();
+        changed_.notify_all();
     }
 }
 

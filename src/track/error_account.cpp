@@ -7,12 +7,12 @@ namespace memleax {
 
 namespace {
 
-/// Can a function of this kind not end what one of that kind has begun?
-bool do_not_match(AllocatedBy begun, AllocatedBy ended) {
+/// Can a function of this kind not free what one of that kind has allocated?
+bool do_not_match(AllocatedBy allocated, AllocatedBy freed) {
     const auto is_clear = [](AllocatedBy by) {
         return by != AllocatedBy::unclear && by != AllocatedBy::no_memory;
     };
-    return is_clear(begun) && is_clear(ended) && begun != ended;
+    return is_clear(allocated) && is_clear(freed) && allocated != freed;
 }
 
 } // namespace
@@ -95,15 +95,15 @@ AllocatedBy ErrorAccount::check_free(const AllocationEvent& event, BlockId id) {
 }
 
 void ErrorAccount::check_function(const AllocationEvent& event, const Block& block) {
-    const AllocatedBy begun = checker_->allocated_by(block.address);
-    if (!do_not_match(begun, event.by)) {
+    const AllocatedBy allocated = checker_->allocated_by(block.address);
+    if (!do_not_match(allocated, event.by)) {
         return;
     }
     ++events_.mismatched_free;
     MemoryError error;
     error.kind = MemoryError::Kind::mismatch;
     error.by_realloc = event.kind != EventKind::free;
-    error.allocated_by = begun;
+    error.allocated_by = allocated;
     error.freed_by = event.by;
     error.address = error.block = block.address;
     error.size = block.size;

@@ -132,7 +132,7 @@ std::size_t Intervals::interval_at(Time time) const {
     return static_cast<std::size_t>(after - intervals_.begin()) - 1;
 }
 
-void Intervals::begin_elsewhere(StackId stack, Time birth, std::uint64_t size) {
+void Intervals::count_allocation_elsewhere(StackId stack, Time birth, std::uint64_t size) {
     if (state_ == State::idle) { // at this birth, not after it
         periods_.push_back({birth, kNever});
         open(birth);

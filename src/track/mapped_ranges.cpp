@@ -107,7 +107,7 @@ std::vector<MappedRanges::Piece> MappedRanges::put_back(std::span<const Piece> p
     return taken;
 }
 
-MappedMemory MappedRanges::end(const Piece& piece) {
+MappedMemory MappedRanges::unmap(const Piece& piece) {
     const auto it = mappings_.find(piece.mapping);
     MEMLEAX_ASSERT(it != mappings_.end() && it->second.bytes >= piece.range.size());
     it->second.bytes -= piece.range.size();

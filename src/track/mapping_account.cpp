@@ -43,8 +43,8 @@ void MappingAccount::on_own_mapping(AddrRange range) {
 
 void MappingAccount::begin_unmapping(const MappingEvent& event) {
     Unmapping call;
-    call.named = event.ended[0];
-    for (const AddrRange range : event.ended) {
+    call.named = event.unmapped[0];
+    for (const AddrRange range : event.unmapped) {
         append(call.pieces, mapped_.cut(range));
         append(call.before, mapped_before_.cut(range));
     }
@@ -58,7 +58,7 @@ void MappingAccount::begin_unmapping(const MappingEvent& event) {
 }
 
 void MappingAccount::on_mapping(const MappingEvent& event) {
-    if (event.step == MappingEvent::Step::begun) {
+    if (event.step == MappingEvent::Step::called) {
         begin_unmapping(event);
         return;
     }
@@ -77,7 +77,7 @@ void MappingAccount::on_mapping(const MappingEvent& event) {
         mapped_before_.put_back(call.before);
         return;
     }
-    for (const AddrRange range : event.ended) { // brk's, of which only the end can tell
+    for (const AddrRange range : event.unmapped) { // brk's, of which only the end can tell
         append(call.pieces, mapped_.cut(range));
         append(call.before, mapped_before_.cut(range));
         call.named = range.size() != 0 ? range : call.named;
@@ -90,7 +90,7 @@ void MappingAccount::on_mapping(const MappingEvent& event) {
     }
 }
 
-void MappingAccount::log_mapping(const MappingEvent& event, MemoryKind kind, AddrRange ended,
+void MappingAccount::log_mapping(const MappingEvent& event, MemoryKind kind, AddrRange unmapped,
                                  std::uint64_t known) {
     log_.add({.number = 0, // given there
               .time = event.time,
@@ -98,7 +98,7 @@ void MappingAccount::log_mapping(const MappingEvent& event, MemoryKind kind, Add
               .call = event.call,
               .kind = kind,
               .added = event.added,
-              .ended = ended,
+              .unmapped = unmapped,
               .known = known,
               .failed = event.step == MappingEvent::Step::failed,
               .stack = event.stack});
@@ -117,10 +117,10 @@ std::uint64_t MappingAccount::unexplained(AddrRange range, std::uint64_t page_si
 }
 
 /// What mremap moves stays what it was.
-MemoryKind MappingAccount::kind_of(const MappingEvent& event, const Pieces& ended) const {
-    const bool inherits = event.kind == MemoryKind::mmap && !ended.empty() &&
+MemoryKind MappingAccount::kind_of(const MappingEvent& event, const Pieces& unmapped) const {
+    const bool inherits = event.kind == MemoryKind::mmap && !unmapped.empty() &&
                           (event.call == MappingCall::mremap || event.call == MappingCall::munmap);
-    return inherits ? mapped_[ended.front().mapping].kind : event.kind;
+    return inherits ? mapped_[unmapped.front().mapping].kind : event.kind;
 }
 
 void MappingAccount::begin_mapping(const MappingEvent& event, MemoryKind kind) {
@@ -138,7 +138,7 @@ void MappingAccount::begin_mapping(const MappingEvent& event, MemoryKind kind) {
     account.kind = kind;
     account.alloc.add(event.added.size());
     if (is_programs_own(kind)) {
-        intervals_.begin(event.stack, event.time, event.added.size());
+        intervals_.count_allocation(event.stack, event.time, event.added.size());
     }
 }
 
@@ -150,13 +150,13 @@ bool MappingAccount::end_pieces(const Pieces& pieces, MonotonicNs time) {
         if (is_own && !memory.expired && age >= expire_ns_) {
             expire_one(piece.mapping);
         }
-        const MappedMemory left = mapped_.end(piece);
+        const MappedMemory left = mapped_.unmap(piece);
         const bool whole = left.bytes == 0;
         const std::uint64_t size = piece.range.size();
         BlockCount& live = totals_.live.at(static_cast<std::size_t>(left.kind));
         live = live - BlockCount{whole ? 1U : 0U, size};
         if (is_own && whole) {
-            intervals_.end(left.stack, left.time, age, size);
+            intervals_.count_free(left.stack, left.time, age, size);
         } else if (is_own) {
             intervals_.shrink(left.stack, left.time, size);
         }

@@ -153,25 +153,25 @@ void Tracker::add_block(const AllocationEvent& event) {
     ++allocations_;
     errors_.on_alloc(event);
     accounts_[event.stack].alloc.add(event.size);
-    intervals_.begin(event.stack, event.time, event.size);
+    intervals_.count_allocation(event.stack, event.time, event.size);
 }
 
 // As add_block() and free_block(), but for the table, if nobody could have seen it there.
 void Tracker::pass_block(const AllocationEvent& event) {
     if (event.age >= options_.expire_ns || errors_.checks() || blocks_.find(event.address)) {
         add_block(event);
-        AllocationEvent end = event;
-        end.time = MonotonicNs(event.time.value() + event.age);
-        end.stack = kNoStack;
-        free_block(end);
+        AllocationEvent freed = event;
+        freed.time = MonotonicNs(event.time.value() + event.age);
+        freed.stack = kNoStack;
+        free_block(freed);
         return;
     }
     ++events_.free;
     ++allocations_;
     errors_.on_brief(event.address, event.stack);
     accounts_[event.stack].alloc.add(event.size);
-    intervals_.begin(event.stack, event.time, event.size);
-    intervals_.end(event.stack, event.time, event.age, event.size);
+    intervals_.count_allocation(event.stack, event.time, event.size);
+    intervals_.count_free(event.stack, event.time, event.age, event.size);
     accounts_.count_end(event.stack, event.age, event.size, false, true);
 }
 
@@ -195,7 +195,7 @@ void Tracker::remove_block(BlockId id, MonotonicNs time, StackId freed_at) {
     }
     blocks_.release(id);
     errors_.on_freed(block, freed_at);
-    intervals_.end(block.stack, block.time, age, block.size);
+    intervals_.count_free(block.stack, block.time, age, block.size);
     accounts_.count_end(block.stack, age, block.size, block.expired, true);
 }
 
@@ -258,8 +258,8 @@ void Tracker::on_unseen_alloc(const AllocationEvent& event) {
 void Tracker::untrack_block(BlockId id, MonotonicNs time) {
     const Block block = blocks_[id];
     blocks_.release(id);
-    intervals_.end(block.stack, block.time,
-                   std::max<std::int64_t>(time.value() - block.time.value(), 0), block.size);
+    intervals_.count_free(block.stack, block.time,
+                          std::max<std::int64_t>(time.value() - block.time.value(), 0), block.size);
     accounts_.count_untracked(block.stack, block.size, block.expired);
 }
 

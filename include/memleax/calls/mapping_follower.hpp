@@ -34,7 +34,7 @@ class MappingFollower {
                   bool within_allocator);
     void on_return(const CallReturn& end) {
         if (!pending_.empty()) {
-            end_calls(end);
+            finish_calls(end);
         }
     }
     /// Has a call begun that returns to here?
@@ -59,8 +59,8 @@ class MappingFollower {
     [[nodiscard]] bool follows(MappingCall call) const;
     [[nodiscard]] std::uint64_t read_break(CodeAddr entry);
     /// What the call is about to unmap, by its arguments; and notes what its return will need.
-    [[nodiscard]] MappingEvent begin(const CallArguments& arguments, PendingCall& call);
-    void end_calls(const CallReturn& end);
+    [[nodiscard]] MappingEvent event_at_entry(const CallArguments& arguments, PendingCall& call);
+    void finish_calls(const CallReturn& end);
     void finish(const PendingCall& call, const CallReturn& end);
     void fail(Tid tid, const PendingCall& call, MonotonicNs time);
     void flush_abandoned(Tid tid, MonotonicNs time);

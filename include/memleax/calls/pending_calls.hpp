@@ -54,12 +54,13 @@ class PendingCalls {
     /// A call of `entry` begins whose frame ends at `sp_after_return`. Calls that cannot return any
     /// more, because the stack is already shorter (longjmp or an exception went through them), are
     /// moved to `abandoned`.
-    Nesting begin(CodeAddr entry, RemoteAddr sp_after_return, std::vector<PendingCall>* abandoned);
+    Nesting on_entry(CodeAddr entry, RemoteAddr sp_after_return,
+                     std::vector<PendingCall>* abandoned);
 
     /// The thread has come back to `return_address` with this stack pointer. The call that
     /// returned, if it is a pending one; those inside it that will never return go to `abandoned`.
-    std::optional<PendingCall> end(CodeAddr return_address, RemoteAddr sp,
-                                   std::vector<PendingCall>* abandoned);
+    std::optional<PendingCall> on_return(CodeAddr return_address, RemoteAddr sp,
+                                         std::vector<PendingCall>* abandoned);
 
     /// The innermost, for the answer to `unclear`.
     [[nodiscard]] const PendingCall& innermost() const { return calls_.back(); }

@@ -13,19 +13,19 @@ namespace memleax {
 /// thread by the allocator *before* realloc returns to its caller, so the tracker must stop taking
 /// it for live when the call begins, and can only know at the return whether it succeeded.
 enum class EventKind : std::uint8_t {
-    alloc,          ///< a block began: address, size, stack
-    brief,          ///< a block began and has ended already: address, size, stack, `time` when it
-                    ///< began, age
-    free,           ///< a block ends: address; sent at the call's entry, before anybody can get the
-                    ///< address anew. `stack` with --check, or if wants_free_stack() said so
+    alloc, ///< a block: address, size, stack
+    brief, ///< a block that has been freed already: address, size, stack, `time` when it
+           ///< was allocated, age
+    free,  ///< a block is freed: address; sent at the call's entry, before anybody can get the
+           ///< address anew. `stack` with --check, or if wants_free_stack() said so
     failed_alloc,   ///< an allocation returned null: size, stack
     realloc_begin,  ///< `tid` called realloc on old_address (never null)
-    realloc_end,    ///< `tid`'s realloc succeeded: the block at old_address ended, the one at
-                    ///< address (size, stack) began; the two addresses may be equal
-    realloc_free,   ///< `tid`'s realloc(old_address, 0) ended the block and returned null
+    realloc_end,    ///< `tid`'s realloc succeeded: the block at old_address is freed, the one
+                    ///< at address (size, stack) is there; the two addresses may be equal
+    realloc_free,   ///< `tid`'s realloc(old_address, 0) freed the block and returned null
     realloc_failed, ///< `tid`'s realloc failed or was abandoned: old_address is live as before
     hidden_alloc,   ///< address is taken by something that is no block of the program's: if it is
-                    ///< freed, that is no second end of the block that was there before
+                    ///< freed, that is no second free of the block that was there before
     unseen_alloc    ///< an allocation is not followed: any address that is not live may be its.
                     ///< size, `unseen`, and stack, if it is to be counted; old_address, if it is a
                     ///< realloc, of which nobody will know whether it succeeded

@@ -59,16 +59,16 @@ const char* describe(MappingCall call);
 /// it returns, and only its return tells whether it has succeeded.
 struct MappingEvent {
     enum class Step : std::uint8_t {
-        begun,     ///< ended[0] and ended[1] are about to end
-        succeeded, ///< they have ended, and ended[0] and [1] of this event; `added` has begun
+        called,    ///< unmapped[0] and [1] are about to go
+        succeeded, ///< they are gone, and unmapped[0] and [1] of this event; `added` is there
         failed     ///< nothing has changed
     };
     Step step{};
     MappingCall call{};
     MemoryKind kind{}; ///< of `added`
     Tid tid;
-    AddrRange ended[2]; ///< the calls that name two are mremap's; may be empty
-    /// shmdt: the attachment that began here; then nothing is in `ended`.
+    AddrRange unmapped[2]; ///< the calls that name two are mremap's; may be empty
+    /// shmdt: the attachment that began here; then nothing is in `unmapped`.
     RemoteAddr detached;
     AddrRange added;          ///< empty: none, or one that is not followed
     StackId stack = kNoStack; ///< of succeeded and failed

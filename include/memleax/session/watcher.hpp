@@ -97,7 +97,7 @@ class Watcher final : ProcessTree::Host {
     ProcessTree tree_; ///< the tracer thread's, kept from one start() to the next
 
     mutable std::mutex mutex_; ///< guards what follows
-    std::condition_variable told_;
+    std::condition_variable changed_;
     std::uint64_t asked_ = 0;    ///< how often somebody has asked to be brought up to date, ...
     std::uint64_t looking_ = 0;  ///< ... before this look began, ...
     std::uint64_t answered_ = 0; ///< ... and before the last one

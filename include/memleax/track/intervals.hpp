@@ -54,8 +54,8 @@ class Intervals {
     /// Begins the next interval if the youngest has reached its length. To be called now and then.
     void tick(MonotonicNs now);
 
-    /// A block was born, ...
-    void begin(StackId stack, MonotonicNs birth, std::uint64_t size) {
+    /// A block was allocated, ...
+    void count_allocation(StackId stack, MonotonicNs birth, std::uint64_t size) {
         if (birth.value() > latest_birth_) {
             latest_birth_ = birth.value();
         }
@@ -66,10 +66,10 @@ class Intervals {
                 return;
             }
         }
-        begin_elsewhere(stack, birth.value(), size);
+        count_allocation_elsewhere(stack, birth.value(), size);
     }
-    /// ... and ended at this age.
-    void end(StackId stack, MonotonicNs birth, std::int64_t age, std::uint64_t size) {
+    /// ... and freed at this age.
+    void count_free(StackId stack, MonotonicNs birth, std::int64_t age, std::uint64_t size) {
         if (covers(birth.value())) {
             entry_of(counts_[stack.value()], birth.value())->take(size, age);
         }
@@ -137,7 +137,7 @@ class Intervals {
     [[nodiscard]] bool covered_before(Time birth) const;
     /// Where a block was counted: the entry with the latest begin that is not after the birth.
     static Entry* entry_of(StackCounts& counts, Time birth);
-    void begin_elsewhere(StackId stack, Time birth, std::uint64_t size);
+    void count_allocation_elsewhere(StackId stack, Time birth, std::uint64_t size);
     /// The index of the interval with the latest begin that is not after `time`, which is covered.
     [[nodiscard]] std::size_t interval_at(Time time) const;
     void make_room(std::vector<Entry>& older) const;

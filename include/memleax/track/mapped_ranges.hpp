@@ -42,7 +42,7 @@ class MappedRanges {
     /// A mapping begins; `memory.whole` is not empty, and nothing is there (see cut()).
     MappingId insert(const MappedMemory& memory);
     /// Takes out what lies in this range, lowest address first. Its mappings still have these
-    /// bytes, until end(); put_back() gives the addresses back to them.
+    /// bytes, until unmap(); put_back() gives the addresses back to them.
     std::vector<Piece> cut(AddrRange range);
     /// Likewise all that is left of the newest mapping of this kind that began at this address.
     std::vector<Piece> cut_mapping(MemoryKind kind, RemoteAddr begin);
@@ -51,7 +51,7 @@ class MappedRanges {
     std::vector<Piece> put_back(std::span<const Piece> pieces);
     /// The bytes of a piece that was cut out are gone. The mapping as it is then; with `bytes` 0 it
     /// is not known any more.
-    MappedMemory end(const Piece& piece);
+    MappedMemory unmap(const Piece& piece);
 
     [[nodiscard]] const MappedMemory& operator[](MappingId id) const { return mappings_.at(id); }
     /// The mapping that this address belongs to.

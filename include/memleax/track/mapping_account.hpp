@@ -41,7 +41,7 @@ class MappingAccount {
     /// Lets what was mapped up to then expire, `budget` mappings at most; true if there may be
     /// more.
     bool expire(MonotonicNs latest, std::size_t budget);
-    /// Nobody will know what has ended since: all is untracked.
+    /// Nobody will know what has unmapped since: all is untracked.
     void forget();
     /// The address space is gone.
     void end_all(MonotonicNs time);
@@ -56,11 +56,11 @@ class MappingAccount {
     using Pieces = std::vector<MappedRanges::Piece>;
     void begin_unmapping(const MappingEvent& event);
     void begin_mapping(const MappingEvent& event, MemoryKind kind);
-    void log_mapping(const MappingEvent& event, MemoryKind kind, AddrRange ended,
+    void log_mapping(const MappingEvent& event, MemoryKind kind, AddrRange unmapped,
                      std::uint64_t known);
     /// True if there was anything.
     bool end_pieces(const Pieces& pieces, MonotonicNs time);
-    [[nodiscard]] MemoryKind kind_of(const MappingEvent& event, const Pieces& ended) const;
+    [[nodiscard]] MemoryKind kind_of(const MappingEvent& event, const Pieces& unmapped) const;
     void expire_one(MappingId id);
 
     StackAccounts& stacks_;

@@ -19,7 +19,7 @@ struct LoggedMapping {
     MappingCall call{};
     MemoryKind kind{};
     AddrRange added;         ///< empty: none
-    AddrRange ended;         ///< as the call names it; empty: none
+    AddrRange unmapped;      ///< as the call names it; empty: none
     std::uint64_t known = 0; ///< bytes that have ended and that we knew
     bool failed = false;
     StackId stack = kNoStack;

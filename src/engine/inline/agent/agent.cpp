@@ -110,20 +110,21 @@ AGENT_PART bool is_claimed(const Thread& thread, uint32_t place) {
     return parts >= 128;
 }
 
-enum class Ended : uint8_t {
+enum class Freed : uint8_t {
     not_here, ///< to be recorded
     here,
     unclear ///< here, or nowhere
 };
 
-/// The block ends. If it is this thread's, and nobody has read of it, then it ends where it began.
-AGENT_PART Ended end_young(Data& data, const Progress& progress, uint64_t address) {
+/// The block is freed. If it is this thread's, and nobody has read of it, that is noted where it
+/// was allocated.
+AGENT_PART Freed free_young(Data& data, const Progress& progress, uint64_t address) {
     uint64_t& slot = data.young[Young::slot(address)];
     const uint64_t young = load(slot);
     const uint32_t index = index_of(data, progress);
     const uint64_t key = Young::key(address, index);
     if (((young ^ key) & Young::kAddressBits) != 0) {
-        return Ended::not_here;
+        return Freed::not_here;
     }
     store(slot, uint64_t{0});
     const Thread& thread = data.threads[index];
@@ -133,7 +134,7 @@ AGENT_PART Ended end_young(Data& data, const Progress& progress, uint64_t addres
     if ((young & ~Young::kPlaceBits) != key || age == 0 ||
         age > uint32_t{thread.ring_parts} * kRingPart || is_claimed(thread, place) ||
         entry.address != address || entry.kind != Entry::Kind::allocated) {
-        return Ended::not_here;
+        return Freed::not_here;
     }
     entry.end_tick = load(data.tick);
     // A full barrier: the reader claims, and then reads; here it is changed, and then looked
@@ -141,7 +142,7 @@ AGENT_PART Ended end_young(Data& data, const Progress& progress, uint64_t addres
     Entry::Kind brief = Entry::Kind::brief;
     Entry::Kind before{};
     __atomic_exchange(&entry.kind, &brief, &before, __ATOMIC_SEQ_CST);
-    return is_claimed(thread, place) ? Ended::unclear : Ended::here;
+    return is_claimed(thread, place) ? Freed::unclear : Freed::here;
 }
 
 AGENT_PART uint64_t* live_bucket(const Data& data, uint64_t address) {
@@ -289,10 +290,10 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, const u
     progress.interrupted = 0; // of a call that was left by siglongjmp, if at all
     store(progress.inside, sp);
     if (frees) {
-        const Ended ended = end_young(data, progress, pointer);
-        if (ended != Ended::here) {
+        const Freed freed = free_young(data, progress, pointer);
+        if (freed != Freed::here) {
             record(data, *thread, progress,
-                   ended == Ended::unclear ? Entry::Kind::freed_if_live : Entry::Kind::freed,
+                   freed == Freed::unclear ? Entry::Kind::freed_if_live : Entry::Kind::freed,
                    function->number, pointer, *entry_sp, frame->stack);
         }
     } else if (pointer != 0) {
