@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,11 +16,6 @@
 
 namespace memleax {
 namespace {
-
-std::string read_file(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
 
 struct Case {
     const char* name;
@@ -45,7 +39,7 @@ class DwoPackages : public ::testing::TestWithParam<Case> {
         test::write_file(folder.file("b.c"), "int other(int n) { return n * 3; }\n");
         const std::string command = fmt::format("cd {} && {}", folder.file(""), GetParam().build);
         ASSERT_EQ(std::system(command.c_str()), 0) << command;
-        whole = read_file(folder.file("program.dwp"));
+        whole = test::read_file(folder.file("program.dwp"));
         const ElfFile file(open(folder.file("program.dwp").c_str(), O_RDONLY | O_CLOEXEC));
         has_section(file.get(), [this](std::string_view name, const GElf_Shdr& header, Elf_Scn*) {
             if (name == ".debug_cu_index") {
@@ -105,7 +99,7 @@ TEST_P(DwoPackages, WithAnyWordOfTheIndexChanged) {
 }
 
 TEST_P(DwoPackages, OtherFilesAreNone) {
-    EXPECT_EQ(package(read_file(folder.file("program"))), nullptr);
+    EXPECT_EQ(package(test::read_file(folder.file("program"))), nullptr);
     EXPECT_EQ(package("text"), nullptr);
 }
 

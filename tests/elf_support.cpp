@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <stdexcept>
 
 #include <dlfcn.h>
@@ -47,6 +48,11 @@ void copy_file(const std::string& from, const std::string& to) {
 
 void write_file(const std::string& path, const std::string& text) {
     std::ofstream(path) << text;
+}
+
+std::string read_file(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
 }
 
 LoadedLibrary::LoadedLibrary(const std::string& path)

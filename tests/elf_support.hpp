@@ -40,6 +40,8 @@ class TemporaryFolder {
 
 void copy_file(const std::string& from, const std::string& to);
 void write_file(const std::string& path, const std::string& text);
+/// All of its bytes; none if it cannot be read.
+std::string read_file(const std::string& path);
 
 /// The path of a shared library that the dynamic linker finds by this name.
 std::string library_path(const std::string& soname);

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <sys/wait.h>
 
+#include "elf_support.hpp"
 #include "leaks_support.hpp"
 #include "snapshot_support.hpp"
 
@@ -76,8 +77,7 @@ class Freezer {
         const auto deadline = std::chrono::steady_clock::now() + kDeadline;
         for (std::string text; text.find(version_.frozen) == std::string::npos;) {
             ASSERT_LT(std::chrono::steady_clock::now(), deadline);
-            std::ifstream file(folder_ / version_.events);
-            text.assign(std::istreambuf_iterator<char>(file), {});
+            text = test::read_file(folder_ / version_.events);
             ::poll(nullptr, 0, 1);
         }
     }

@@ -27,8 +27,7 @@ const std::string kSource = "\x1b]0;x\x07\ne.c";        // sets the window's tit
 
 /// In what is not loaded: the program itself goes by the old names.
 void replace_names(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    std::string bytes((std::istreambuf_iterator<char>(in)), {});
+    std::string bytes = test::read_file(path);
     std::size_t loaded = 0;
     const auto image = ElfImage::open(path);
     ASSERT_TRUE(image);

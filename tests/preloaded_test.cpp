@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What the user wants to be put into the command (LD_PRELOAD) is not put into memleax, and gets
 // into the command as the user gave it.
-#include <fstream>
-#include <iterator>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,24 +24,20 @@ const Environment& picky() {
     return environment;
 }
 
-std::string contents(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
-
 TEST(Preloaded, AllocatorIsTheCommandsAndNotOurs) {
     const test::TemporaryFolder folder;
     Memleax memleax({"-F", "json", "-e", "1000", "-o", folder.file("report"), "--",
                      fixture_path("cross_thread_free")},
                     picky());
     memleax.wait_until_watching();
-    EXPECT_THAT(contents("/proc/" + std::to_string(memleax.process().pid()) + "/maps"),
+    EXPECT_THAT(test::read_file("/proc/" + std::to_string(memleax.process().pid()) + "/maps"),
                 Not(HasSubstr("picky_malloc")));
-    EXPECT_EQ(contents("/proc/" + std::to_string(memleax.process().pid()) + "/comm"), "memleax\n");
+    EXPECT_EQ(test::read_file("/proc/" + std::to_string(memleax.process().pid()) + "/comm"),
+              "memleax\n");
     const FixtureAnswer answer = memleax.let_fixture_go();
     const auto result = memleax.quit_fixture_and_finish();
     EXPECT_EQ(result.status, 0) << result.errors;
-    const auto report = nlohmann::json::parse(contents(folder.file("report")));
+    const auto report = nlohmann::json::parse(test::read_file(folder.file("report")));
     expect_truth(report, answer, WatchedFrom::start);
     EXPECT_THAT(report.dump(), HasSubstr("libpicky_malloc.so"));
 }

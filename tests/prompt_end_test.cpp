@@ -2,14 +2,13 @@
 // However the prompt ends, the target is as it was, and so is the terminal.
 #include <chrono>
 #include <csignal>
-#include <fstream>
-#include <iterator>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "elf_support.hpp"
 #include "prompt_support.hpp"
 #include "snapshot_support.hpp"
 
@@ -157,10 +156,7 @@ class Pager : public ::testing::Test {
                 .environment = {{"PAGER", "sh " + script}},
                 .size = {10, 100}};
     }
-    std::string recorded() const {
-        std::ifstream file(record);
-        return {std::istreambuf_iterator<char>(file), {}};
-    }
+    std::string recorded() const { return test::read_file(record); }
     test::TemporaryFolder folder;
     std::string script = folder.file("pager.sh");
     std::string record = folder.file("record");

@@ -3,8 +3,6 @@
 #include "memleax/session/session_printer.hpp"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -12,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "elf_support.hpp"
 #include "memleax/base/clock.hpp"
 
 namespace memleax {
@@ -61,10 +60,7 @@ class SessionPrinterTest : public ::testing::Test {
         account_.tracker().with(
             [](Tracker& tracker) { return tracker.expire(MonotonicNs(kNsPerSecond * 100), 256); });
     }
-    [[nodiscard]] std::string printed() const {
-        std::ifstream file(path_);
-        return {std::istreambuf_iterator<char>(file), {}};
-    }
+    [[nodiscard]] std::string printed() const { return test::read_file(path_); }
     /// As often as a limit was reached.
     int take_notices() {
         int limits = 0;
