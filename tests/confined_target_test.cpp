@@ -123,7 +123,7 @@ TEST_P(ConfinedMeanwhile, IsWatchedOn) {
     // It has called setresuid, which glibc makes all threads call by a signal (nptl/setxid.c); they
     // may still be on their way back.
     constexpr int kSetxidSignal = 33;
-    const TargetSnapshot before = take_snapshot_outside_handler(fixture.pid(), kSetxidSignal);
+    const TargetSnapshot before = take_snapshot_unblocked(fixture.pid(), kSetxidSignal);
     Memleax memleax(watch(fixture.pid()));
     memleax.wait_until_watching();
     EXPECT_THAT(fixture.go().failures, IsEmpty());

@@ -120,7 +120,7 @@ TEST_P(Spinning, ComesAndGoesWhileTheTargetWorks) {
     const int visits = share_of(kVisits);
     Fixture fixture(GetParam().fixture, GetParam().arguments);
     // fixtures/forker.c has a timer.
-    const TargetSnapshot before = take_snapshot_outside_handler(fixture.pid(), SIGALRM);
+    const TargetSnapshot before = take_snapshot_unblocked(fixture.pid(), SIGALRM);
     const TargetSnapshot before_work = snapshot_at_work(fixture.pid());
     fixture.process().send("spin");
     ASSERT_EQ(fixture.process().read_line(), "spinning");
@@ -134,7 +134,7 @@ TEST_P(Spinning, ComesAndGoesWhileTheTargetWorks) {
     }
     EXPECT_THAT(fixture.ask("stop").failures, IsEmpty());
     EXPECT_GT(seen, 0U);
-    EXPECT_THAT(differences(before, take_snapshot_outside_handler(fixture.pid(), SIGALRM),
+    EXPECT_THAT(differences(before, take_snapshot_unblocked(fixture.pid(), SIGALRM),
                             Meanwhile::worked),
                 IsEmpty());
     EXPECT_EQ(fixture.quit(), 0);

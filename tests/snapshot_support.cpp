@@ -150,7 +150,7 @@ TargetSnapshot take_snapshot_between_births(pid_t pid) {
     return take_snapshot_with_none(pid, "SigBlk:\tffff");
 }
 
-TargetSnapshot take_snapshot_outside_handler(pid_t pid, int signal) {
+TargetSnapshot take_snapshot_unblocked(pid_t pid, int signal) {
     return take_snapshot_with_none(
         pid, fmt::format("SigBlk:\t{:016x}", std::uint64_t{1} << (signal - 1)));
 }

@@ -54,8 +54,9 @@ TargetSnapshot take_snapshot(pid_t pid, const std::set<std::string>& changing_ma
 /// that when it likes. One left that way by us would be so for ever.
 TargetSnapshot take_snapshot_between_births(pid_t pid);
 
-/// Whenever none of its threads is in a handler of this signal that blocks no other.
-TargetSnapshot take_snapshot_outside_handler(pid_t pid, int signal);
+/// Whenever none of its threads blocks this signal alone: in a handler of it, say, or outside of
+/// sigwaitinfo(2), which unblocks what it waits for (kernel/signal.c, do_sigtimedwait).
+TargetSnapshot take_snapshot_unblocked(pid_t pid, int signal);
 
 /// Executable mappings of files in which the memory is not what the file has, a line each. Only
 /// those whose file is there, by its name.

@@ -12,12 +12,10 @@
 #include <sys/syscall.h>
 
 #define SI_CODE 8
-#define SI_PID 16
 #define UC_SIGMASK 40
 #define UC_X0 184
 #define UC_PC 440
 #define CODE_BREAKPOINT 1 /* TRAP_BRKPT, the si_code of a brk */
-#define CODE_TRACE 2      /* of a step */
 #define SLOT_BYTES 64
 #define SLOT_KEY 56
 #define BREAKPOINT 0xd4200000
@@ -39,12 +37,12 @@ memleax_trap_handler:
         adr     x3, memleax_trap_handler_data
         ldr     w4, [x1, #SI_CODE]
         cmp     w4, #CODE_BREAKPOINT
-        b.ne    .Lnot_ours
+        b.ne    .Lforeign
         ldr     x5, [x2, #UC_PC]                // where the brk stands
         ldr     x6, [x3, #24]
         add     x7, x3, #32
 .Lregion:
-        cbz     x6, .Lnot_ours
+        cbz     x6, .Lforeign
         ldp     x8, x9, [x7], #16
         cmp     x5, x8
         b.lo    .Lslot
@@ -79,18 +77,6 @@ memleax_trap_handler:
 .Ldone:
         ret
 
-        // The step of a remote call (Target::run_system_call), whose tracer has died.
-.Lnot_ours:
-        ldr     x5, [x2, #UC_PC]
-        adr     x6, memleax_trap_handler
-        sub     x5, x5, x6
-        cmp     x5, #(memleax_trap_handler_data - memleax_trap_handler)
-        b.hs    .Lforeign
-        mov     w7, w4
-        cbnz    w7, 1f
-        ldr     w7, [x1, #SI_PID]               // 0 is as good as a step's code then
-1:      cmp     w7, #CODE_TRACE
-        b.ls    .Ldone
 .Lforeign:
         ldr     x5, [x3]
         cmp     x5, #1

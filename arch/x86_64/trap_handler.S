@@ -11,12 +11,10 @@
 #include <sys/syscall.h>
 
 #define SI_CODE 8
-#define SI_PID 16
 #define UC_RDI 104
 #define UC_RIP 168
 #define UC_SIGMASK 296
 #define CODE_KERNEL 0x80 /* si_code of an int3 */
-#define CODE_TRACE 2     /* of a step; 1: TRAP_BRKPT */
 #define SLOT_BYTES 64
 #define SLOT_KEY 56
 #define BREAKPOINT 0xcc
@@ -36,14 +34,14 @@
         .balign 16
 memleax_trap_handler:
         cmpl    $CODE_KERNEL, SI_CODE(%rsi)
-        jne     .Lnot_ours
+        jne     .Lforeign
         mov     UC_RIP(%rdx), %rax
         lea     -1(%rax), %rcx                  // where the int3 stands
         lea     memleax_trap_handler_data+32(%rip), %r8
         mov     memleax_trap_handler_data+24(%rip), %r9
 .Lregion:
         test    %r9, %r9
-        jz      .Lnot_ours
+        jz      .Lforeign
         mov     (%r8), %r10
         mov     8(%r8), %r11
         cmp     %r10, %rax
@@ -82,19 +80,6 @@ memleax_trap_handler:
         mov     %rcx, UC_RIP(%rdx)
         ret
 
-        // The step of a remote call (Target::run_system_call), whose tracer has died. After a system
-        // call some kernels make it up as if by a user who has no pid (user_single_step_report).
-.Lnot_ours:
-        mov     UC_RIP(%rdx), %rax
-        lea     memleax_trap_handler(%rip), %rcx
-        sub     %rcx, %rax
-        cmp     $(memleax_trap_handler_data - memleax_trap_handler), %rax
-        jae     .Lforeign
-        mov     SI_CODE(%rsi), %eax
-        test    %eax, %eax
-        cmovz   SI_PID(%rsi), %eax              // 0 is as good as a step's code then
-        cmp     $CODE_TRACE, %eax
-        jbe     .Ldone
 .Lforeign:
         mov     memleax_trap_handler_data(%rip), %rax
         cmp     $1, %rax

@@ -104,7 +104,7 @@ class BorrowedThread {
                    const arch::Registers& saved, int stop_signal)
         : entry_(record.borrowed), memory_(memory), tid_(tid), stop_signal_(stop_signal) {
         entry_.registers = saved;
-        // The step ends in a stop of its own, so what this stop was about to deliver is put back.
+        // The call ends in a stop of its own, so what this stop was about to deliver is put back.
         if (stop_signal_ != 0) {
             ptrace(PTRACE_GETSIGINFO, tid_.value(), nullptr, &info_);
         }
@@ -188,11 +188,6 @@ Result<CodeAddr> find_syscall_instruction(Tid pid, RemoteMemory& memory) {
     return Error(fmt::format("process {} has no system call instruction to borrow", pid.value()));
 }
 
-bool ignores_trap(Tid tid) {
-    const auto info = try_read_process_info(tid);
-    return info && (info->ignored_signals & signal_bit(SIGTRAP)) != 0;
-}
-
 } // namespace
 
 Result<long> RemoteCalls::perform(Tid tid, long number,
@@ -223,14 +218,8 @@ Result<long> RemoteCalls::perform(Tid tid, Tid process, RemoteMemory& memory,
     if (!ready) {
         return std::move(ready).error();
     }
-    // The call would end with a step, whose SIGTRAP the kernel forces: where that is ignored it
-    // puts the default in the place of "ignored" (kernel/signal.c, force_sig_info_to_task).
-    if (target_.stop_signal(tid) == SIGTRAP && !StoppedThread(tid).is_breakpoint_trap() &&
-        ignores_trap(tid)) {
-        target_.drop_stop_signal(tid);
-    }
     // Else its signal, or our breakpoint's, would be delivered to other registers than its own.
-    target_.consume_stop(tid);
+    const bool is_owed = target_.consume_stop(tid);
     arch::Registers saved{};
     if (!StoppedThread(tid).get_registers(&saved) || stands_in_another_program(tid)) {
         return thread_ended(tid);
@@ -256,7 +245,7 @@ Result<long> RemoteCalls::perform(Tid tid, Tid process, RemoteMemory& memory,
     }
     target_.record().borrowed.number = number;
     target_.record().borrowed.mapped_bytes = number == SYS_mmap ? arguments[1] : 0;
-    auto result = execute(tid, saved, borrowed.instruction(), number, arguments);
+    auto result = execute(tid, saved, borrowed.instruction(), number, arguments, is_owed);
     if (number == SYS_mmap && result && !is_errno(*result)) {
         target_.record().borrowed.mapped.store(static_cast<std::uint64_t>(*result));
     }
@@ -280,7 +269,8 @@ Result<void> RemoteCalls::prepare(Tid tid) {
 }
 
 Result<long> RemoteCalls::execute(Tid tid, const arch::Registers& saved, CodeAddr instruction,
-                                  long number, std::span<const std::uint64_t> arguments) {
+                                  long number, std::span<const std::uint64_t> arguments,
+                                  bool to_signal_stop) {
     const SeccompSuspended unfiltered(tid);
     if (!unfiltered.ok()) {
         return Error(fmt::format("thread {} has a seccomp filter, which memleax may not suspend",
@@ -293,7 +283,7 @@ Result<long> RemoteCalls::execute(Tid tid, const arch::Registers& saved, CodeAdd
     if (!StoppedThread(tid).set_registers(regs)) {
         return thread_ended(tid);
     }
-    auto executed = stepper_.run_system_call(tid, instruction, target_.stop_signal(tid) != 0);
+    auto executed = stepper_.run_system_call(tid, instruction, to_signal_stop);
     if (!executed) {
         return std::move(executed).error();
     }

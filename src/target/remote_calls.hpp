@@ -41,8 +41,9 @@ class RemoteCalls {
                          std::optional<CodeAddr> parking, long number,
                          std::span<const std::uint64_t> arguments);
     Result<void> prepare(Tid tid);
+    /// `to_signal_stop`: where the signal of the thread's stop can be put back.
     Result<long> execute(Tid tid, const arch::Registers& saved, CodeAddr instruction, long number,
-                         std::span<const std::uint64_t> arguments);
+                         std::span<const std::uint64_t> arguments, bool to_signal_stop);
     /// Is this thread, which has been stopped for something else, another by now? The one that
     /// executes a program gets the first thread's id.
     [[nodiscard]] bool stands_in_another_program(Tid tid) const;

@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <cstdint>
+#include <optional>
 
 #include <sys/ptrace.h>
 
@@ -11,6 +12,7 @@
 #include "memleax/base/types.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/recovery_record.hpp"
+#include "stand_in_signal.hpp"
 
 namespace memleax {
 
@@ -20,10 +22,12 @@ enum class Steps { no, yes };
 /// if it is stepped): an instruction that raises a blocked one makes the kernel kill the process
 /// (force_sig). What is blocked stays pending, with its siginfo, and comes after the mask is back.
 /// So do those that the thread has blocked itself, and that were sent already; SIGTRAP excepted,
-/// which a step raises for certain.
+/// which a step raises for certain, and a stand-in.
 class SignalsHeldBack {
   public:
-    SignalsHeldBack(Tid tid, RecoveryRecord& record, Steps steps) : tid_(tid), record_(record) {
+    SignalsHeldBack(Tid tid, RecoveryRecord& record, Steps steps,
+                    const std::optional<StandInSignal>& stand_in = std::nullopt)
+        : tid_(tid), record_(record) {
         held_ = ptrace(PTRACE_GETSIGMASK, tid_.value(), sizeof mask_, &mask_) == 0;
         std::uint64_t blocked = ~(kExceptionSignals & ~kTrap);
         if (const auto info = try_read_process_info(tid)) {
@@ -31,6 +35,9 @@ class SignalsHeldBack {
                 info->blocked_signals & (info->pending_signals | info->shared_pending_signals);
         }
         blocked = steps == Steps::yes ? blocked & ~kTrap : blocked | kTrap;
+        if (stand_in) {
+            blocked &= ~signal_bit(stand_in->number());
+        }
         if (held_) {
             record_.borrowed.mask = mask_;
             record_.borrowed.tid_of_mask.store(tid_.value());

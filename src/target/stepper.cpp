@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <optional>
 
 #include <fmt/format.h>
 #include <sys/ptrace.h>
@@ -13,6 +14,7 @@
 #include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/target.hpp"
 #include "signals_held_back.hpp"
+#include "stand_in_signal.hpp"
 #include "target_parts.hpp"
 #include "thread_ended.hpp"
 
@@ -80,27 +82,28 @@ Result<void> Stepper::step(Tid tid) {
     return {};
 }
 
-// Without a single step: should we die in the middle, the thread would get a SIGTRAP that nobody
-// expects. The stops used here leave nothing behind: the kernel sends "SIGTRAP|0x80" to a thread
-// that it lets out of a system call stop, which is no signal (kernel/signal.c, valid_signal()). But
-// a signal that this stop was about to deliver can be put back only into a stop of the same kind,
-// and a step is the way to one.
+// Without a single step: should we die in the middle, the thread would go on stepping. The stops
+// used here leave nothing behind: the kernel sends "SIGTRAP|0x80" to a thread that it lets out of a
+// system call stop, which is no signal (kernel/signal.c, valid_signal()).
 Result<void> Stepper::run_system_call(Tid tid, CodeAddr instruction, bool to_signal_stop) {
-    const SignalsHeldBack hold(tid, record_, to_signal_stop ? Steps::yes : Steps::no);
+    std::optional<StandInSignal> stand_in;
+    if (to_signal_stop) {
+        stand_in.emplace(tid);
+    }
+    const SignalsHeldBack hold(tid, record_, Steps::no, stand_in);
     DeferredStops aside(tid, record_);
     const Patience patience(StopWait::kMostMsUntilItRuns);
     bool entered = false;
+    bool enters = false; ///< it is in the stop before the call
     for (bool done = false; !done;) {
-        // Once it is in the call, it is interrupted on its way out. In that stop, unlike in that of
-        // the call's end, the kernel looks whether the registers ask for a restart of the call that
-        // the thread was in before.
-        if (entered && !to_signal_stop) {
+        // Once it is in the call, it is interrupted on its way out, or gets the stand-in there. In
+        // these stops, unlike in that of the call's end, the kernel looks whether the registers ask
+        // for a restart of the call that the thread was in before.
+        if (entered && !stand_in) {
             target_.interrupt(tid);
         }
-        const auto request = !entered         ? PTRACE_SYSCALL
-                             : to_signal_stop ? PTRACE_SINGLESTEP
-                                              : PTRACE_CONT;
-        if (ptrace(request, tid.value(), nullptr, nullptr) != 0) {
+        const int sent = enters && stand_in ? stand_in->number() : 0;
+        if (ptrace(entered ? PTRACE_CONT : PTRACE_SYSCALL, tid.value(), nullptr, sent) != 0) {
             return thread_ended(tid);
         }
         const auto status = target_.parts().waits.await_status(tid);
@@ -108,22 +111,22 @@ Result<void> Stepper::run_system_call(Tid tid, CodeAddr instruction, bool to_sig
             return thread_ended(tid);
         }
         const int signal = WSTOPSIG(*status);
-        if (signal == kSystemCallStop) {
+        enters = signal == kSystemCallStop;
+        if (enters) {
             entered = true;
         } else if ((*status >> 16) == 0) {
-            // A SIGTRAP that was pending already has taken the place of the step's.
-            done = to_signal_stop && entered && signal == SIGTRAP && has_left(tid, instruction);
+            done = entered && stand_in && signal == stand_in->number();
             if (is_fault(tid, signal, instruction, aside)) {
                 aside.give_back(target_);
                 return Error(fmt::format("thread {} cannot execute our system call", tid.value()),
                              EFAULT);
             }
-            if (!is_step_trap(tid, signal)) {
+            if (!done || !StandInSignal::is_ours(tid)) {
                 aside.signal();
             }
         } else {
             // In a stopped process (SIGSTOP) each such stop is a group-stop.
-            done = entered && !to_signal_stop && has_left(tid, instruction);
+            done = entered && !stand_in && has_left(tid, instruction);
             if (signal != SIGTRAP || !done) {
                 aside.stop();
             }

@@ -42,6 +42,7 @@ class Stepper {
                                                      std::uint64_t first_argument);
     /// With the registers set for a system call of ours by the instruction there: through it.
     /// EAGAIN: it does not run now. EFAULT: the instruction cannot be executed.
+    /// `to_signal_stop`: it ends in a signal-delivery-stop, where a signal can be given to it.
     Result<void> run_system_call(Tid tid, CodeAddr instruction, bool to_signal_stop);
     /// Out of the stop of clone, fork or exec, to the next one: then the kernel has put that call's
     /// result into the registers.

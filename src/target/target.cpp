@@ -214,16 +214,19 @@ bool Target::stop_and_defer(Tid tid) {
     return is_stopped(tid);
 }
 
-void Target::consume_stop(Tid tid) {
+bool Target::consume_stop(Tid tid) {
     const int signal = stop_signal(tid);
     siginfo_t info{};
-    if (signal != 0 &&
+    const bool is_owed =
+        signal != 0 &&
         !(signal == SIGTRAP && handler_ != nullptr && handler_->move_hit_to_slot(tid)) &&
-        ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0) {
+        ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0;
+    if (is_owed) {
         record_->settle(tid, signal); // it may have been taken before
         record_->owe(tid, info);
     }
     Tracer::consume_stop(tid);
+    return is_owed;
 }
 
 void Target::drop_stop_signal(Tid tid) {

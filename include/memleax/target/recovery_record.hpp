@@ -67,6 +67,9 @@ struct RecoveryRecord {
         std::atomic<std::int32_t> tid; ///< 0: unused
         siginfo_t info;
     };
+    /// One of these may not be blocked in a thread that is executing something for us: ignored by
+    /// default, and handlers of them expect nothing (src/target/stand_in_signal.hpp).
+    static constexpr std::array<int, 3> kStandIns{SIGURG, SIGWINCH, SIGCHLD};
     /// A thread that is executing something for us; all of it goes back.
     struct BorrowedThread {
         std::atomic<std::int32_t> tid_of_mask; ///< 0: nobody's mask is changed

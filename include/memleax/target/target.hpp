@@ -68,8 +68,8 @@ class Target {
     std::optional<StopEvent> next_event(Wait wait);
     /// For a thread that stays stopped in a TrapStop or SignalStop, or is to execute something for
     /// us: next_event() does not tell of it again, and should we die, the kernel delivers nothing.
-    /// Its signal is owed to it until it goes on; a hit of ours is none.
-    void consume_stop(Tid tid);
+    /// Its signal is owed to it until it goes on (true); a hit of ours is none.
+    bool consume_stop(Tid tid);
     /// Gives an event back, to be delivered before any new one.
     void defer(const StopEvent& event);
     [[nodiscard]] bool has_deferred(Tid tid) const;

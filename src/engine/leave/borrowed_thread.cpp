@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "borrowed_thread.hpp"
 
+#include <bit>
 #include <set>
 #include <span>
 
@@ -68,9 +69,14 @@ bool stop_or_see_end(Target& target, Tid tid) {
 /// since: who is in pthread_create blocks everything, for a moment.
 bool holds_back(std::uint64_t mask, std::uint64_t own) {
     constexpr std::uint64_t kNever = signal_bit(SIGKILL) | signal_bit(SIGSTOP);
-    constexpr std::uint64_t kOthers = ~(kExceptionSignals | kNever);
+    std::uint64_t stand_ins = 0;
+    for (const int signal : RecoveryRecord::kStandIns) {
+        stand_ins |= signal_bit(signal);
+    }
+    const std::uint64_t others = ~(kExceptionSignals | kNever | stand_ins);
     const std::uint64_t exceptions = mask & kExceptionSignals & ~signal_bit(SIGTRAP);
-    return (mask & kOthers) == kOthers && (exceptions & ~own) == 0;
+    return (mask & others) == others && std::popcount(stand_ins & ~mask) <= 1 &&
+           (exceptions & ~own) == 0;
 }
 
 /// Asleep in a call that it has made itself: it got its registers back before the tracer died, and

@@ -35,9 +35,9 @@ void Detacher::complete() {
     let_go();
 }
 
-// No pc leads to our pages here, so that one that is about to get a signal can get it now. It would
-// have to be stepped else, which kills it should we die after our handler has gone; but for
-// SIGTRAP, for which that is still there.
+// No pc leads to our pages here, so that one that is about to get a signal can get it now: the
+// guardian would send it late, should we die. A SIGTRAP has to wait, as our handler is still there,
+// to whose page its frame would lead back.
 bool Detacher::can_be_borrowed(Tid tid) {
     const int signal = target_.stop_signal(tid);
     return signal == 0 || signal == SIGTRAP || target_.signals().deliver_first(tid);
