@@ -48,10 +48,11 @@ if [ -n "$choice" ]; then
     quick=(abandonable_mutex allocator_api code_patch demangle freed_blocks hostile_names kernel_pointers live_blocks maps
         printable reachability shared_tracker stop_cost stop_queue thread_table tracker unwind_cfi unwind_expression unwind_rule
         arm64_displace arm64_frame)
-    long=("exact_counts:-*nopie*:*nofp*:*musl*:*plugin_250" transfers sleeper signals left_as_found)
+    long=("exact_counts:-*nopie*:*nofp*:*musl*:*plugin_250" "left_as_found:-*threads16*:*cross_thread*:*forker_16*"
+        "sleeper:-*_limit*:*mq_*:*sem_*" "transfers:-*mmsg*:*pwritev2*:*terminal*" signals)
     known=(daemons ends exec follow_forks generated_code killed_anywhere leak_check own_death pending_exception
-        several_processes trap_action unwind_walk vfork watch "${quick[@]}")
-    again=("exact_counts:*igned*" "left_as_found:*/forker*" unwind_walk unwind_cfi arm64_displace arm64_frame)
+        remote_calls trap_action unwind_walk vfork watch "${quick[@]}")
+    again=("exact_counts:*igned*-*signals*" "left_as_found:*/forker" unwind_walk unwind_cfi arm64_displace arm64_frame)
 fi
 
 contains() { # contains WORD WORD...
