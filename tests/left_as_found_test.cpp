@@ -134,9 +134,9 @@ TEST_P(Spinning, ComesAndGoesWhileTheTargetWorks) {
     }
     EXPECT_THAT(fixture.ask("stop").failures, IsEmpty());
     EXPECT_GT(seen, 0U);
-    EXPECT_THAT(differences(before, take_snapshot_unblocked(fixture.pid(), SIGALRM),
-                            Meanwhile::worked),
-                IsEmpty());
+    EXPECT_THAT(
+        differences(before, take_snapshot_unblocked(fixture.pid(), SIGALRM), Meanwhile::worked),
+        IsEmpty());
     EXPECT_EQ(fixture.quit(), 0);
 }
 
