@@ -33,7 +33,7 @@ if [ "$what" = test ] || [ "$what" = arm64 ]; then
         libjemalloc-dev libgoogle-perftools-dev libmimalloc-dev
         libglib2.0-0 libsqlite3-0 libapr1 libssl3
         debuginfod dwz lld llvm-14 xz-utils
-        rustc golang-go redis-server redis-tools memcached nginx-light wrk python3 strace chromium
+        rustc golang-go redis-server redis-tools memcached nginx-light wrk python3 php-cli ruby strace chromium
         dpkg-dev file lintian zsh fish
         # to check the source, to fuzz, and to compile what is the same once
         clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 ccache

@@ -29,7 +29,7 @@ shift $((OPTIND - 1))
 
 # Those that watch nobody, and are over in no time: one boot for all of them.
 quick=(abandonable_mutex addr_range allocator_api block_index call_follower callgrind_report code_patch coverage debug_symbols demangle fill_report
-    folded_name folded_report freed_blocks function_name function_part growth_text holders hostile_names nesting intervals json_report kernel_pointers leak_check_report live_blocks log maps module_mailbox options place_text pprof_report printable process_account reachability
+    folded_name folded_report freed_blocks function_name function_part growth_text holders hostile_names nesting intervals json_report kernel_pointers leak_check_report live_blocks log maps missing_lines module_mailbox options place_text pprof_report printable process_account reachability
     report report_modules session_printer shared_tracker stack_table stats_table stop_cost stop_queue thread_table tracker tracker_errors tracker_expiry tracker_realloc usage_error unwind_cfi unwind_expression unwind_rule wrappers
     arm64_displace arm64_frame)
 # The longest first, so that both cores are busy to the end.
@@ -50,9 +50,9 @@ if [ -n "$choice" ]; then
         arm64_displace arm64_frame)
     long=("exact_counts:-*nopie*:*nofp*:*musl*:*plugin_250" "left_as_found:-*threads16*:*cross_thread*:*forker_16*"
         "sleeper:-*_limit*:*mq_*:*sem_*" "transfers:-*mmsg*:*pwritev2*:*terminal*" signals)
-    known=(daemons ends exec follow_forks generated_code killed_anywhere leak_check own_death pending_exception
-        remote_calls trap_action unwind_walk vfork watch "${quick[@]}")
-    again=("exact_counts:*igned*-*signals*" "left_as_found:*/forker" unwind_walk unwind_cfi arm64_displace arm64_frame)
+    known=(daemons exec generated_code killed_anywhere leak_check own_death pending_exception
+        remote_calls trap_action unwind_walk vfork "${quick[@]}")
+    again=("exact_counts:*igned*-*signals*" "left_as_found:*/forker" unwind_cfi arm64_displace arm64_frame)
 fi
 
 contains() { # contains WORD WORD...

@@ -12,7 +12,9 @@
 #include <unistd.h>
 
 #include "commands_support.hpp"
+#include "elf_support.hpp"
 #include "leaks_support.hpp"
+#include "program_support.hpp"
 #include "snapshot_support.hpp"
 
 namespace memleax::testing {
@@ -222,6 +224,41 @@ TEST(Command_modules, SaysThatNodesObjectsAreNotSeen) {
     EXPECT_THAT(modules_of({"node", "-e", script}, 0),
                 ContainsRegex("\n[^\n]*node[^\n]*: JavaScript's objects are in V8's own heap, "
                               "and not seen"));
+}
+
+TEST(Command_modules, SaysThatPhpsValuesAreNotSeen) {
+    if (!has_program("php")) {
+        GTEST_SKIP() << "there is no php";
+    }
+    const std::string script = "echo \"ready\\n\"; stream_get_contents(STDIN);";
+    EXPECT_THAT(modules_of({"php", "-r", script}, 0),
+                ContainsRegex("\nphp[^\n]*: PHP's values are in Zend's own heap, and not seen, "
+                              "unless USE_ZEND_ALLOC=0"));
+}
+
+TEST(Command_modules, SaysThatRubysObjectsAreNotSeen) {
+    if (!has_program("ruby")) {
+        GTEST_SKIP() << "there is no ruby";
+    }
+    EXPECT_THAT(modules_of({"ruby", "-e", "puts 'ready'; STDOUT.flush; STDIN.read"}, 0),
+                ContainsRegex("\nlibruby[^\n]*: Ruby's objects are in pages of its own, and not "
+                              "seen"));
+}
+
+TEST(Command_modules, SaysThatJavasObjectsAreNotSeen) {
+    if (!has_program("javac")) {
+        GTEST_SKIP() << "there is no javac";
+    }
+    test::TemporaryFolder folder;
+    test::write_file(folder.file("Ready.java"),
+                     "public class Ready {\n"
+                     "    public static void main(String[] words) throws Exception {\n"
+                     "        System.out.println(\"ready\");\n"
+                     "        System.in.read();\n"
+                     "    }\n"
+                     "}\n");
+    EXPECT_THAT(modules_of({"java", folder.file("Ready.java")}, 0),
+                HasSubstr("\nlibjvm.so: Java's objects are in the JVM's own heap, and not seen"));
 }
 
 TEST(Command_detach, LeavesTheDataForReading) {

@@ -16,6 +16,7 @@
 #include "memleax/report/readable.hpp"
 #include "memleax/report/report_writer.hpp"
 #include "memleax/report/verdict_text.hpp"
+#include "missing_lines.hpp"
 
 namespace memleax {
 
@@ -247,6 +248,7 @@ void write_text(const Report& report, ReportSink& sink) {
         sink.write(fmt::format("== Live in all: {}.\n", count_text(report.totals.live)));
         return;
     }
+    sink.write(missing_lines_text(report));
     // The sum comes last, next to the prompt.
     const BlockCount leaked = report.totals.expired;
     sink.write(fmt::format("== {} may leak: {} in {} older than {} s; live in all: {}.\n",

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -17,8 +19,16 @@ bool has_section_named(Elf* elf, std::string_view wanted) {
                                                        Elf_Scn*) { return name == wanted; });
 }
 
-/// Go's linker leaves its own build-id in each program; the others export these functions to the
-/// modules that are written for them.
+/// What they export to the modules that are written for them, or to who embeds them.
+constexpr std::array<std::pair<std::string_view, LanguageRuntime>, 5> kRuntimes{{
+    {"Py_InitializeEx", LanguageRuntime::python},
+    {"node_module_register", LanguageRuntime::v8},
+    {"_emalloc", LanguageRuntime::php},
+    {"ruby_xmalloc", LanguageRuntime::ruby},
+    {"JNI_CreateJavaVM", LanguageRuntime::java},
+}};
+
+/// Go's linker leaves its own build-id in each program.
 std::optional<LanguageRuntime> find_runtime(Dwfl_Module* module, Elf* elf, int symbols) {
     if (has_section_named(elf, ".note.go.buildid")) {
         return LanguageRuntime::go;
@@ -31,11 +41,11 @@ std::optional<LanguageRuntime> find_runtime(Dwfl_Module* module, Elf* elf, int s
         if (name == nullptr || symbol.st_shndx == SHN_UNDEF) {
             continue;
         }
-        if (std::string_view(name) == "Py_InitializeEx") {
-            return LanguageRuntime::python;
-        }
-        if (std::string_view(name) == "node_module_register") {
-            return LanguageRuntime::v8;
+        const auto* const known =
+            std::find_if(kRuntimes.begin(), kRuntimes.end(),
+                         [name](const auto& each) { return each.first == name; });
+        if (known != kRuntimes.end()) {
+            return known->second;
         }
     }
     return std::nullopt;

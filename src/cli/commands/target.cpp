@@ -49,6 +49,15 @@ const char* unseen_objects(LanguageRuntime runtime) {
     case LanguageRuntime::v8:
         return "JavaScript's objects are in V8's own heap, and not seen; buffers are, and what "
                "native code allocates";
+    case LanguageRuntime::php:
+        return "PHP's values are in Zend's own heap, and not seen, unless USE_ZEND_ALLOC=0 is in "
+               "its environment";
+    case LanguageRuntime::ruby:
+        return "Ruby's objects are in pages of its own, and not seen; what does not fit into one "
+               "is";
+    case LanguageRuntime::java:
+        return "Java's objects are in the JVM's own heap, and not seen; what native code and the "
+               "JVM itself allocate is";
     }
     return "?";
 }
