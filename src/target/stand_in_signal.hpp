@@ -16,8 +16,8 @@ namespace memleax {
 /// A signal that a thread was about to get can be put back into a stop of that kind only, whatever
 /// the stop's own signal is (kernel/signal.c, ptrace_signal). This one comes from the kernel
 /// itself, to a thread that is let go on from a system call's stop with it (ptrace_report_syscall).
-/// Nobody feels it should we die before it is there: the kernel ignores it, or its handler, as a
-/// program that has one gets it at any time.
+/// Should we die before that stop, the kernel ignores it; where all of them have handlers, one is
+/// called, as it may be at any time.
 ///
 /// Not a single step: the thread goes on stepping when its tracer dies (nothing ends that in
 /// exit_ptrace), on arm64 in the handler, too (user_fastforward_single_step), where SIGTRAP is

@@ -100,7 +100,7 @@ void StopWait::pause_between_looks(Tid tid, int looks) {
 }
 
 void StopWait::reap_dead(Tid process) {
-    // One by one: a wait for any would find stops as well, which a tracer is always has_warned of
+    // One by one: a wait for any would find stops as well, which a tracer is always told of
     // (kernel/exit.c, wait_task_stopped).
     for (const Tid tid : list_threads(process)) {
         siginfo_t info{};

@@ -67,8 +67,8 @@ struct RecoveryRecord {
         std::atomic<std::int32_t> tid; ///< 0: unused
         siginfo_t info;
     };
-    /// One of these may not be blocked in a thread that is executing something for us: ignored by
-    /// default, and handlers of them expect nothing (src/target/stand_in_signal.hpp).
+    /// At most one of these is left unblocked in a thread that is executing something for us
+    /// (src/target/stand_in_signal.hpp). The kernel ignores them by default.
     static constexpr std::array<int, 3> kStandIns{SIGURG, SIGWINCH, SIGCHLD};
     /// A thread that is executing something for us; all of it goes back.
     struct BorrowedThread {

@@ -41,7 +41,7 @@ class MappingAccount {
     /// Lets what was mapped up to then expire, `budget` mappings at most; true if there may be
     /// more.
     bool expire(MonotonicNs latest, std::size_t budget);
-    /// Nobody will know what has unmapped since: all is untracked.
+    /// Nobody will know what has been unmapped since: all is untracked.
     void forget();
     /// The address space is gone.
     void end_all(MonotonicNs time);
