@@ -6,6 +6,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <optional>
 
 #include <fmt/format.h>
@@ -33,9 +34,11 @@ CommandLine memleax_command(pid_t pid) {
     return command;
 }
 
-/// A round of the fixture, which runs as `pid`, is seen exactly; nothing is left behind.
-void expect_watched(ChildProcess& fixture, pid_t pid, Memleax&& memleax) {
+/// A round of the fixture, which runs as `pid`, is seen exactly; nothing is left behind. `start`
+/// starts memleax, once it is known how the fixture was before.
+void expect_watched(ChildProcess& fixture, pid_t pid, const std::function<Memleax()>& start) {
     const TargetSnapshot before = take_snapshot(pid);
+    Memleax memleax = start();
     memleax.wait_until_watching();
     fixture.send("go");
     const FixtureAnswer answer = read_answer(fixture);
@@ -47,9 +50,10 @@ void expect_watched(ChildProcess& fixture, pid_t pid, Memleax&& memleax) {
 }
 
 /// memleax says why it will not, in one line; the fixture has not noticed, and works.
-void expect_refusal(Fixture& fixture, Memleax&& memleax, const std::string& reason) {
+void expect_refusal(Fixture& fixture, const std::function<Memleax()>& start,
+                    const std::string& reason) {
     const TargetSnapshot before = take_snapshot(fixture.pid());
-    const auto result = memleax.finish();
+    const auto result = start().finish();
     EXPECT_TRUE(WIFEXITED(result.status) && WEXITSTATUS(result.status) == 1) << result.status;
     EXPECT_EQ(std::count(result.errors.begin(), result.errors.end(), '\n'), 1) << result.errors;
     EXPECT_THAT(result.errors, HasSubstr(reason));
@@ -97,7 +101,8 @@ TEST_P(Confined, IsWatchedLikeAnyOther) {
         }
         throw;
     }
-    expect_watched(fixture->process(), fixture->pid(), Memleax(watch(fixture->pid())));
+    expect_watched(fixture->process(), fixture->pid(),
+                   [&] { return Memleax(watch(fixture->pid())); });
     EXPECT_EQ(fixture->quit(), 0) << fixture->process().errors();
 }
 
@@ -146,7 +151,8 @@ class NoRoom : public ::testing::TestWithParam<int> {};
 // Not all of ours fits in: the handler and one region of slots have 64 KiB each.
 TEST_P(NoRoom, IsRefused) {
     Fixture fixture("confined", {"address_space", std::to_string(GetParam())});
-    expect_refusal(fixture, Memleax(watch(fixture.pid())), "Cannot allocate memory");
+    expect_refusal(
+        fixture, [&] { return Memleax(watch(fixture.pid())); }, "Cannot allocate memory");
 }
 
 INSTANTIATE_TEST_SUITE_P(Kibibytes, NoRoom, ::testing::Values(0, 4, 60, 64, 124));
@@ -190,7 +196,7 @@ class Unprivileged : public ::testing::Test {
 
 TEST_F(Unprivileged, AnOrdinaryProcessIsWatched) {
     Fixture fixture(target({"nothing"}));
-    expect_watched(fixture.process(), fixture.pid(), memleax(fixture));
+    expect_watched(fixture.process(), fixture.pid(), [&] { return memleax(fixture); });
     EXPECT_EQ(fixture.quit(), 0);
 }
 
@@ -198,8 +204,9 @@ TEST_F(Unprivileged, FiltersAreRefusedBeforeAnythingIsTouched) {
     for (const std::vector<std::string>& filter :
          {std::vector<std::string>{"mmap_fails", "1"}, {"mmap_kills"}, {"strict"}}) {
         Fixture fixture(target(filter));
-        expect_refusal(fixture, memleax(fixture),
-                       "it has a seccomp filter, which memleax may not suspend");
+        expect_refusal(
+            fixture, [&] { return memleax(fixture); },
+            "it has a seccomp filter, which memleax may not suspend");
     }
 }
 
@@ -214,14 +221,16 @@ TEST(Filtered, MemleaxIsToldOfItsOwnFilter) {
         return Memleax(command);
     };
     Fixture unfiltered("confined", {"nothing"});
-    expect_watched(unfiltered.process(), unfiltered.pid(), filtered(unfiltered));
+    expect_watched(unfiltered.process(), unfiltered.pid(), [&] { return filtered(unfiltered); });
     Fixture fixture("confined", {"mmap_kills"});
-    expect_refusal(fixture, filtered(fixture), "without a filter of its own");
+    expect_refusal(
+        fixture, [&] { return filtered(fixture); }, "without a filter of its own");
 }
 
 TEST_F(Unprivileged, AnUndumpableProcessIsRefused) {
     Fixture fixture(target({"undumpable"}));
-    expect_refusal(fixture, memleax(fixture), "is not dumpable");
+    expect_refusal(
+        fixture, [&] { return memleax(fixture); }, "is not dumpable");
 }
 
 // The filter comes while we watch. Our pages cannot be unmapped then, nor SIGTRAP's handler put
@@ -284,7 +293,7 @@ TEST_P(Namespaces, AreNoObstacle) {
         GTEST_SKIP() << "no such namespace can be made here: " << process.errors();
     }
     const pid_t pid = only_child_of(process.pid());
-    expect_watched(process, pid, Memleax(watch(pid)));
+    expect_watched(process, pid, [&] { return Memleax(watch(pid)); });
     process.send("quit");
     EXPECT_EQ(process.wait_for_end(), 0) << process.errors();
     std::filesystem::remove(folder);
@@ -344,7 +353,8 @@ TEST(MemoryPressure, ATightGroupIsNoObstacle) {
     {
         Fixture fixture("confined");
         ASSERT_TRUE(group.take(fixture.pid()));
-        expect_watched(fixture.process(), fixture.pid(), Memleax(watch(fixture.pid())));
+        expect_watched(fixture.process(), fixture.pid(),
+                       [&] { return Memleax(watch(fixture.pid())); });
         EXPECT_EQ(fixture.quit(), 0);
     }
 }

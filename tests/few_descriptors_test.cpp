@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 /// With so many descriptors, of which a shell has opened some before.
-Memleax memleax_with(int descriptors, pid_t pid, int taken = 0) {
+Memleax memleax_with(int descriptors, pid_t pid, int taken) {
     std::string script = fmt::format("ulimit -n {}; ", descriptors);
     for (int i = 0; i < taken; ++i) {
         script += fmt::format("exec {}</dev/null; ", 3 + i);
@@ -27,9 +27,11 @@ Memleax memleax_with(int descriptors, pid_t pid, int taken = 0) {
     return Memleax(CommandLine{{"/bin/bash", "-c", script}});
 }
 
-/// True if it was watched, false if it was refused. Anything else is a failure.
-bool watched_or_refused(Memleax&& memleax, Fixture& fixture) {
+/// By a memleax with so many descriptors. True if it was watched, false if it was refused. Anything
+/// else is a failure.
+bool watched_or_refused(Fixture& fixture, int descriptors, int taken = 0) {
     const TargetSnapshot before = take_snapshot(fixture.pid());
+    Memleax memleax = memleax_with(descriptors, fixture.pid(), taken);
     const bool watching = memleax.process().find_error_line("watching").has_value();
     if (watching) {
         EXPECT_THAT(fixture.go().failures, IsEmpty());
@@ -58,12 +60,12 @@ TEST(FewDescriptors, AreRefusedBeforeTheTargetIsTouched) {
     Fixture fixture("confined");
     bool was_watched = false;
     for (const int limit : {4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 50, 60, 64, 66, 70, 80, 128}) {
-        const bool watched = watched_or_refused(memleax_with(limit, fixture.pid()), fixture);
+        const bool watched = watched_or_refused(fixture, limit);
         EXPECT_TRUE(watched || !was_watched) << "not with " << limit << " but with fewer";
         was_watched = was_watched || watched;
     }
     EXPECT_TRUE(was_watched);
-    EXPECT_FALSE(watched_or_refused(memleax_with(128, fixture.pid(), 90), fixture));
+    EXPECT_FALSE(watched_or_refused(fixture, 128, 90));
     EXPECT_EQ(fixture.quit(), 0);
 }
 
@@ -90,7 +92,7 @@ TEST(FewDescriptors, MayBeTakenByAnybodyBefore) {
 // them are loaded than there are descriptors.
 TEST(FewDescriptors, AreKeptForWhatMustBeDone) {
     Fixture fixture("many_modules", {"90"});
-    EXPECT_TRUE(watched_or_refused(memleax_with(80, fixture.pid()), fixture));
+    EXPECT_TRUE(watched_or_refused(fixture, 80));
     EXPECT_EQ(fixture.quit(), 0);
 }
 

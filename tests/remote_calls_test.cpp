@@ -5,12 +5,11 @@
 #include <csignal>
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <ostream>
 #include <string>
 #include <thread>
 
 #include <gtest/gtest.h>
-#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>

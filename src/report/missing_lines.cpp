@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "memleax/base/printable.hpp"
+#include "module_index.hpp"
 
 namespace memleax {
 
@@ -15,31 +16,32 @@ namespace {
 
 constexpr std::size_t kMostFiles = 3;
 
-/// The last components of their paths, each once. Code that is in no file has none.
+/// A file of the target, and its build ID.
+std::string described(const std::string& name, const Report::Module& module) {
+    return module.build_id.empty()
+               ? printable(name)
+               : fmt::format("{} (build ID {})", printable(name), module.build_id);
+}
+
+/// Each once. Code that is in no file, as what is made at run time, has none.
 std::vector<std::string> files_without_lines(const Report& report) {
+    const ModuleIndex modules(report.modules);
     std::vector<std::string> files;
     for (const CallStackReport& stack : report.callstacks) {
-        if ((stack.may_leak().blocks == 0 && !stack.is_leaking()) || stack.frames.empty()) {
+        if (!stack.is_in_text() || stack.frames.empty()) {
             continue;
         }
         const SourceFrame& place = *stack.frames.at(where_of(stack));
-        if (place.file.empty() && !place.module.empty() && place.module.front() != '[' &&
-            std::find(files.begin(), files.end(), place.module) == files.end()) {
-            files.push_back(place.module);
+        const auto module = place.file.empty() ? modules.find(place) : std::nullopt;
+        if (!module || !report.modules[*module].path.starts_with('/')) {
+            continue;
+        }
+        std::string file = described(place.module, report.modules[*module]);
+        if (std::find(files.begin(), files.end(), file) == files.end()) {
+            files.push_back(std::move(file));
         }
     }
     return files;
-}
-
-/// " (build ID 5a3f...)", by which debug information is found; "" if it has none.
-std::string build_id_of(const Report& report, const std::string& file) {
-    const auto module =
-        std::find_if(report.modules.begin(), report.modules.end(), [&](const auto& each) {
-            return each.path.substr(each.path.rfind('/') + 1) == file;
-        });
-    return module == report.modules.end() || module->build_id.empty()
-               ? ""
-               : fmt::format(" (build ID {})", module->build_id);
 }
 
 } // namespace
@@ -49,13 +51,10 @@ std::string missing_lines_text(const Report& report) {
     if (files.empty()) {
         return "";
     }
-    std::string names;
-    for (std::size_t i = 0; i < std::min(files.size(), kMostFiles); ++i) {
-        names += fmt::format("{}{}{}", i == 0 ? "" : ", ", printable(files[i]),
-                             build_id_of(report, files[i]));
-    }
-    if (files.size() > kMostFiles) {
-        names += fmt::format(" and {} more", files.size() - kMostFiles);
+    const std::size_t named = std::min(files.size(), kMostFiles);
+    std::string names = fmt::format("{}", fmt::join(files.begin(), files.begin() + named, ", "));
+    if (files.size() > named) {
+        names += fmt::format(" and {} more", files.size() - named);
     }
     const bool is_one = files.size() == 1;
     return fmt::format("== No line numbers for {}: install {} debug package{}, set "

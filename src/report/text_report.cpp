@@ -206,8 +206,7 @@ std::size_t write_stacks(const Report& report, std::optional<std::uint32_t> proc
                          BacktraceTexts& backtraces, ReportSink& sink) {
     std::size_t shown = 0;
     for (const CallStackReport& stack : report.callstacks) {
-        if ((stack.may_leak().blocks == 0 && !stack.is_leaking()) ||
-            (process && stack.process != *process)) {
+        if (!stack.is_in_text() || (process && stack.process != *process)) {
             continue;
         }
         if (shown++ == 0) {

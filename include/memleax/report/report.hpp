@@ -61,6 +61,8 @@ struct CallStackReport {
     [[nodiscard]] bool is_leaking() const {
         return judgement && judgement->verdict >= Verdict::leaking;
     }
+    /// The text report has it.
+    [[nodiscard]] bool is_in_text() const { return may_leak().blocks > 0 || is_leaking(); }
     /// It leaks, or has expired blocks that nothing speaks for: too short a run is no all-clear.
     [[nodiscard]] bool is_suspect() const {
         const bool is_cleared = judgement && (judgement->verdict == Verdict::settled ||

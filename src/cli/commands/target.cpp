@@ -53,8 +53,8 @@ const char* unseen_objects(LanguageRuntime runtime) {
         return "PHP's values are in Zend's own heap, and not seen, unless USE_ZEND_ALLOC=0 is in "
                "its environment";
     case LanguageRuntime::ruby:
-        return "Ruby's objects are in pages of its own, and not seen; what does not fit into one "
-               "is";
+        return "Ruby's objects are in pages of its own, and not seen; contents that do not fit "
+               "into their object are";
     case LanguageRuntime::java:
         return "Java's objects are in the JVM's own heap, and not seen; what native code and the "
                "JVM itself allocate is";
