@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "memleax/proc/process_info.hpp"
+#include "kill_support.hpp"
 #include "process_support.hpp"
 #include "program_support.hpp"
 #include "share_support.hpp"
@@ -216,28 +216,17 @@ class KilledAnywhere : public ::testing::TestWithParam<Kind> {
             << result.status << errors_;
     }
 
-    /// Between two of its ptrace calls, while it watches or leaves: what the one before has done is
-    /// done, and the next one is not.
+    /// Between two of its ptrace calls, while it watches or leaves.
     void kill_one_at_a_call(pid_t pid) {
         Memleax memleax({"-q", "-e", "1000", std::to_string(pid)});
         memleax.wait_until_watching();
         const int call = stress_.number_to(150);
-        std::vector<std::string> command{"strace", "-o", "/dev/null", "-e",
-                                         fmt::format("inject=ptrace:signal=SIGKILL:when={}", call)};
-        const std::vector<Tid> threads = list_threads(Tid(memleax.process().pid()));
-        for (const Tid tid : threads) {
-            command.insert(command.end(), {"-p", std::to_string(tid.value())});
-        }
-        ChildProcess strace(command);
-        // A line for each, unless it has killed them already.
-        for (std::size_t i = 0; i < threads.size() && strace.find_error_line(" attached"); ++i) {
-        }
+        const KillAtPtraceCall kill(memleax, call);
         memleax.interrupt();
         const auto result = memleax.finish();
         errors_ = fmt::format("at ptrace call {}: {}", call, result.errors);
         kills_ += result.status == SIGKILL ? 1 : 0;
         EXPECT_TRUE(result.status == SIGKILL || result.status == 0) << result.status << errors_;
-        strace.wait_for_end();
     }
 
     /// Kills memleax this way again and again; each time the target is as it was.

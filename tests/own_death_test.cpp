@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "leaks_support.hpp"
+#include "kill_support.hpp"
 #include "process_support.hpp"
 #include "program_support.hpp"
 #include "snapshot_support.hpp"
@@ -157,16 +158,14 @@ TEST(OwnDeathOf, AStoppedGuardianIsNotWaitedFor) {
     const TargetSnapshot before = take_snapshot(fixture.pid());
     Memleax memleax({"-q", "-o", "/dev/null", std::to_string(fixture.pid())});
     memleax.wait_until_watching();
-    const pid_t pid = memleax.process().pid();
-    std::ifstream children(fmt::format("/proc/{}/task/{}/children", pid, pid));
-    pid_t guardian = 0;
-    if (!(children >> guardian)) {
+    const auto guardian = guardian_of(memleax);
+    if (!guardian) {
         GTEST_SKIP() << "this kernel does not list children (CONFIG_PROC_CHILDREN)";
     }
-    ASSERT_EQ(kill(guardian, SIGSTOP), 0);
+    ASSERT_EQ(kill(*guardian, SIGSTOP), 0);
     memleax.interrupt();
     EXPECT_TRUE(memleax.process().wait_for_exit());
-    EXPECT_EQ(kill(guardian, SIGKILL), 0);
+    EXPECT_EQ(kill(*guardian, SIGKILL), 0);
     EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::idle), IsEmpty());
     EXPECT_EQ(fixture.quit(), 0);
 }

@@ -11,9 +11,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "kill_support.hpp"
 #include "leaks_support.hpp"
+#include "program_support.hpp"
 #include "share_support.hpp"
 #include "snapshot_support.hpp"
+#include "stress_support.hpp"
 
 namespace memleax::testing {
 namespace {
@@ -112,13 +115,51 @@ TEST_P(TrapAction, IsLeftAsItIsByOurDeath) {
 INSTANTIATE_TEST_SUITE_P(
     Set, TrapAction,
     ::testing::Combine(
-        ::testing::Values("trap_actions", "trap_actions-static", "musl-trap_actions"),
+        ::testing::Values("trap_actions", "trap_actions-static", "musl-trap_actions",
+                          "trap_actions-interposed"),
         ::testing::Values(Commands{"first"}, Commands{"ignore"}, Commands{"first", "ignore"},
                           Commands{"ignore", "first"}, Commands{"first", "second"},
                           Commands{"first", "second", "put back"})),
     [](const auto& instance) {
         return row_name(std::get<0>(instance.param), std::get<1>(instance.param), {});
     });
+
+// With a guardian that cannot put the code back yet: until then our handler stays in force, else the
+// target's would be given our breakpoints.
+TEST(TrapActionDeath, InTheMidstOfTheCall) {
+    if (!has_program("strace")) {
+        GTEST_SKIP() << "strace is not here";
+    }
+    Stress stress(12);
+    while (stress.next()) {
+        Fixture fixture("trap_actions");
+        Memleax memleax({"-q", std::to_string(fixture.pid())});
+        memleax.wait_until_watching();
+        const auto guardian = guardian_of(memleax);
+        if (!guardian) {
+            GTEST_SKIP() << "this kernel does not list children (CONFIG_PROC_CHILDREN)";
+        }
+        const int call = stress.number_to(50);
+        SCOPED_TRACE(call);
+        ASSERT_EQ(kill(*guardian, SIGSTOP), 0);
+        {
+            const KillAtPtraceCall kill_at(memleax, call);
+            for (const char* command : {"first unasked", "go", "trap"}) {
+                fixture.process().send(command);
+            }
+            (void)memleax.process().wait_for_exit(); // these have more calls than that
+        }
+        usleep(100'000); // in which the target can come to harm
+        ASSERT_EQ(kill(*guardian, SIGCONT), 0);
+        for (int answers = 0; answers < 3; ++answers) {
+            EXPECT_THAT(read_answer(fixture.process()).failures, IsEmpty());
+        }
+        EXPECT_EQ(memleax.finish().status, SIGKILL);
+        ask_all(fixture, kUses);
+        EXPECT_THAT(unlike_their_files(take_snapshot(fixture.pid())), IsEmpty());
+        EXPECT_EQ(fixture.quit(), 0);
+    }
+}
 
 // What the target has kept while we watched is its own, and can be put back when we are gone.
 TEST(TrapActionKept, IsPutBackWhenWeHaveLeft) {

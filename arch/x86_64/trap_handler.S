@@ -53,7 +53,10 @@ memleax_trap_handler:
         btr     $63, %rax
         cmp     %rcx, %rax
         je      .Lfound
-        add     $SLOT_BYTES, %r10
+        dec     %rax
+        cmp     %rcx, %rax
+        je      .Lagain
+.Lnext: add     $SLOT_BYTES, %r10
         cmp     %r11, %r10
         jb      .Lslot
         lea     1(%rcx), %rax
@@ -78,6 +81,10 @@ memleax_trap_handler:
         ret
 .Lback:
         mov     %rcx, UC_RIP(%rdx)
+        ret
+.Lagain:                                        // the pc is at the int3: the tracer kept it there
+        testb   $0x80, SLOT_KEY+7(%r10)
+        jz      .Lnext
         ret
 
 .Lforeign:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <vector>
 
@@ -24,12 +25,21 @@ Breakpoint* BreakpointTable::find(CodeAddr address) {
     return it == table_.end() ? nullptr : it->second.get();
 }
 
+bool Breakpoint::sets_trap_action(const arch::Registers& regs) const {
+    return is_signal_action && slot && inserted &&
+           static_cast<int>(arch::argument(regs, 0)) == SIGTRAP;
+}
+
 Breakpoint* BreakpointTable::find_hit(const arch::Registers& regs) {
     if (Breakpoint* executed = find(arch::executed_breakpoint(regs))) {
         return executed;
     }
     const auto it = by_slot_.find(arch::pc(regs));
-    return it == by_slot_.end() ? nullptr : it->second;
+    if (it != by_slot_.end()) {
+        return it->second;
+    }
+    Breakpoint* waits_at = find(arch::pc(regs));
+    return waits_at != nullptr && waits_at->is_signal_action ? waits_at : nullptr;
 }
 
 std::vector<Breakpoint*> BreakpointTable::all() {
@@ -196,6 +206,7 @@ void BreakpointTable::adopt() {
                 by_slot_.emplace(*breakpoint->slot, breakpoint.get());
             }
         }
+        breakpoint->is_signal_action = entry.holds;
         breakpoint->inserted = true; // or just before that; restore() looks
         table_.insert_or_assign(breakpoint->address(), std::move(breakpoint));
     }
@@ -204,8 +215,17 @@ void BreakpointTable::adopt() {
 void BreakpointTable::move_to_slot(Tid tid, const arch::Registers& regs,
                                    const Breakpoint& breakpoint) {
     arch::Registers moved = regs;
+    if (breakpoint.sets_trap_action(regs)) {
+        StoppedThread(tid).set_pc(&moved, breakpoint.address());
+        return;
+    }
     // Also where its bytes are back: that this is a hit is known by the slot from now on.
     StoppedThread(tid).set_pc(&moved, breakpoint.slot.value_or(breakpoint.address()));
+}
+
+void BreakpointTable::move_on_to_slot(Tid tid, arch::Registers regs, const Breakpoint& breakpoint) {
+    arch::set_pc(regs, *breakpoint.slot);
+    StoppedThread(tid).set_registers(regs);
 }
 
 void BreakpointTable::continue_from(Tid tid, arch::Registers* regs, Breakpoint& breakpoint) {
@@ -298,8 +318,13 @@ Result<void> BreakpointTable::put_back(Breakpoint& breakpoint) {
 }
 
 void BreakpointTable::restore_all() {
-    for (const auto& [address, breakpoint] : table_) {
-        restore(*breakpoint);
+    // As long as one is left, nobody is to take our handler away (should we die meanwhile).
+    for (const bool is_signal_action : {false, true}) {
+        for (const auto& [address, breakpoint] : table_) {
+            if (breakpoint->is_signal_action == is_signal_action) {
+                restore(*breakpoint);
+            }
+        }
     }
 }
 

@@ -140,8 +140,9 @@ Result<void> Stepper::run_system_call(Tid tid, CodeAddr instruction, bool to_sig
     return {};
 }
 
-std::optional<SystemCallMade> Stepper::follow_system_call(Tid tid, long number,
-                                                          std::uint64_t first_argument) {
+std::optional<SystemCallMade>
+Stepper::follow_system_call(Tid tid, long number, std::uint64_t first_argument,
+                            const std::function<void(const SystemCallMade&)>& enter) {
     std::optional<SignalsHeldBack> hold;
     hold.emplace(tid, record_, Steps::yes);
     DeferredStops aside(tid, record_);
@@ -178,6 +179,7 @@ std::optional<SystemCallMade> Stepper::follow_system_call(Tid tid, long number,
             for (unsigned i = 0; i < made->arguments.size(); ++i) {
                 made->arguments[i] = arch::system_call_argument(regs, i);
             }
+            enter(*made);
         } else if ((*status >> 16) != 0) {
             done = made.has_value();
             if (done) {

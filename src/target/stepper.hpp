@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "memleax/base/error.hpp"
@@ -34,12 +35,13 @@ class Stepper {
     /// the instruction faults, that SignalStop is deferred.
     Result<void> step(Tid tid);
     /// Lets a stopped thread go on to its next system call but rt_sigprocmask(2). If that is this
-    /// one, with this first argument, also through it: the thread is then stopped behind it, and
-    /// what it asked for is returned. Otherwise nothing; the thread is stopped before its call, or
-    /// what stopped it earlier has been put aside for next_event(), or it is gone. For a place from
-    /// which a thread gets to that call without waiting for others.
-    std::optional<SystemCallMade> follow_system_call(Tid tid, long number,
-                                                     std::uint64_t first_argument);
+    /// one, with this first argument, also through it, after `enter` at its entry: the thread is
+    /// then stopped behind it, and what it asked for is returned. Otherwise nothing; the thread is
+    /// stopped before its call, or what stopped it earlier has been put aside for next_event(), or
+    /// it is gone. For a place from which a thread gets to that call without waiting for others.
+    std::optional<SystemCallMade>
+    follow_system_call(Tid tid, long number, std::uint64_t first_argument,
+                       const std::function<void(const SystemCallMade&)>& enter);
     /// With the registers set for a system call of ours by the instruction there: through it.
     /// EAGAIN: it does not run now. EFAULT: the instruction cannot be executed.
     /// `to_signal_stop`: it ends in a signal-delivery-stop, where a signal can be given to it.

@@ -127,51 +127,76 @@ bool TrapAction::answer_call(Tid tid, CodeAddr entry, arch::Registers* regs) {
         return false;
     }
     if (set_at.value() != 0) {
+        put_in_force(tid, handler_.action(set)); // with the flags of this one
         set_wanted(set);
-        reinstall(tid); // with the flags of this one
     }
-    arch::Registers now{}; // stands in the slot
-    if (!StoppedThread(tid).get_registers(&now)) {
-        return true; // killed meanwhile
-    }
-    for (arch::Registers* each : {&now, regs}) {
-        arch::set_argument(*each, 1, 0);
-        arch::set_argument(*each, 2, 0);
-    }
-    StoppedThread(tid).set_registers(now);
+    arch::set_argument(*regs, 1, 0);
+    arch::set_argument(*regs, 2, 0);
     return true;
 }
 
+namespace {
+
+/// What rt_sigaction(2)'s argument points to; nothing for a null pointer, or where there is none.
+std::optional<TrapAction::Action> read_action(RemoteMemory& memory, std::uint64_t at) {
+    return at != 0 ? memory.try_read_object<TrapAction::Action>(RemoteAddr(at)) : std::nullopt;
+}
+
+void write_action(RemoteMemory& memory, std::uint64_t at, const TrapAction::Action& action) {
+    const auto written = memory.write(
+        RemoteAddr(at), std::span(reinterpret_cast<const std::uint8_t*>(&action), sizeof action));
+    if (!written) {
+        log_debug("SIGTRAP's action at {:#x}: {}", at, written.error().message());
+    }
+}
+
+} // namespace
+
 void TrapAction::follow_change(Tid tid) {
+    if (!installed_) {
+        return;
+    }
     const bool shared = is_shared_by(tid);
-    const auto call = target_.parts().stepper.follow_system_call(tid, SYS_rt_sigaction, SIGTRAP);
-    if (!installed_ || !call || call->result != 0) {
+    std::atomic<std::uint32_t>& may_be_saved = target_.record().handler_may_be_saved;
+    const Action before = wanted_;
+    const std::uint32_t was_saved = may_be_saved.load();
+    std::optional<Action> set;
+    const auto enter = [&](const SystemCallMade& call) {
+        if (!shared) {
+            return;
+        }
+        may_be_saved.store(1); // until what the kernel tells it of ours has been corrected
+        set = read_action(target_.memory(), call.arguments[1]);
+        if (set && !is_ours(*set)) {
+            set_wanted(*set);
+            write_action(target_.memory(), call.arguments[1], handler_.action(*set));
+        } else {
+            set.reset();
+        }
+    };
+    const auto call =
+        target_.parts().stepper.follow_system_call(tid, SYS_rt_sigaction, SIGTRAP, enter);
+    if (!call) {
+        may_be_saved.store(was_saved);
         return;
     }
     // The kernel has told it of ours, which is nobody's business, and gone when we have left.
-    const RemoteAddr replaced(call->arguments[2]);
-    Action previous{};
-    if (replaced.value() != 0 &&
-        target_.memory().try_read(replaced, std::as_writable_bytes(std::span(&previous, 1))) ==
-            sizeof previous &&
-        !is_set_by_target(previous)) {
-        (void)target_.memory().write(
-            replaced, std::span(reinterpret_cast<const std::uint8_t*>(&wanted_), sizeof wanted_));
+    const auto replaced =
+        call->result == 0 ? read_action(target_.memory(), call->arguments[2]) : std::nullopt;
+    if (set) {
+        write_action(target_.memory(), call->arguments[1], *set);
     }
-    if (call->arguments[1] == 0) {
-        return;
+    if (replaced) { // both may be in the same place
+        write_action(target_.memory(), call->arguments[2],
+                     is_set_by_target(*replaced) ? *replaced : before);
     }
-    if (!shared) {
+    if (shared) {
+        may_be_saved.store(was_saved);
+    }
+    if (call->result != 0 && set) {
+        set_wanted(before);
+    } else if (call->result == 0 && !shared && call->arguments[1] != 0) {
         children_with_own_action_.insert(tid);
-        return;
-    }
-    // Two threads that do this come here one after the other, and the last one is right.
-    Action set{};
-    if (target_.memory().try_read(RemoteAddr(call->arguments[1]),
-                                  std::as_writable_bytes(std::span(&set, 1))) == sizeof set &&
-        !is_ours(set)) {
-        set_wanted(set);
-        reinstall(tid);
     }
 }
 

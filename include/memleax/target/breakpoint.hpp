@@ -76,6 +76,9 @@ struct Breakpoint {
     /// not.
     [[nodiscard]] CodeAddr retry() const { return *slot + kRetryAt; }
 
+    /// Is a thread with these registers, at the function's entry, about to set SIGTRAP's action?
+    [[nodiscard]] bool sets_trap_action(const arch::Registers& regs) const;
+
     /// In the slot, behind the displaced no-op.
     static constexpr std::int64_t kRetryAt = arch::kSlotBytes / 2;
 
@@ -143,8 +146,12 @@ class BreakpointTable final : public OwnCode {
     [[nodiscard]] std::vector<Breakpoint*> all();
 
     /// A thread has hit `breakpoint`: its pc goes where the instruction is executed out of line. To
-    /// be done at once: from then on it could go on without us.
+    /// be done at once: from then on it could go on without us. One that must not, as it
+    /// sets_trap_action(), gets back to the breakpoint instead, at which our handler holds it should
+    /// we die; then move_on_to_slot().
     void move_to_slot(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint);
+    /// When that has been seen to: the pc goes into the slot, with these registers.
+    void move_on_to_slot(Tid tid, arch::Registers regs, const Breakpoint& breakpoint);
     /// Lets it go on from there; breakpoints of other threads stay in place. Leaves the thread
     /// running.
     void continue_from(Tid tid, arch::Registers* regs, Breakpoint& breakpoint);

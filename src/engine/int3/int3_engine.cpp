@@ -21,10 +21,10 @@ Breakpoint* Int3Engine::our_breakpoint(Tid tid, arch::Registers* regs) {
     if (breakpoint == nullptr) {
         return nullptr;
     }
-    // Behind a one-byte instruction, and in a slot, the pc can stand there without a hit: a SIGTRAP
-    // that somebody sent at that moment is not ours. Behind a longer one it cannot.
+    // Behind a one-byte instruction, and where we move a hit to, the pc can stand without one: a
+    // SIGTRAP that somebody sent at that moment is not ours. Behind a longer one it cannot.
     if ((breakpoint->original_length == arch::kBreakpointBytes.size() ||
-         breakpoint->slot == arch::pc(*regs)) &&
+         breakpoint->slot == arch::pc(*regs) || breakpoint->address() == arch::pc(*regs)) &&
         !StoppedThread(tid).is_breakpoint_trap()) {
         return nullptr;
     }
@@ -74,21 +74,22 @@ bool Int3Engine::on_trap(Tid tid) {
     if (breakpoint->is_module_event) {
         host_.on_module_event(tid);
     }
-    const bool sets_trap = changes_trap_signal(regs, *breakpoint);
-    if (sets_trap && !(breakpoint->of_c_library &&
-                       trap_signal_.action().answer_call(tid, breakpoint->address(), &regs))) {
-        trap_signal_.action().follow_change(tid);
-        if (!target_.is_stopped(tid) || target_.has_deferred(tid)) {
-            return true;
-        }
+    if (breakpoint->sets_trap_action(regs) && !set_trap_action(tid, &regs, *breakpoint)) {
+        return true;
     }
     breakpoints_.continue_from(tid, &regs, *breakpoint);
     return true;
 }
 
-bool Int3Engine::changes_trap_signal(const arch::Registers& regs, const Breakpoint& breakpoint) {
-    return breakpoint.is_signal_action && breakpoint.slot && breakpoint.inserted &&
-           static_cast<int>(arch::argument(regs, 0)) == SIGTRAP;
+bool Int3Engine::set_trap_action(Tid tid, arch::Registers* regs, const Breakpoint& breakpoint) {
+    TrapAction& action = trap_signal_.action();
+    const bool is_answered =
+        breakpoint.of_c_library && action.answer_call(tid, breakpoint.address(), regs);
+    breakpoints_.move_on_to_slot(tid, *regs, breakpoint);
+    if (!is_answered) {
+        action.follow_change(tid);
+    }
+    return target_.is_stopped(tid) && !target_.has_deferred(tid);
 }
 
 bool Int3Engine::leave_own_code(Tid tid) {

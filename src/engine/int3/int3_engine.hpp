@@ -47,9 +47,9 @@ class Int3Engine : public Engine {
     Breakpoint* our_breakpoint(Tid tid, arch::Registers* regs);
     /// Reports the call that the hit is, unless it is a repeated one.
     void on_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint);
-    /// The call of sigaction(3) is SIGTRAP's, and its thread can be let through it.
-    [[nodiscard]] static bool changes_trap_signal(const arch::Registers& regs,
-                                                  const Breakpoint& breakpoint);
+    /// A hit that Breakpoint::sets_trap_action(), with these registers. False: the thread is not to
+    /// go on now.
+    bool set_trap_action(Tid tid, arch::Registers* regs, const Breakpoint& breakpoint);
     Result<void> watch_signal_action(const SignalActionEntry& action, Tid worker);
 
     EngineHost& host_;

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "kill_support.hpp"
+
+#include <fmt/format.h>
+
+#include "memleax/proc/process_info.hpp"
+
+namespace memleax::testing {
+
+KillAtPtraceCall::KillAtPtraceCall(Memleax& memleax, int call) {
+    std::vector<std::string> command{"strace", "-o", "/dev/null", "-e",
+                                     fmt::format("inject=ptrace:signal=SIGKILL:when={}", call)};
+    const std::vector<Tid> threads = list_threads(Tid(memleax.process().pid()));
+    for (const Tid tid : threads) {
+        command.insert(command.end(), {"-p", std::to_string(tid.value())});
+    }
+    strace_.emplace(command);
+    // A line for each, unless it has killed them already.
+    for (std::size_t i = 0; i < threads.size() && strace_->find_error_line(" attached"); ++i) {
+    }
+}
+
+std::optional<pid_t> guardian_of(Memleax& memleax) {
+    const pid_t pid = memleax.process().pid();
+    std::ifstream children(fmt::format("/proc/{}/task/{}/children", pid, pid));
+    pid_t guardian = 0;
+    return children >> guardian ? std::optional(guardian) : std::nullopt;
+}
+
+} // namespace memleax::testing
