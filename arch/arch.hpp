@@ -212,11 +212,14 @@ using EntryJump = std::array<std::uint8_t, kMaxEntryJumpBytes>;
 [[nodiscard]] std::optional<EntryJump> entry_jump(CodeAddr entry, CodeAddr target);
 
 /// A function's way into the agent, kThunkBytes of code and data: AgentFunction follows the code.
-inline constexpr std::size_t kThunkBytes = 64;
-inline constexpr std::size_t kThunkFunctionAt = 24;
-/// A no-op in it, to which the agent goes with all registers as at the function's entry (but one
-/// that no caller expects anything of). Behind it is a jump to AgentFunction::original.
-inline constexpr std::size_t kThunkTrapAt = 12;
+inline constexpr std::size_t kThunkBytes = 128;
+inline constexpr std::size_t kThunkFunctionAt = 40;
+/// Where the agent goes for a trap: the rest of the registers get what they had at the function's
+/// entry, then comes a no-op, then a jump to AgentFunction::original.
+inline constexpr std::size_t kThunkTrapExitAt = 17;
+inline constexpr std::size_t kThunkTrapAt = 22; ///< the no-op
+/// The same without a no-op.
+inline constexpr std::size_t kThunkPassExitAt = 28;
 /// `stub` is where the agent's code begins in the target.
 [[nodiscard]] std::array<std::uint8_t, kThunkFunctionAt> thunk_code(CodeAddr thunk, CodeAddr stub,
                                                                     CodeAddr original);

@@ -79,7 +79,7 @@ for name in libgcc_s.so.1 libz.so.1 libm.so.6 libc.so.6 libstdc++.so.6; do
     [ -z "$file" ] || cp "$file" "$out/cfi/"
 done
 
-mkdir -p "$out"/{debug_links,dwo_package,maps,perf_map,process_info,names,unwind,displace}
+mkdir -p "$out"/{debug_links,dwo_package,maps,perf_map,process_info,names,unwind,displace,recorded_calls}
 for target in maps perf_map process_info names; do
     cp "$here/seeds/$target"/* "$out/$target"
 done
@@ -113,7 +113,8 @@ for name in libstdc++.so.6 libc.so.6; do
     # Every 20th name, each a file.
     nm -D --defined-only "$file" | awk -v to="$out/names/$name" \
         'NR % 20 == 0 { f = to "." NR; printf "%s", $3 > f; close(f) }'
-    # Code, and as a stack: whatever it is.
+    # Code, a stack, what calls have recorded: whatever it is.
     head -c 300000 "$file" | tail -c 60000 | split -a 3 -b 64 - "$out/displace/$name."
     head -c 300000 "$file" | tail -c 60000 | split -a 3 -b 2000 - "$out/unwind/$name."
+    head -c 300000 "$file" | tail -c 60000 | split -a 3 -b 2000 - "$out/recorded_calls/$name."
 done

@@ -25,7 +25,8 @@ std::size_t occurrences(const std::string& text, const std::string& what) {
 TEST(NoRoom, ForSlotsIsToldOnceAndTheCallsAreCounted) {
     Fixture fixture("many_sites");
     const TargetSnapshot before = take_snapshot(fixture.pid());
-    Memleax memleax({"-F", "json", "--check", "-e", "1000", std::to_string(fixture.pid())});
+    Memleax memleax({"--engine", "int3", "-F", "json", "--check", "-e", "1000",
+                     std::to_string(fixture.pid())}); // which needs a slot for each call site
     memleax.wait_until_watching();
     const FixtureAnswer answer = fixture.go();
     const auto result = memleax.interrupt_and_finish();

@@ -2,25 +2,27 @@
 // The way into the agent and out of it (src/engine/inline/agent/): executed in the target, in place
 // of a watched function. Position-independent; no stack but what it pushes, no vector register.
 //
-// A thunk (thunk_code) jumps here with the function's AgentFunction in r11, and all else as at the
-// function's entry. What memleax_agent_enter answers:
+// A thunk (thunk_code) jumps here with the function's AgentFunction in r11, r11 itself in -16(%rsp),
+// and all else as at the function's entry. What memleax_agent_enter answers:
 //
-//      0  trap     to AgentFunction::trap, with all registers back
-//      1  pass     to AgentFunction::original, likewise: nobody is to know of this call
+//      0  trap     to AgentFunction::trap, with all registers back (there r11, too)
+//      1  pass     to AgentFunction::pass, likewise: nobody is to know of this call
 //      2  call     AgentFunction::called, which is the original function or its nothrow twin, is
 //                  called from here, with our frame on the stack; then memleax_agent_leave is told
 //                  its result. If that answers false, it goes on as after "trap".
 //
+// All registers but the result are as the called function left them, or as they were before it.
+//
 // The frame, from rbp downwards, keeps a frame pointer. Foreign unwinders have no table for it.
 // Its layout is struct Frame's (agent.hpp), from rsp upwards:
 //
-//      0   4 words of the agent's own          32  rax rdi rsi rdx rcx r8 r9 r10 r11
+//      0   4 words of the agent's own          32  rax rdi rsi rdx rcx r8 r9 r10 AgentFunction r11
 
-#define FUNCTION_ORIGINAL 8
 #define FUNCTION_TRAP 16
 #define FUNCTION_CALLED 32
+#define FUNCTION_PASS 40
 #define SAVED 32
-#define FRAME_BYTES (SAVED + 9 * 8 + 8) /* rsp is a multiple of 16 at a call */
+#define FRAME_BYTES (SAVED + 10 * 8) /* rsp is a multiple of 16 at a call */
 
         .section memleax_agent, "ax", @progbits
         .globl  memleax_agent_stub, memleax_agent_return_place
@@ -60,7 +62,7 @@ memleax_agent_stub:
         je      .Lpass
         jmp     *FUNCTION_TRAP(%r11)
 .Lpass:
-        jmp     *FUNCTION_ORIGINAL(%r11)
+        jmp     *FUNCTION_PASS(%r11)
 
 .Lcall:
         call    *FUNCTION_CALLED(%r11)
@@ -72,14 +74,19 @@ memleax_agent_return_place:
         call    memleax_agent_leave
         test    %al, %al
         mov     SAVED(%rsp), %rax
+        mov     SAVED+8(%rsp), %rdi
+        mov     SAVED+16(%rsp), %rsi
         jz      .Lfailed
         mov     SAVED+24(%rsp), %rdx
+        mov     SAVED+32(%rsp), %rcx
+        mov     SAVED+40(%rsp), %r8
+        mov     SAVED+48(%rsp), %r9
+        mov     SAVED+56(%rsp), %r10
+        mov     SAVED+72(%rsp), %r11
         leave
         ret
 
-.Lfailed:
-        mov     SAVED+8(%rsp), %rdi
-        mov     SAVED+16(%rsp), %rsi            // the last argument that such a function has
+.Lfailed:                                       // rsi is the last argument that such a function has
         mov     SAVED+64(%rsp), %r11
         leave
         jmp     *FUNCTION_TRAP(%r11)

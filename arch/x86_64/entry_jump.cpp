@@ -2,6 +2,7 @@
 // Functions that begin with a jump of ours: what is under it, the jump, and the way into the agent.
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 
 #include <elf.h>
 #include <sys/auxv.h>
@@ -111,22 +112,44 @@ std::optional<EntryJump> entry_jump(CodeAddr entry, CodeAddr target) {
     return jump;
 }
 
-//       0  lea  AgentFunction(%rip),%r11     r11 is nobody's at a call (AMD64 supplement, 3.2.3)
-//       7  jmp  stub
-//      12  nop                               the trap: a breakpoint stands here
-//      13  jmp  original
+// The callers of a function that is compiled together with them may keep values in any register
+// that it leaves alone (gcc's -fipa-ra), r11 as well. It is kept below the stack pointer, in what
+// the function may use as its own (AMD64 supplement, 3.2.2): no signal's handler touches that.
+//
+//       0  mov  %r11,-16(%rsp)
+//       5  lea  AgentFunction(%rip),%r11
+//      12  jmp  stub
+//      17  mov  -16(%rsp),%r11
+//      22  nop                               the trap: a breakpoint stands here
+//      23  jmp  original
+//      28  mov  -16(%rsp),%r11
+//      33  jmp  original
 std::array<std::uint8_t, kThunkFunctionAt> thunk_code(CodeAddr thunk, CodeAddr stub,
                                                       CodeAddr original) {
-    constexpr std::size_t kLeaBytes = 7;
     std::array<std::uint8_t, kThunkFunctionAt> code{};
     code.fill(kBreakpointBytes[0]);
-    const std::array<std::uint8_t, 3> lea{0x4c, 0x8d, 0x1d};
-    std::copy(lea.begin(), lea.end(), code.begin());
-    const auto distance = static_cast<std::int32_t>(kThunkFunctionAt - kLeaBytes);
-    std::memcpy(&code[lea.size()], &distance, sizeof distance);
-    put_jump(std::span(code).subspan(kLeaBytes), thunk + kLeaBytes, stub);
-    code[kThunkTrapAt] = kNop;
-    put_jump(std::span(code).subspan(kThunkTrapAt + 1), thunk + kThunkTrapAt + 1, original);
+    std::size_t at = 0;
+    const auto put = [&](std::initializer_list<std::uint8_t> bytes) {
+        std::copy(bytes.begin(), bytes.end(), &code.at(at));
+        at += bytes.size();
+    };
+    const auto jump_to = [&](CodeAddr target) {
+        put_jump(std::span(code).subspan(at), thunk + static_cast<std::int64_t>(at), target);
+        at += kEntryJumpBytes;
+    };
+    const std::initializer_list<std::uint8_t> restore{0x4c, 0x8b, 0x5c, 0x24, 0xf0};
+    put({0x4c, 0x89, 0x5c, 0x24, 0xf0});
+    constexpr std::uint8_t kBehindLea = 12;
+    put({0x4c, 0x8d, 0x1d, kThunkFunctionAt - kBehindLea, 0, 0, 0});
+    jump_to(stub);
+    MEMLEAX_ASSERT(at == kThunkTrapExitAt);
+    put(restore);
+    MEMLEAX_ASSERT(at == kThunkTrapAt);
+    put({kNop});
+    jump_to(original);
+    MEMLEAX_ASSERT(at == kThunkPassExitAt);
+    put(restore);
+    jump_to(original);
     return code;
 }
 

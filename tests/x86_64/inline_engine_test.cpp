@@ -52,6 +52,22 @@ TEST(InlineEngine, BlocksThatGoFromHandToHandAreCountedOnce) {
     }
 }
 
+// A caller that was compiled together with its allocator knows which registers that leaves alone.
+TEST(InlineEngine, ChangesNoRegisterThatTheFunctionLeavesAlone) {
+    Fixture fixture("kept_registers");
+    Memleax memleax(
+        {"--engine", "inline", "-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    const FixtureAnswer answer = fixture.go();
+    EXPECT_THAT(answer.failures, IsEmpty());
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    const auto calls = result.json().at("session").at("calls");
+    EXPECT_GE(calls.at("all"), 40'000);
+    EXPECT_LT(calls.at("stopped"), 1'000);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 // What it writes there is its own fault: memleax may count wrongly, and its pages may stay, but
 // neither of the two may crash, and the program's code is as it was.
 TEST(InlineEngine, SurvivesATargetThatWritesIntoItsMemory) {

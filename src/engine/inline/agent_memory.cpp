@@ -175,7 +175,8 @@ Result<AgentMemory::Thunk> AgentMemory::add_function(CodeAddr entry, CodeAddr or
     function.data = pages_.agent_data()->value();
     function.original = original.value();
     function.called = function.called != 0 ? function.called : function.original;
-    function.trap = thunk.value() + arch::kThunkTrapAt;
+    function.trap = thunk.value() + arch::kThunkTrapExitAt;
+    function.pass = thunk.value() + arch::kThunkPassExitAt;
     std::array<std::uint8_t, arch::kThunkBytes> bytes{};
     const auto code = arch::thunk_code(thunk, stub, original);
     std::copy(code.begin(), code.end(), bytes.begin());
@@ -185,7 +186,7 @@ Result<AgentMemory::Thunk> AgentMemory::add_function(CodeAddr entry, CodeAddr or
         return std::move(written).error();
     }
     (*piece)->used += arch::kThunkBytes;
-    return Thunk{thunk, CodeAddr(function.trap)};
+    return Thunk{thunk, CodeAddr(thunk.value() + arch::kThunkTrapAt)};
 }
 
 RemoteAddr AgentMemory::at(std::size_t offset) const {

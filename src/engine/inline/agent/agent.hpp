@@ -254,7 +254,7 @@ struct Function {
     enum class Kind : uint8_t { free, allocate, reallocate };
     uint64_t data = 0;     ///< Data's address in the target
     uint64_t original = 0; ///< where its first instructions are; behind them, it goes on
-    uint64_t trap = 0;
+    uint64_t trap = 0;     ///< the way out by which the call is the tracer's
     uint8_t number = 0;
     uint8_t allocated_by = 0; ///< what it begins, or ends, for LiveTable
     Kind kind = Kind::free;
@@ -268,10 +268,11 @@ struct Function {
     /// the call is the tracer's.
     int8_t nothrow_argument = -1; ///< the twin's std::nothrow_t
     uint64_t called = 0;          ///< `original`, or the twin
+    uint64_t pass = 0;            ///< the way out to `original`
 };
-static_assert(sizeof(Function) == 40);
-static_assert(offsetof(Function, original) == 8 && offsetof(Function, trap) == 16 &&
-              offsetof(Function, called) == 32); // the stub's
+static_assert(sizeof(Function) == 48);
+static_assert(offsetof(Function, trap) == 16 && offsetof(Function, called) == 32 &&
+              offsetof(Function, pass) == 40); // the stub's
 
 /// The stub's frame: the registers as at the function's entry, and what its return needs.
 struct Frame {
@@ -280,7 +281,9 @@ struct Frame {
     uint64_t size;
     uint32_t stack;
     uint32_t is_inside; ///< another call of an allocator's
-    uint64_t rax, rdi, rsi, rdx, rcx, r8, r9, r10, r11;
+    uint64_t rax, rdi, rsi, rdx, rcx, r8, r9, r10;
+    uint64_t in_r11; ///< `function`, as the stub gets it
+    uint64_t r11;
 };
 inline constexpr int kOutArguments = 2; ///< those whose registers hold no result
 static_assert(offsetof(Frame, rax) == 32);
