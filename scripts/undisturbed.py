@@ -137,7 +137,7 @@ class Run:
 
     def make(self):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        check = ["--check"] if self.options.engine == "int3" and self.random.random() < 0.25 else []
+        check = ["--check"] if self.random.random() < 0.25 else []
         follow = ["-f"] if self.follows == "-f" else []
         words = [self.options.memleax, "-q", "-n", "-F", "json", "-o", "report", "--engine",
                  self.options.engine, *check, *follow]

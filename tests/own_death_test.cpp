@@ -12,9 +12,10 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
-#include "leaks_support.hpp"
 #include "kill_support.hpp"
+#include "leaks_support.hpp"
 #include "process_support.hpp"
 #include "program_support.hpp"
 #include "snapshot_support.hpp"
@@ -167,6 +168,34 @@ TEST(OwnDeathOf, AStoppedGuardianIsNotWaitedFor) {
     EXPECT_TRUE(memleax.process().wait_for_exit());
     EXPECT_EQ(kill(*guardian, SIGKILL), 0);
     EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::idle), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// What was ours is unmapped while memleax leaves, and the target may map something else there at
+// once. Our death in between leaves it to a guardian that comes late.
+TEST(OwnDeathOf, WhatTheTargetMapsWhereOursWasIsItsOwn) {
+    if (!has_program("strace")) {
+        GTEST_SKIP() << "strace is not here";
+    }
+    Fixture fixture("hole_filler");
+    Stress stress(20);
+    while (stress.next()) {
+        fixture.process().send("spin");
+        ASSERT_EQ(fixture.process().read_line(), "spinning");
+        Memleax memleax({"-q", "-e", "1000", std::to_string(fixture.pid())});
+        memleax.wait_until_watching();
+        const auto guardian = guardian_of(memleax);
+        if (!guardian) {
+            GTEST_SKIP() << "this kernel does not list children (CONFIG_PROC_CHILDREN)";
+        }
+        ASSERT_EQ(kill(*guardian, SIGSTOP), 0);
+        const KillAtPtraceCall kill_at(memleax, stress.number_to(100));
+        memleax.interrupt();
+        usleep(100'000); // in which memleax comes to its end, and the target fills the holes
+        ASSERT_EQ(kill(*guardian, SIGCONT), 0);
+        (void)memleax.finish();
+        EXPECT_THAT(fixture.ask("stop").failures, IsEmpty());
+    }
     EXPECT_EQ(fixture.quit(), 0);
 }
 

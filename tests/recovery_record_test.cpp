@@ -37,6 +37,21 @@ std::vector<std::pair<int, int>> owed(const RecoveryRecord& record) {
     return result;
 }
 
+TEST(Ranges, ThatAreUnmappedBecomeEmpty) {
+    const auto record = RecoveryFile::private_record();
+    ASSERT_TRUE(record->add_region({0x1000, 0x2000}));
+    ASSERT_TRUE(record->add_region({0x4000, 0x5000}));
+    ASSERT_TRUE(record->add_agent_data({0x8000, 0x9000}));
+    record->on_unmapped({0x4000, 0x5000});
+    record->on_unmapped({0x8000, 0x8800}); // another one
+    EXPECT_EQ(record->region_count.load(), 2U);
+    EXPECT_EQ(record->regions[0].size(), 0x1000U);
+    EXPECT_EQ(record->regions[1].size(), 0U);
+    EXPECT_EQ(record->agent_data[0].size(), 0x1000U);
+    record->on_unmapped({0x8000, 0x9000});
+    EXPECT_EQ(record->agent_data[0].size(), 0U);
+}
+
 TEST(OwedSignals, AreSettledByThreadAndSignal) {
     const auto record = RecoveryFile::private_record();
     record->owe(Tid(7), signal_with_value(SIGUSR1, 1));

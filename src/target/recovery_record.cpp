@@ -79,6 +79,20 @@ bool RecoveryRecord::add_agent_data(AddrRange range) {
     return add_range(agent_data, agent_data_count, range);
 }
 
+// In its place, by one store: whoever reads it next may do so after our death.
+void RecoveryRecord::on_unmapped(AddrRange range) {
+    const auto strike_off = [&](auto& ranges, const std::atomic<std::uint32_t>& count) {
+        for (AddrRange& each : std::span(ranges).first(count.load())) {
+            if (each.begin == range.begin && each.end == range.end) {
+                std::atomic_ref(each.end).store(each.begin);
+            }
+        }
+    };
+    strike_off(regions, region_count);
+    strike_off(agent_code, agent_code_count);
+    strike_off(agent_data, agent_data_count);
+}
+
 std::shared_ptr<RecoveryRecord> RecoveryRecord::copy_for(std::int32_t child,
                                                          std::uint64_t childs_start_time) const {
     auto copy = RecoveryFile::private_record();

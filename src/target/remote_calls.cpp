@@ -245,9 +245,15 @@ Result<long> RemoteCalls::perform(Tid tid, Tid process, RemoteMemory& memory,
     }
     target_.record().borrowed.number = number;
     target_.record().borrowed.mapped_bytes = number == SYS_mmap ? arguments[1] : 0;
+    const bool unmaps = number == SYS_munmap && &memory == &target_.memory();
+    target_.record().borrowed.unmapped =
+        unmaps ? AddrRange::at(RemoteAddr(arguments[0]), arguments[1]) : AddrRange{};
     auto result = execute(tid, saved, borrowed.instruction(), number, arguments, is_owed);
     if (number == SYS_mmap && result && !is_errno(*result)) {
         target_.record().borrowed.mapped.store(static_cast<std::uint64_t>(*result));
+    }
+    if (unmaps && result && *result == 0) {
+        target_.record().on_unmapped(target_.record().borrowed.unmapped);
     }
     if (!borrowed.give_back()) {
         return thread_ended(tid);

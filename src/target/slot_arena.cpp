@@ -94,7 +94,9 @@ Result<SlotArena::Region*> SlotArena::map_region(CodeAddr near, Tid worker) {
 void SlotArena::adopt() {
     const RecoveryRecord& record = target_.record();
     for (std::uint32_t i = 0; i < record.region_count.load(); ++i) {
-        regions_.push_back({record.regions[i], {}});
+        if (record.regions[i].size() != 0) {
+            regions_.push_back({record.regions[i], {}});
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What is the inline engine's alone. That it counts as the other one does, the other live tests
 // say: they run with both (MEMLEAX_TEST_ENGINE).
+#include <csignal>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,6 +68,28 @@ TEST(InlineEngine, ChangesNoRegisterThatTheFunctionLeavesAlone) {
     EXPECT_GE(calls.at("all"), 40'000);
     EXPECT_LT(calls.at("stopped"), 1'000);
     EXPECT_EQ(fixture.quit(), 0);
+}
+
+// A profiler in the target walks from its handler, wherever that interrupts a thread: not past our
+// frame, but no further.
+TEST(InlineEngine, AProfilersHandlerWalksWhereverItComes) {
+    for (int round = 0; round < 3; ++round) {
+        Fixture fixture("profiled");
+        const TargetSnapshot before = take_snapshot_unblocked(fixture.pid(), SIGPROF);
+        Memleax memleax(
+            {"--engine", "inline", "-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+        memleax.wait_until_watching();
+        const FixtureAnswer answer = fixture.go();
+        EXPECT_THAT(answer.failures, IsEmpty());
+        EXPECT_LT(answer.counts.at("cut_short"), answer.counts.at("samples"));
+        const auto result = memleax.interrupt_and_finish();
+        EXPECT_EQ(result.status, 0) << result.errors;
+        expect_truth(result.json(), answer);
+        EXPECT_THAT(differences(before, take_snapshot_unblocked(fixture.pid(), SIGPROF),
+                                Meanwhile::worked),
+                    IsEmpty());
+        EXPECT_EQ(fixture.quit(), 0);
+    }
 }
 
 // What it writes there is its own fault: memleax may count wrongly, and its pages may stay, but

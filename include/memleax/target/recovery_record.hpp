@@ -84,6 +84,7 @@ struct RecoveryRecord {
         std::uint64_t mapped_bytes; ///< what it maps, if it is mmap
         /// Where that is, until the line that tells what it is for has been written; 0: nothing.
         std::atomic<std::uint64_t> mapped;
+        AddrRange unmapped; ///< if it is munmap, of ranges that are noted here
     };
 
     std::atomic<std::int32_t> pid; ///< 0: nothing is changed anywhere
@@ -120,6 +121,10 @@ struct RecoveryRecord {
         target_actions[next % target_actions.size()] = action;
         target_action_index.store(next);
     }
+
+    /// This region, or range of the agent's, is not mapped any more, and becomes an empty one. The
+    /// target may have something else there soon, which must not be unmapped.
+    void on_unmapped(AddrRange range);
 
     /// The index of the entry; nothing if there is no room.
     std::optional<std::uint32_t> add_breakpoint(const CodePatch& patch,

@@ -11,33 +11,40 @@ namespace memleax {
 
 namespace {
 
+/// Those that are mapped.
 template <std::size_t N>
-std::span<const AddrRange> used(const std::array<AddrRange, N>& ranges,
-                                const std::atomic<std::uint32_t>& count) {
-    return std::span(ranges).first(count.load());
+std::vector<AddrRange> used(const std::array<AddrRange, N>& ranges,
+                            const std::atomic<std::uint32_t>& count) {
+    std::vector<AddrRange> result;
+    for (const AddrRange range : std::span(ranges).first(count.load())) {
+        if (range.size() != 0) {
+            result.push_back(range);
+        }
+    }
+    return result;
 }
 
 } // namespace
 
 std::vector<AddrRange> AgentPages::ranges() const {
-    const auto code = used(target_.record().agent_code, target_.record().agent_code_count);
-    return {code.begin(), code.end()};
+    return used(target_.record().agent_code, target_.record().agent_code_count);
 }
 
 std::vector<AddrRange> AgentPages::data_ranges() const {
-    const auto data = used(target_.record().agent_data, target_.record().agent_data_count);
-    return {data.begin(), data.end()};
+    return used(target_.record().agent_data, target_.record().agent_data_count);
 }
 
 bool AgentPages::contains(CodeAddr pc) const {
-    const auto code = used(target_.record().agent_code, target_.record().agent_code_count);
+    const RecoveryRecord& record = target_.record(); // without a copy: it is asked often
+    const auto code = std::span(record.agent_code).first(record.agent_code_count.load());
     return std::any_of(code.begin(), code.end(),
                        [pc](const AddrRange& range) { return range.contains(pc.value()); });
 }
 
 std::optional<RemoteAddr> AgentPages::agent_data() const {
-    return target_.record().agent_data_count.load() != 0
-               ? std::optional(RemoteAddr(target_.record().agent_data[0].begin))
+    const AddrRange& first = target_.record().agent_data[0];
+    return target_.record().agent_data_count.load() != 0 && first.size() != 0
+               ? std::optional(RemoteAddr(first.begin))
                : std::nullopt;
 }
 

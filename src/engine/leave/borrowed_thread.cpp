@@ -38,13 +38,17 @@ constexpr int kBetweenLooksMs = 1;
 /// CPU.
 constexpr std::int64_t kMostMsUntilSeen = 3000;
 
-/// A thread that is in the loop behind its mmap has that call's result.
-void note_mapping(RecoveryRecord::BorrowedThread& borrowed, const arch::Registers& now) {
+/// A thread that is in the loop behind its mmap or munmap has that call's result.
+void note_mapping(RecoveryRecord& record, const arch::Registers& now) {
+    RecoveryRecord::BorrowedThread& borrowed = record.borrowed;
     const long result = arch::system_call_result(now);
     const bool executed =
         arch::pc(now) == CodeAddr(borrowed.parking) + std::int64_t{arch::kSyscallBytes.size()};
     if (executed && borrowed.number == SYS_mmap && !is_errno(result)) {
         borrowed.mapped.store(static_cast<std::uint64_t>(result));
+    }
+    if (executed && borrowed.number == SYS_munmap && result == 0) {
+        record.on_unmapped(borrowed.unmapped);
     }
 }
 
@@ -133,7 +137,7 @@ Tid return_borrowed_thread(Target& target) {
         arch::Registers now{};
         leave_handler(target, tid, parking);
         if (StoppedThread(tid).get_registers(&now) && parking.contains(arch::pc(now))) {
-            note_mapping(borrowed, now);
+            note_mapping(target.record(), now);
             StoppedThread(tid).set_registers(borrowed.registers);
         }
     }
