@@ -24,8 +24,8 @@ class KillAtPtraceCall {
     std::optional<ChildProcess> strace_;
 };
 
-/// The process that repairs the target when memleax has been killed. Nothing if this kernel does not
-/// list children (CONFIG_PROC_CHILDREN).
+/// The process that repairs the target when memleax has been killed. Nothing if this kernel does
+/// not list children (CONFIG_PROC_CHILDREN).
 std::optional<pid_t> guardian_of(Memleax& memleax);
 
 } // namespace memleax::testing

@@ -114,18 +114,18 @@ TEST_P(TrapAction, IsLeftAsItIsByOurDeath) {
 
 INSTANTIATE_TEST_SUITE_P(
     Set, TrapAction,
-    ::testing::Combine(
-        ::testing::Values("trap_actions", "trap_actions-static", "musl-trap_actions",
-                          "trap_actions-interposed"),
-        ::testing::Values(Commands{"first"}, Commands{"ignore"}, Commands{"first", "ignore"},
-                          Commands{"ignore", "first"}, Commands{"first", "second"},
-                          Commands{"first", "second", "put back"})),
+    ::testing::Combine(::testing::Values("trap_actions", "trap_actions-static", "musl-trap_actions",
+                                         "trap_actions-interposed"),
+                       ::testing::Values(Commands{"first"}, Commands{"ignore"},
+                                         Commands{"first", "ignore"}, Commands{"ignore", "first"},
+                                         Commands{"first", "second"},
+                                         Commands{"first", "second", "put back"})),
     [](const auto& instance) {
         return row_name(std::get<0>(instance.param), std::get<1>(instance.param), {});
     });
 
-// With a guardian that cannot put the code back yet: until then our handler stays in force, else the
-// target's would be given our breakpoints.
+// With a guardian that cannot put the code back yet: until then our handler stays in force, else
+// the target's would be given our breakpoints.
 TEST(TrapActionDeath, InTheMidstOfTheCall) {
     if (!has_program("strace")) {
         GTEST_SKIP() << "strace is not here";

@@ -85,9 +85,9 @@ TEST(InlineEngine, AProfilersHandlerWalksWhereverItComes) {
         const auto result = memleax.interrupt_and_finish();
         EXPECT_EQ(result.status, 0) << result.errors;
         expect_truth(result.json(), answer);
-        EXPECT_THAT(differences(before, take_snapshot_unblocked(fixture.pid(), SIGPROF),
-                                Meanwhile::worked),
-                    IsEmpty());
+        EXPECT_THAT(
+            differences(before, take_snapshot_unblocked(fixture.pid(), SIGPROF), Meanwhile::worked),
+            IsEmpty());
         EXPECT_EQ(fixture.quit(), 0);
     }
 }

@@ -147,8 +147,8 @@ class BreakpointTable final : public OwnCode {
 
     /// A thread has hit `breakpoint`: its pc goes where the instruction is executed out of line. To
     /// be done at once: from then on it could go on without us. One that must not, as it
-    /// sets_trap_action(), gets back to the breakpoint instead, at which our handler holds it should
-    /// we die; then move_on_to_slot().
+    /// sets_trap_action(), gets back to the breakpoint instead, at which our handler holds it
+    /// should we die; then move_on_to_slot().
     void move_to_slot(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint);
     /// When that has been seen to: the pc goes into the slot, with these registers.
     void move_on_to_slot(Tid tid, arch::Registers regs, const Breakpoint& breakpoint);
