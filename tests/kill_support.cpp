@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "kill_support.hpp"
 
+#include <fstream>
+
 #include <fmt/format.h>
 
 #include "memleax/proc/process_info.hpp"

@@ -174,9 +174,8 @@ Result<void> BreakpointTable::hold_unwatched(const Breakpoint& breakpoint) {
     }
     target_.record().breakpoints[*breakpoint.record].holds = true;
     const std::uint64_t key = breakpoint.address().value() | arch::kSlotHolds;
-    return target_.memory().write(
-        breakpoint.slot->as_data() + static_cast<std::int64_t>(arch::kSlotCodeBytes),
-        std::span(reinterpret_cast<const std::uint8_t*>(&key), sizeof key));
+    return target_.memory().write_object(
+        breakpoint.slot->as_data() + static_cast<std::int64_t>(arch::kSlotCodeBytes), key);
 }
 
 void BreakpointTable::adopt() {

@@ -39,11 +39,6 @@ std::optional<CodeAddr> find_restorer(RemoteMemory& memory, CodeAddr entry) {
     return std::nullopt;
 }
 
-template <class T> bool put(RemoteMemory& memory, RemoteAddr at, const T& value) {
-    return memory.write(at, std::span(reinterpret_cast<const std::uint8_t*>(&value), sizeof value))
-        .ok();
-}
-
 } // namespace
 
 std::optional<Action> read_library_action(RemoteMemory& memory, RemoteAddr at, CodeAddr entry) {
@@ -64,10 +59,11 @@ std::optional<Action> read_library_action(RemoteMemory& memory, RemoteAddr at, C
 }
 
 bool write_library_action(RemoteMemory& memory, RemoteAddr at, const Action& action) {
-    return put(memory, at + std::int64_t{offsetof(LibraryAction, handler)}, action.handler) &&
-           put(memory, at + std::int64_t{offsetof(LibraryAction, mask)}, action.mask) &&
-           put(memory, at + std::int64_t{offsetof(LibraryAction, flags)},
-               static_cast<std::int32_t>(action.flags));
+    return memory.write_object(at + std::int64_t{offsetof(LibraryAction, handler)},
+                               action.handler) &&
+           memory.write_object(at + std::int64_t{offsetof(LibraryAction, mask)}, action.mask) &&
+           memory.write_object(at + std::int64_t{offsetof(LibraryAction, flags)},
+                               static_cast<std::int32_t>(action.flags));
 }
 
 } // namespace memleax

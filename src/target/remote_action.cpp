@@ -36,11 +36,8 @@ Result<void> exchange_trap_action(Target& target, Tid worker, RemoteMemory& memo
     if (memory.try_read(buffer, std::as_writable_bytes(std::span(&before, 1))) != sizeof before) {
         return Error("the stack cannot be read", EFAULT);
     }
-    const auto as_bytes = [](const Action& action) {
-        return std::span(reinterpret_cast<const std::uint8_t*>(&action), sizeof action);
-    };
     if (set != nullptr) {
-        auto written = memory.write(buffer, as_bytes(*set));
+        auto written = memory.write_object(buffer, *set);
         if (!written) {
             return written;
         }
@@ -55,7 +52,7 @@ Result<void> exchange_trap_action(Target& target, Tid worker, RemoteMemory& memo
     if (result && *result == 0 && get != nullptr) {
         memory.try_read(buffer, std::as_writable_bytes(std::span(get, 1)));
     }
-    auto restored = memory.write(buffer, as_bytes(before));
+    auto restored = memory.write_object(buffer, before);
     if (!result) {
         return std::move(result).error();
     }

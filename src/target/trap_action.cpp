@@ -143,9 +143,7 @@ std::optional<TrapAction::Action> read_action(RemoteMemory& memory, std::uint64_
 }
 
 void write_action(RemoteMemory& memory, std::uint64_t at, const TrapAction::Action& action) {
-    const auto written = memory.write(
-        RemoteAddr(at), std::span(reinterpret_cast<const std::uint8_t*>(&action), sizeof action));
-    if (!written) {
+    if (const auto written = memory.write_object(RemoteAddr(at), action); !written) {
         log_debug("SIGTRAP's action at {:#x}: {}", at, written.error().message());
     }
 }
@@ -190,9 +188,7 @@ void TrapAction::follow_change(Tid tid) {
         write_action(target_.memory(), call->arguments[2],
                      is_set_by_target(*replaced) ? *replaced : before);
     }
-    if (shared) {
-        may_be_saved.store(was_saved);
-    }
+    may_be_saved.store(was_saved);
     if (call->result != 0 && set) {
         set_wanted(before);
     } else if (call->result == 0 && !shared && call->arguments[1] != 0) {

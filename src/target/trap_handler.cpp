@@ -21,10 +21,6 @@ constexpr std::uint64_t kPageBytes = 64ULL * 1024;
 /// <asm-generic/signal.h>, <asm/signal.h>; the C library keeps it to itself.
 constexpr std::uint64_t kRestorerFlag = 0x04000000;
 
-template <class T> std::span<const std::uint8_t> bytes_of(const T& object) {
-    return {reinterpret_cast<const std::uint8_t*>(&object), sizeof object};
-}
-
 } // namespace
 
 RemoteAddr TrapHandler::data() const {
@@ -71,19 +67,19 @@ Result<void> TrapHandler::add_region(AddrRange region) {
     }
     const std::uint64_t at = data().value() + sizeof(arch::TrapHandlerData);
     auto written =
-        target_.memory().write(RemoteAddr(at + region_count_ * sizeof region), bytes_of(region));
+        target_.memory().write_object(RemoteAddr(at + region_count_ * sizeof region), region);
     if (!written) {
         return written;
     }
     ++region_count_;
-    return target_.memory().write(
+    return target_.memory().write_object(
         data() + static_cast<std::int64_t>(offsetof(arch::TrapHandlerData, region_count)),
-        bytes_of(region_count_));
+        region_count_);
 }
 
 Result<void> TrapHandler::chain_to(const RecoveryRecord::SignalAction& action) {
     const arch::TrapHandlerData head{action.handler, action.mask, action.flags, region_count_};
-    return target_.memory().write(data(), bytes_of(head));
+    return target_.memory().write_object(data(), head);
 }
 
 RecoveryRecord::SignalAction TrapHandler::action(const RecoveryRecord::SignalAction& before) const {

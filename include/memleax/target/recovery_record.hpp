@@ -122,8 +122,8 @@ struct RecoveryRecord {
         target_action_index.store(next);
     }
 
-    /// This region, or range of the agent's, is not mapped any more, and becomes an empty one. The
-    /// target may have something else there soon, which must not be unmapped.
+    /// Strikes off a region, or range of the agent's, that the target has just unmapped, and may
+    /// map something else at: an empty range stays in its place.
     void on_unmapped(AddrRange range);
 
     /// The index of the entry; nothing if there is no room.

@@ -34,6 +34,9 @@ class RemoteMemory final : public MemoryReader {
     /// access_remote_vm -> copy_to_user_page -> flush_ptrace_access on arm64), and it writes an
     /// aligned word at once.
     Result<void> write(RemoteAddr to, std::span<const std::uint8_t> bytes);
+    template <class T> Result<void> write_object(RemoteAddr to, const T& object) {
+        return write(to, {reinterpret_cast<const std::uint8_t*>(&object), sizeof object});
+    }
 
     /// From now on reads show `original` at this address. For breakpoints.
     void mask(RemoteAddr at, std::span<const std::uint8_t> original);
