@@ -136,8 +136,14 @@ inline constexpr std::size_t kSignalFrameBytes = kSignalFrameSize;
 /// from the handler brings back. kSignalFrameReturnWord: so many bytes before it stands the address
 /// of the restorer; 0 where nothing but the frame itself tells it.
 
+/// So many bytes of it are enough for all that is asked here.
+inline constexpr std::size_t kSignalFrameReadBytes = 640;
+
 /// May this be such a frame? (Read from sp on, at least kSignalFrameInfoOffset + a siginfo bytes.)
 [[nodiscard]] bool looks_like_signal_frame(std::span<const std::byte> frame);
+/// Is the thread about to execute a signal handler's first instruction, or one of the next few?
+/// `frame`: what is on the stack from kSignalFrameReturnWord bytes above sp on, as above.
+[[nodiscard]] bool begins_signal_handler(const Registers& regs, std::span<const std::byte> frame);
 /// The interrupted context's registers out of a frame that was read from sp on; nothing if short.
 [[nodiscard]] std::optional<Registers>
 registers_from_signal_frame(std::span<const std::byte> frame);

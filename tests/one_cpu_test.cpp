@@ -2,6 +2,7 @@
 // Tracer and target share one CPU, as on a small board or in a container that has but one: who
 // looks out for the other then keeps it from getting there.
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -50,6 +51,24 @@ TEST_F(OneCpu, ExactCountsAndACleanLeave) {
                     IsEmpty());
         EXPECT_EQ(fixture.quit(), 0);
     }
+}
+
+// Each stop is served so late that the next signal is there before the thread has executed the
+// first instruction of the last one's handler, which does not block it.
+TEST_F(OneCpu, SignalsFasterThanStopsDoNotFillTheStack) {
+    constexpr std::int64_t kMostBytes = 96 * 1024; // a frame has 1 KiB, or 4 with AVX-512
+    Fixture fixture("nodefer");
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    ASSERT_EQ(setpriority(PRIO_PROCESS, 0, 19), 0); // for memleax, from here on
+    Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    const FixtureAnswer answer = fixture.go();
+    EXPECT_LT(answer.counts.at("deepest"), kMostBytes);
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    expect_truth(result.json(), answer);
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
 }
 
 } // namespace

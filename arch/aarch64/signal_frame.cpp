@@ -45,6 +45,16 @@ bool looks_like_signal_frame(std::span<const std::byte> frame) {
            object_at<std::uint32_t>(frame, kFirstRecord) == kFpsimdMagic;
 }
 
+// arch/arm64/kernel/signal.c, setup_return: x29 points to a frame record above the frame, which has
+// up to some 16 KiB with SVE and SME.
+bool begins_signal_handler(const Registers& regs, std::span<const std::byte> frame) {
+    constexpr std::uint64_t kMostSignals = 64;
+    constexpr std::uint64_t kMostFrameBytes = std::uint64_t{64} * 1024;
+    const std::uint64_t record = regs.x[29];
+    return regs.x[0] >= 1 && regs.x[0] <= kMostSignals && record > regs.sp + kSignalFrameSize &&
+           record - regs.sp < kMostFrameBytes && looks_like_signal_frame(frame);
+}
+
 std::optional<Registers> registers_from_signal_frame(std::span<const std::byte> frame) {
     if (frame.size() < kSignalFrameSize) {
         return std::nullopt;

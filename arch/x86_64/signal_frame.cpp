@@ -34,6 +34,13 @@ bool looks_like_signal_frame(std::span<const std::byte> /*frame*/) {
     return true; // the word before it tells
 }
 
+// arch/x86/kernel/signal_64.c, x64_setup_rt_frame: the handler's three arguments, whatever its
+// flags.
+bool begins_signal_handler(const Registers& regs, std::span<const std::byte> /*frame*/) {
+    const std::uint64_t context = regs.rsp + kSignalFrameReturnWord;
+    return regs.rdx == context && regs.rsi == context + kSignalFrameInfoOffset && regs.rax == 0;
+}
+
 std::optional<Registers> registers_from_signal_frame(std::span<const std::byte> frame) {
     if (frame.size() < kSignalFrameSize) {
         return std::nullopt;

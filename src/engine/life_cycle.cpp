@@ -43,7 +43,19 @@ void LifeCycle::on_stop(const TrapStop& stop) {
 }
 
 void LifeCycle::on_stop(const SignalStop& stop) {
+    constexpr int kMostAtOnce = 64; // one of each number
     deliver(stop.tid, stop.signal);
+    for (int i = 0; i < kMostAtOnce; ++i) {
+        const auto next = target_.signals().next_stop_at_once(stop.tid);
+        const auto* signal = next ? std::get_if<SignalStop>(&*next) : nullptr;
+        if (signal == nullptr) {
+            if (next) {
+                on_stop(*next);
+            }
+            return;
+        }
+        deliver(stop.tid, signal->signal);
+    }
 }
 
 void LifeCycle::deliver(Tid tid, int signal) {
@@ -190,6 +202,11 @@ std::vector<AddrRange> LifeCycle::own_memory() {
 void LifeCycle::on_silence() {
     target_.forget_dead_children();
     note_if_all_gone();
+}
+
+bool LifeCycle::on_tick() {
+    target_.signals().send_held_to_running();
+    return engine_->on_tick();
 }
 
 void LifeCycle::note_if_all_gone() {

@@ -11,6 +11,7 @@
 #include "leave/detacher.hpp"
 #include "memleax/engine/watch.hpp"
 #include "memleax/target/breakpoint.hpp"
+#include "memleax/target/thread_signals.hpp"
 #include "memleax/target/trap_signal.hpp"
 #include "process_environment.hpp"
 
@@ -27,7 +28,8 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     [[nodiscard]] const char* engine_name() const override { return engine_->name(); }
     Result<void> arm() override;
     void on_silence() override;
-    bool on_tick() override { return engine_->on_tick(); }
+    bool on_tick() override;
+    [[nodiscard]] bool has_late_signals() const override { return target_.signals().any_held(); }
     [[nodiscard]] std::vector<AddrRange> own_memory() override;
     void leave() override;
 

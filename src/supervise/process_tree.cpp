@@ -187,7 +187,7 @@ void ProcessTree::handle_waiting_stops(Tracer& tracer, const std::atomic<bool>& 
         }
         next->target->handler()->on_stop(next->event);
     }
-    if (options_.engine != EngineChoice::int3) {
+    if (needs_ticks()) {
         tick();
     }
     running_ = false;
@@ -296,17 +296,15 @@ bool ProcessTree::take_child(WatchedProcess& parent, Tid child, bool forked) {
 
 WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
     running_ = true;
-    const bool ticks = options_.engine != EngineChoice::int3;
-    std::optional<TickTimer> timer;
-    if (ticks) {
-        timer.emplace(kTickNs);
-    }
+    TickTimer timer;
+    tick_ns_ = kTickNs;
     while (!stop.load(std::memory_order_relaxed)) {
         std::optional<Tracer::Stop> next;
         {
-            std::optional<TickTimer::Wait> wait;
-            if (timer) {
-                wait.emplace(*timer);
+            std::optional<TickTimer::Wait> wait; // two system calls
+            if (needs_ticks()) {
+                timer.set_period(tick_ns_);
+                wait.emplace(timer);
             }
             next = tracer.next_stop(Tracer::Wait::block);
         }
@@ -318,8 +316,10 @@ WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
                 process->on_silence();
             }
         }
-        if (ticks) {
-            timer->set_period(tick());
+        if (needs_ticks()) {
+            tick();
+        } else {
+            timer.set_period(0);
         }
         host_.between_stops();
         if (any_ended_) {
@@ -340,7 +340,13 @@ Result<void> ProcessTree::perform(Tid pid, TargetState state, const TargetWork& 
                : Error(fmt::format("process {} is not watched any more", pid.value()), ESRCH);
 }
 
-std::int64_t ProcessTree::tick() {
+bool ProcessTree::needs_ticks() const {
+    return options_.engine != EngineChoice::int3 ||
+           std::any_of(processes_.begin(), processes_.end(),
+                       [](const auto& process) { return process->has_late_signals(); });
+}
+
+void ProcessTree::tick() {
     const MonotonicNs now = monotonic_now();
     if (now.value() - last_tick_.value() >= tick_ns_ / 2) {
         last_tick_ = now;
@@ -353,7 +359,6 @@ std::int64_t ProcessTree::tick() {
         }
         host_.after_tick();
     }
-    return tick_ns_;
 }
 
 void ProcessTree::sweep() {

@@ -12,7 +12,7 @@ namespace {
 constexpr int kTickSignal = SIGUSR1;
 } // namespace
 
-TickTimer::TickTimer(std::int64_t period) {
+TickTimer::TickTimer() {
     sigemptyset(&signal_);
     sigaddset(&signal_, kTickSignal);
     pthread_sigmask(SIG_BLOCK, &signal_, nullptr);
@@ -26,9 +26,7 @@ TickTimer::TickTimer(std::int64_t period) {
     has_timer_ = timer_create(CLOCK_MONOTONIC, &event, &timer_) == 0;
     if (!has_timer_) {
         log_warning("no timer: blocks are told of late");
-        return;
     }
-    set_period(period);
 }
 
 void TickTimer::set_period(std::int64_t period) {

@@ -12,12 +12,12 @@ namespace memleax {
 /// signal for a word from the user.
 class TickTimer {
   public:
-    /// In ns.
-    explicit TickTimer(std::int64_t period);
+    TickTimer();
     ~TickTimer();
     TickTimer(const TickTimer&) = delete;
     TickTimer& operator=(const TickTimer&) = delete;
 
+    /// In ns; 0: no ticks, as at first.
     void set_period(std::int64_t period);
 
     /// A system call that blocks ends with EINTR at a tick. One that comes just before it is

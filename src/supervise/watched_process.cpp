@@ -171,6 +171,10 @@ bool WatchedProcess::on_tick() {
     return watch_ && !ended_ && watch_->on_tick();
 }
 
+bool WatchedProcess::has_late_signals() const {
+    return watch_ && !ended_ && watch_->has_late_signals();
+}
+
 Result<void> WatchedProcess::perform(TargetState state, const TargetWork& work) {
     if (!watch_ || ended_) {
         return Error(fmt::format("process {} has ended", pid_.value()), ESRCH);

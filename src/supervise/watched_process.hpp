@@ -44,7 +44,9 @@ class WatchedProcess final : WatchObserver {
     /// After look(). With a `gap`, some of what happened since the last time was not seen.
     Result<void> watch(std::unique_ptr<Target> target, bool gap);
     void on_silence();
-    bool on_tick(); ///< as Watch::on_tick()
+    // As Watch's:
+    bool on_tick();
+    [[nodiscard]] bool has_late_signals() const;
     /// See ProcessTree::perform().
     Result<void> perform(TargetState state, const TargetWork& work);
     void leave();

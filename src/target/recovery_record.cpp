@@ -170,6 +170,25 @@ void RecoveryRecord::owe(Tid tid, const siginfo_t& info) {
     }
 }
 
+// In place, so that each is there all the time, whenever we die.
+void RecoveryRecord::replace_owed(Tid tid, std::span<const siginfo_t> signals) {
+    auto next = signals.begin();
+    for (OwedSignal& entry : owed) {
+        if (entry.tid.load(std::memory_order_relaxed) != tid.value()) {
+            continue;
+        }
+        if (next != signals.end()) {
+            entry.info = *next++;
+        } else {
+            entry.tid.store(0, std::memory_order_release);
+            --owed_count;
+        }
+    }
+    for (; next != signals.end(); ++next) {
+        owe(tid, *next);
+    }
+}
+
 void RecoveryRecord::settle_owed(Tid tid, int signal) {
     for (OwedSignal& entry : owed) {
         if (entry.tid.load(std::memory_order_relaxed) == tid.value() &&

@@ -41,6 +41,8 @@ std::optional<StopEvent> StopDecoder::decode(Tid tid, int status) {
 StopEvent StopDecoder::decode_stop(Tid tid, TracedThread& thread, int status) {
     const int signal = WSTOPSIG(status);
     const int event = status >> 16;
+    // One that has been looked at and not taken (Tracer::wait_for) is found again.
+    const bool is_known = thread.state == TracedThread::State::stopped;
     parts_.core_dump.on_stop(tid);
     thread.state = TracedThread::State::stopped;
     thread.stop_signal = 0;
@@ -50,7 +52,9 @@ StopEvent StopDecoder::decode_stop(Tid tid, TracedThread& thread, int status) {
     switch (event) {
     case 0:
         thread.stop_signal = signal;
-        parts_.signals.on_signal_stop(tid, signal);
+        if (!is_known) {
+            parts_.signals.on_signal_stop(tid, signal);
+        }
         if (signal == SIGTRAP) {
             parts_.calls.on_trap(tid);
             return TrapStop{tid};

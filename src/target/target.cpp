@@ -130,6 +130,7 @@ std::optional<RemoteAddr> Target::stack_pointer(Tid tid) const {
 }
 
 void Target::resume(Tid tid, int signal) {
+    signal = parts_->signals.on_resume(tid, signal);
     if (TracedThread* thread = parts_->threads.find(tid)) {
         thread->state = TracedThread::State::running;
         thread->stop_signal = 0;
@@ -139,8 +140,6 @@ void Target::resume(Tid tid, int signal) {
             parts_->core_dump.on_resume(tid, signal);
         }
     }
-    record_->settle(tid);
-    parts_->signals.on_resume(tid);
     ptrace(PTRACE_CONT, tid.value(), nullptr, signal);
 }
 

@@ -1,81 +1,261 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/target/thread_signals.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <utility>
+
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "memleax/proc/process_info.hpp"
+#include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/target.hpp"
 #include "target_parts.hpp"
 
 namespace memleax {
 
-void ThreadSignals::on_resume(Tid tid) {
-    if (const auto held = held_.find(tid); held != held_.end()) {
-        for (const siginfo_t& info : held->second) {
-            record_.owe(tid, info);
-        }
+namespace {
+/// The kernel's SIGRTMIN; the C library's first one that others may use is higher.
+constexpr int kFirstQueuedSignal = 32;
+} // namespace
+
+int ThreadSignals::on_resume(Tid tid, int signal) {
+    if (signal != 0 && comes_too_early(tid, signal) && hold(tid)) {
+        signal = 0;
     }
+    const auto held = held_.find(tid);
+    record_.set_owed(tid, held != held_.end() ? std::span<const siginfo_t>(held->second)
+                                              : std::span<const siginfo_t>());
+    return signal;
 }
 
+// ---- Held back ----------------------------------------------------------------------------------
+
+// What stands in a stop is older than what has been held back.
 bool ThreadSignals::hold(Tid tid) {
     constexpr std::size_t kMostHeld = 32;
     siginfo_t info{};
-    std::vector<siginfo_t>& held = held_[tid];
-    if (held.size() >= kMostHeld || ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) != 0) {
+    const int signal = target_.stop_signal(tid);
+    const auto before = held_.find(tid);
+    if ((before != held_.end() && before->second.size() >= kMostHeld) ||
+        ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) != 0 || info.si_signo != signal) {
         return false;
     }
-    held.push_back(info);
+    Signals& held = held_[tid];
+    held.insert(held.begin(), info);
     target_.drop_stop_signal(tid);
     return true;
 }
 
 bool ThreadSignals::send_held(Tid tid) {
     const auto held = held_.find(tid);
-    if (held == held_.end() || held->second.empty()) {
+    if (held == held_.end()) {
         return false;
     }
-    send_again(tid, held->second.front());
-    held->second.erase(held->second.begin());
-    if (held->second.empty()) {
-        held_.erase(held);
+    const auto process = try_read_process_info(tid);
+    const std::uint64_t about_to_stop =
+        process ? (process->pending_signals | process->shared_pending_signals) &
+                      ~process->blocked_signals
+                : 0;
+    Signals& signals = held->second;
+    const auto next = std::find_if(signals.begin(), signals.end(), [&](const siginfo_t& info) {
+        return (about_to_stop & signal_bit(info.si_signo)) == 0;
+    });
+    if (next != signals.end()) {
+        const siginfo_t info = *next;
+        signals.erase(next);
+        if (signals.empty()) {
+            held_.erase(held);
+        }
+        send_again(tid, info);
     }
     return true;
 }
 
-void ThreadSignals::send_all_held() {
+void ThreadSignals::send_held_to_running() {
+    std::vector<Tid> running;
     for (const auto& [tid, signals] : held_) {
+        if (!target_.is_stopped(tid)) {
+            running.push_back(tid);
+        }
+    }
+    for (const Tid tid : running) {
+        (void)send_held(tid);
+    }
+}
+
+void ThreadSignals::send_all_held() {
+    const auto all = std::exchange(held_, {});
+    for (const auto& [tid, signals] : all) {
         for (const siginfo_t& info : signals) {
             send_again(tid, info);
         }
     }
-    held_.clear();
 }
 
 void ThreadSignals::send_again(Tid tid, const siginfo_t& info) {
     record_.settle(tid, info.si_signo);
     const pid_t group = target_.parts().group_of(tid).value();
-    if (syscall(SYS_rt_tgsigqueueinfo, group, tid.value(), info.si_signo, &info) == 0) {
+    siginfo_t seen = info;
+    if (syscall(SYS_rt_tgsigqueueinfo, group, tid.value(), info.si_signo, &info) != 0) {
+        // The kernel lets nobody queue what looks like its own, or like kill()'s
+        // (rt_tgsigqueueinfo(2)), but in the signal's stop we may say what we like.
+        if (syscall(SYS_tgkill, group, tid.value(), info.si_signo) != 0) {
+            return;
+        }
+        seen = {};
+        seen.si_signo = info.si_signo;
+        seen.si_code = SI_TKILL;
+        seen.si_pid = getpid();
+        seen.si_uid = getuid();
+    }
+    Sent& sent = sent_[tid];
+    sent.on_their_way.push_back(seen);
+    sent.due.push_back(info);
+}
+
+// ---- In order -----------------------------------------------------------------------------------
+
+namespace {
+
+/// As far as anybody can tell.
+bool are_alike(const siginfo_t& a, const siginfo_t& b) {
+    return a.si_signo == b.si_signo && a.si_code == b.si_code && a.si_pid == b.si_pid &&
+           a.si_uid == b.si_uid && a.si_value.sival_ptr == b.si_value.sival_ptr;
+}
+
+template <typename Signals> auto find_number(Signals& signals, int number) {
+    return std::find_if(signals.begin(), signals.end(),
+                        [number](const siginfo_t& info) { return info.si_signo == number; });
+}
+
+} // namespace
+
+siginfo_t ThreadSignals::exchange_for_held(Tid tid, const siginfo_t& now) {
+    const auto held = held_.find(tid);
+    if (held == held_.end()) {
+        return now;
+    }
+    Signals& signals = held->second;
+    const auto older = find_number(signals, now.si_signo);
+    if (older == signals.end()) {
+        return now;
+    }
+    const siginfo_t oldest = *older;
+    signals.erase(older);
+    if (now.si_signo >= kFirstQueuedSignal) {
+        signals.push_back(now);
+    }
+    record_.set_owed(tid, signals);
+    if (signals.empty()) {
+        held_.erase(held);
+    }
+    return oldest;
+}
+
+std::optional<siginfo_t> ThreadSignals::exchange_for_sent(Tid tid, Sent* sent,
+                                                          const siginfo_t& now) {
+    const auto due = find_number(sent->due, now.si_signo);
+    if (due == sent->due.end()) {
+        return std::nullopt;
+    }
+    const siginfo_t oldest = *due;
+    sent->due.erase(due);
+    const auto own = std::find_if(sent->on_their_way.begin(), sent->on_their_way.end(),
+                                  [&now](const siginfo_t& info) { return are_alike(info, now); });
+    if (own != sent->on_their_way.end()) {
+        sent->on_their_way.erase(own);
+        return oldest;
+    }
+    const auto info = try_read_process_info(tid);
+    if (info && (info->pending_signals & signal_bit(now.si_signo)) != 0) { // it has overtaken ours
+        sent->due.push_back(exchange_for_held(tid, now));
+        return oldest;
+    }
+    // Ours was taken without a stop (sigwait), or ignored.
+    sent->on_their_way.erase(find_number(sent->on_their_way, now.si_signo));
+    return std::nullopt;
+}
+
+void ThreadSignals::give_oldest(Tid tid, int signal) {
+    siginfo_t now{};
+    if (ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &now) != 0 || now.si_signo != signal ||
+        (is_exception(signal) && now.si_code > 0)) { // of what the thread has just executed
         return;
     }
-    // The kernel lets nobody queue what looks like its own, or like kill()'s
-    // (rt_tgsigqueueinfo(2)), but in the signal's stop we may say what we like.
-    if (syscall(SYS_tgkill, group, tid.value(), info.si_signo) == 0) {
-        sent_again_[tid] = info;
+    std::optional<siginfo_t> oldest;
+    if (const auto sent = sent_.find(tid); sent != sent_.end()) {
+        oldest = exchange_for_sent(tid, &sent->second, now);
+        if (sent->second.due.empty()) {
+            sent_.erase(sent);
+        }
+    }
+    if (!oldest) {
+        oldest = exchange_for_held(tid, now);
+    }
+    if (!are_alike(*oldest, now)) {
+        ptrace(PTRACE_SETSIGINFO, tid.value(), nullptr, &*oldest);
     }
 }
 
-void ThreadSignals::restore_payload(Tid tid, int signal) {
-    const auto it = sent_again_.find(tid);
-    siginfo_t now{};
-    if (it != sent_again_.end() && it->second.si_signo == signal &&
-        ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &now) == 0 && now.si_code == SI_TKILL &&
-        now.si_pid == getpid()) {
-        ptrace(PTRACE_SETSIGINFO, tid.value(), nullptr, &it->second);
-        sent_again_.erase(it);
+// ---- Too early ----------------------------------------------------------------------------------
+
+bool ThreadSignals::is_at_unbegun_handler(const arch::Registers& regs, int signal) {
+    constexpr int kMostHandlers = 64; // one of each number; further ones are no news
+    std::optional<arch::Registers> at = regs;
+    for (int i = 0; at && i < kMostHandlers; ++i) {
+        std::array<std::byte, arch::kSignalFrameReadBytes> frame{};
+        if (target_.memory().try_read(arch::sp(*at) + arch::kSignalFrameReturnWord, frame) == 0 ||
+            !arch::begins_signal_handler(*at, frame)) {
+            return false;
+        }
+        if (arch::argument(*at, 0) == static_cast<std::uint64_t>(signal)) {
+            return true;
+        }
+        at = arch::registers_from_signal_frame(frame);
     }
+    return false;
 }
+
+bool ThreadSignals::comes_too_early(Tid tid, int signal) {
+    constexpr std::int64_t kMostNs = kNsPerSecond;
+    arch::Registers regs;
+    if (is_exception(signal) || !StoppedThread(tid).get_registers(&regs) ||
+        !is_at_unbegun_handler(regs, signal)) {
+        unbegun_.erase(tid);
+        return false;
+    }
+    const auto process = try_read_process_info(tid);
+    if (!process || (process->caught_signals & signal_bit(signal)) == 0) {
+        return false; // it stops the process, or ends it
+    }
+    const MonotonicNs now = monotonic_now();
+    Unbegun& unbegun = unbegun_[tid];
+    if (unbegun.pc != arch::pc(regs) || unbegun.sp != arch::sp(regs)) {
+        unbegun = {arch::pc(regs), arch::sp(regs), now};
+    }
+    return now.value() - unbegun.since.value() < kMostNs;
+}
+
+std::optional<StopEvent> ThreadSignals::next_stop_at_once(Tid tid) {
+    if (!unbegun_.contains(tid) || target_.has_deferred(tid)) {
+        return std::nullopt;
+    }
+    for (int i = SpinPolicy::polls(); i >= 0; --i) {
+        if (auto event = target_.parts().waits.wait_for(tid, WNOHANG)) {
+            return event;
+        }
+    }
+    return std::nullopt;
+}
+
+// ---- Let through --------------------------------------------------------------------------------
 
 void ThreadSignals::let_run_on(Tid tid) {
     const int signal = target_.stop_signal(tid);

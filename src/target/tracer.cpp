@@ -44,13 +44,37 @@ void Tracer::remove(Target& target) {
 void Tracer::collect_backlog() {
     while (const auto stop = wait_for(Tid(-1), WNOHANG)) {
         if (!can_be_taken(*stop)) {
-            queue_.push(*stop); // the wait would find it again: the others come another time
+            queue_.push(*stop);
+            collect_one_by_one(); // the wait would find this one again
             break;
         }
         consume_stop(tid_of(stop->event));
         queue_.push_once(*stop);
     }
     plan_next_backlog();
+}
+
+void Tracer::collect_one_by_one() {
+    constexpr std::ptrdiff_t kMostAsked = 64;
+    std::vector<Tid> running;
+    for (const auto& [tid, target] : owners_) {
+        if (!target->is_stopped(tid)) {
+            running.push_back(tid);
+        }
+    }
+    std::sort(running.begin(), running.end());
+    std::rotate(running.begin(), std::upper_bound(running.begin(), running.end(), last_asked_),
+                running.end());
+    running.resize(std::min(std::ssize(running), kMostAsked));
+    for (const Tid tid : running) {
+        last_asked_ = tid;
+        if (const auto stop = wait_for(tid, WNOHANG)) {
+            if (can_be_taken(*stop)) {
+                consume_stop(tid);
+            }
+            queue_.push_once(*stop);
+        }
+    }
 }
 
 // By what the stops since the last one took: on a slow machine a few are as long as many on a fast

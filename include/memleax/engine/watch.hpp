@@ -63,9 +63,11 @@ class Watch {
     virtual Result<void> arm() = 0;
     /// Nobody may be left to wait for: looks whether the process has ended.
     virtual void on_silence() = 0;
-    /// To be called every few milliseconds, if the engine is not "int3". True: rather sooner than
-    /// later.
+    /// To be called every few milliseconds, if the engine is not "int3" or has_late_signals().
+    /// True: rather sooner than later.
     virtual bool on_tick() = 0;
+    /// Does on_tick() have to send a thread what was too early for it?
+    [[nodiscard]] virtual bool has_late_signals() const = 0;
     /// What is mapped in the target and is ours: code, and the engine's memory.
     [[nodiscard]] virtual std::vector<AddrRange> own_memory() = 0;
     /// Takes everything out again and lets go of every thread that does not sleep in the kernel;

@@ -25,6 +25,10 @@ constexpr std::uint64_t signal_bit(int signal) {
 constexpr std::uint64_t kExceptionSignals = signal_bit(SIGSEGV) | signal_bit(SIGBUS) |
                                             signal_bit(SIGFPE) | signal_bit(SIGILL) |
                                             signal_bit(SIGTRAP) | signal_bit(SIGSYS);
+/// Raised where the thread is, as a rule: it cannot go on before it has been delivered.
+constexpr bool is_exception(int signal) {
+    return (signal_bit(signal) & kExceptionSignals) != 0;
+}
 
 /// Those whose default action is a core dump (signal(7), "Standard signals").
 constexpr std::uint64_t kCoreSignals = kExceptionSignals | signal_bit(SIGQUIT) |

@@ -126,8 +126,10 @@ class ProcessTree {
     bool take_child(WatchedProcess& parent, Tid child, bool forked);
     /// Those that have ended are not needed any more, but for what their keepers know.
     void sweep();
-    /// How long until the next, in ns.
-    std::int64_t tick();
+    /// Of the engine's, or for a while.
+    [[nodiscard]] bool needs_ticks() const;
+    /// If it is time for one.
+    void tick();
 
     Host& host_;
     Options options_;

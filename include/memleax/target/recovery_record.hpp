@@ -142,6 +142,12 @@ struct RecoveryRecord {
     void forget_blocking(Tid tid);
     /// Beyond kMaxOwed nothing is noted.
     void owe(Tid tid, const siginfo_t& info);
+    /// All that is owed to it from now on.
+    void set_owed(Tid tid, std::span<const siginfo_t> signals) {
+        if (owed_count.load(std::memory_order_relaxed) != 0 || !signals.empty()) {
+            replace_owed(tid, signals);
+        }
+    }
     /// It gets one of these signals now, or is sent it; 0: it goes on, and nothing is owed to it.
     void settle(Tid tid, int signal = 0) {
         if (owed_count.load(std::memory_order_relaxed) != 0) {
@@ -150,6 +156,7 @@ struct RecoveryRecord {
     }
 
   private:
+    void replace_owed(Tid tid, std::span<const siginfo_t> signals);
     void settle_owed(Tid tid, int signal);
 };
 

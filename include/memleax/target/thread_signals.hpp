@@ -4,18 +4,22 @@
 #pragma once
 
 #include <csignal>
+#include <optional>
 #include <vector>
 
 #include <absl/container/flat_hash_map.h>
 
+#include "memleax/base/clock.hpp"
 #include "memleax/base/types.hpp"
 #include "memleax/target/recovery_record.hpp"
+#include "memleax/target/stop_event.hpp"
 
 namespace memleax {
 
 class Target;
 
-/// Those of one process. What a thread has not got yet is owed to it in the RecoveryRecord.
+/// Those of one process. What a thread has not got yet is owed to it in the RecoveryRecord. Signals
+/// of one number keep their order, and those that do not queue (signal(7)) are one.
 class ThreadSignals {
   public:
     ThreadSignals(Target& target, RecoveryRecord& record) : target_(target), record_(record) {}
@@ -25,9 +29,13 @@ class ThreadSignals {
     /// A thread that stands in a signal's stop is to go on without it. It stays owed to it. False:
     /// there are too many already.
     bool hold(Tid tid);
-    /// Sends one of the signals that were held back from a thread; it stops with it. False if there
-    /// is none.
+    /// Have signals been held back from any thread?
+    [[nodiscard]] bool any_held() const { return !held_.empty(); }
+    /// Sends one of the signals that were held back from a thread, unless one of its number is
+    /// about to stop the thread anyway, and is given in that one's place. False if there is none.
     bool send_held(Tid tid);
+    /// send_held() to all of them, but for those that stand where they are to have gone on first.
+    void send_held_to_running();
     /// All of them, to whomever they belong.
     void send_all_held();
 
@@ -43,28 +51,62 @@ class ThreadSignals {
     /// anything else; puts that stop aside for next_event(). False if it is gone.
     bool deliver_first(Tid tid);
 
+    /// Would the handler of this signal begin before the last one's has executed anything? The
+    /// kernel delivers a signal, and looks for the next, before the thread goes on. Where a handler
+    /// does not block its signal (SA_NODEFER) and signals come faster than stops are served, frame
+    /// would be put upon frame until the stack is full. For a second at most, should the handler
+    /// wait for just that signal.
+    [[nodiscard]] bool comes_too_early(Tid tid, int signal);
+    /// One that goes on after a signal that came too early: its next stop, if that follows at once.
+    /// A signal that is pending already would come too early as well; served in its turn, again and
+    /// again, they would keep the thread from going on.
+    std::optional<StopEvent> next_stop_at_once(Tid tid);
+
     // For the Target:
-    /// It goes on: what it has not got is owed to it as before.
-    void on_resume(Tid tid);
-    /// It is stopped for a signal: one that was sent again gets its payload back.
+    /// It is to go on with this signal. What it gets now; what it has not got is owed to it as
+    /// before.
+    int on_resume(Tid tid, int signal);
+    /// It is stopped for a signal, and gets the oldest one of its number.
     void on_signal_stop(Tid tid, int signal) {
-        if (!sent_again_.empty()) {
-            restore_payload(tid, signal);
+        if (!sent_.empty() || !held_.empty()) {
+            give_oldest(tid, signal);
         }
     }
     void forget(Tid tid) {
-        sent_again_.erase(tid);
+        sent_.erase(tid);
         held_.erase(tid);
+        unbegun_.erase(tid);
     }
 
   private:
-    void restore_payload(Tid tid, int signal);
+    using Signals = std::vector<siginfo_t>; ///< the oldest first
+    /// Where a thread stands that has a handler to begin.
+    struct Unbegun {
+        CodeAddr pc{};
+        RemoteAddr sp{};
+        MonotonicNs since{};
+    };
+
+    /// Signals that were sent again, and have not come yet. Another of that number may come first,
+    /// and is then given what is due.
+    struct Sent {
+        Signals on_their_way; ///< what they look like when they come
+        Signals due;
+    };
+
+    void give_oldest(Tid tid, int signal);
+    /// The first that is due of this number, if one is.
+    std::optional<siginfo_t> exchange_for_sent(Tid tid, Sent* sent, const siginfo_t& now);
+    /// In place of this one, which waits in its stead.
+    siginfo_t exchange_for_held(Tid tid, const siginfo_t& now);
+    /// Is it at a handler of this signal that has not begun, or at one that has interrupted one?
+    [[nodiscard]] bool is_at_unbegun_handler(const arch::Registers& regs, int signal);
 
     Target& target_;
     RecoveryRecord& record_;
-    /// Payloads of signals that carry ours instead, until their stops.
-    absl::flat_hash_map<Tid, siginfo_t> sent_again_;
-    absl::flat_hash_map<Tid, std::vector<siginfo_t>> held_;
+    absl::flat_hash_map<Tid, Sent> sent_;
+    absl::flat_hash_map<Tid, Signals> held_;
+    absl::flat_hash_map<Tid, Unbegun> unbegun_;
 };
 
 } // namespace memleax

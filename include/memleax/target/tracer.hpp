@@ -105,6 +105,8 @@ class Tracer {
     static void let_go(Tid tid, int status);
     /// All that wait for us now stand in line, so that each gets its turn.
     void collect_backlog();
+    /// The same by asking some threads each for itself, the next ones next time.
+    void collect_one_by_one();
     void plan_next_backlog();
     static bool can_be_taken(const Stop& stop);
     std::optional<Stop> decode(Tid tid, int status);
@@ -120,6 +122,7 @@ class Tracer {
     /// When they began, by pid, which may be given anew: processes whose Targets are gone.
     std::map<Tid, std::uint64_t> left_;
     StopQueue queue_;
+    Tid last_asked_{}; ///< by collect_one_by_one()
     /// Newborn processes, in their first stop, of which nobody knows yet whose they are, and who
     /// their parent was then.
     std::map<Tid, Tid> orphans_;

@@ -39,12 +39,6 @@ constexpr unsigned kMostEventsAtOnce = 256;
 /// until it gets a CPU.
 constexpr std::int64_t kMostLookingNs = 3 * kNsPerSecond;
 
-/// Raised where the thread is: it cannot go on before it has been delivered.
-bool is_of_an_instruction(int signal) {
-    return signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE ||
-           signal == SIGTRAP || signal == SIGSYS;
-}
-
 } // namespace
 
 // Whoever is in the allocator by way of our code may wait there for somebody else, so that all run
@@ -286,7 +280,7 @@ bool Detacher::is_settled(Tid tid) {
     const int signal = target_.stop_signal(tid);
     switch (move_out(tid)) {
     case Whereabouts::in_our_code:
-        if (signal != 0 && !is_of_an_instruction(signal) && target_.signals().hold(tid)) {
+        if (signal != 0 && !is_exception(signal) && target_.signals().hold(tid)) {
             target_.resume(tid);
         } else {
             may_be_referenced_ = may_be_referenced_ || signal != 0;
@@ -334,8 +328,9 @@ bool Detacher::collect_hit(Tid tid) {
 // kept back all the same: as long as our handler stands before its own, the frame leads to our
 // page.
 bool Detacher::deliver(Tid tid) {
-    if (move_out(tid) != Whereabouts::outside) {
-        return false;
+    if (move_out(tid) != Whereabouts::outside ||
+        target_.signals().comes_too_early(tid, target_.stop_signal(tid))) {
+        return false; // in the latter case with its detach
     }
     target_.signals().go_past_signal(tid);
     return true;

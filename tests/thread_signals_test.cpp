@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Signals that were held back come once each, with what was sent along, and in the order in which
+// they were sent.
+#include <array>
+#include <csignal>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "memleax/target/target.hpp"
+#include "memleax/target/thread_signals.hpp"
+
+namespace memleax::testing {
+namespace {
+
+using ::testing::ElementsAre;
+
+int told;
+
+/// What was sent along with it; negative for one that does not queue.
+void tell(int signal, siginfo_t* info, void* /*context*/) {
+    const int value = signal == SIGUSR1 ? -info->si_value.sival_int : info->si_value.sival_int;
+    (void)!write(told, &value, sizeof value);
+}
+
+[[noreturn]] void be_receiver(int go, int tell_to) {
+    told = tell_to;
+    struct sigaction action {};
+    action.sa_sigaction = tell;
+    action.sa_flags = SA_SIGINFO | SA_RESTART;
+    sigaction(SIGRTMIN, &action, nullptr);
+    sigaction(SIGUSR1, &action, nullptr);
+    char byte = 0;
+    (void)!write(tell_to, &byte, 1);
+    (void)!read(go, &byte, 1);
+    _exit(0);
+}
+
+class HeldSignals : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        ASSERT_EQ(pipe(go_.data()), 0);
+        ASSERT_EQ(pipe(tell_.data()), 0);
+        pid_ = fork();
+        if (pid_ == 0) {
+            be_receiver(go_[0], tell_[1]);
+        }
+        close(tell_[1]);
+        char byte = 0;
+        ASSERT_EQ(read(tell_[0], &byte, 1), 1);
+    }
+    void TearDown() override {
+        for (const int fd : {go_[0], go_[1], tell_[0]}) {
+            close(fd);
+        }
+    }
+    void trace(const std::function<void(Target&)>& test) {
+        std::thread([&] {
+            Tracer tracer(nullptr);
+            auto target = Target::seize(tracer, tid());
+            ASSERT_TRUE(target) << target.error().message();
+            test(**target);
+        }).join();
+    }
+    void send(int signal, int value) const {
+        sigval with{};
+        with.sival_int = value;
+        ASSERT_EQ(sigqueue(pid_, signal, with), 0);
+    }
+    void expect_stop(Target& target, int signal) const {
+        ASSERT_TRUE(target.next_event(Target::Wait::block));
+        ASSERT_EQ(target.stop_signal(tid()), signal);
+    }
+    void deliver(Target& target) const { target.resume(tid(), target.stop_signal(tid())); }
+    void hold(Target& target) const {
+        ASSERT_TRUE(target.signals().hold(tid()));
+        target.resume(tid());
+    }
+    /// What its handlers told, until its end.
+    std::vector<int> finish() {
+        (void)!write(go_[1], "", 1);
+        std::vector<int> values;
+        for (int value = 0; read(tell_[0], &value, sizeof value) == ssize_t{sizeof value};) {
+            values.push_back(value);
+        }
+        int status = -1;
+        EXPECT_EQ(waitpid(pid_, &status, 0), pid_);
+        EXPECT_EQ(status, 0);
+        return values;
+    }
+    [[nodiscard]] Tid tid() const { return Tid(pid_); }
+
+  private:
+    std::array<int, 2> go_{};
+    std::array<int, 2> tell_{};
+    pid_t pid_ = 0;
+};
+
+TEST_F(HeldSignals, AYoungerOneWaitsInItsStead) {
+    trace([this](Target& target) {
+        send(SIGRTMIN, 1);
+        expect_stop(target, SIGRTMIN);
+        hold(target);
+        send(SIGRTMIN, 2);
+        expect_stop(target, SIGRTMIN);
+        deliver(target); // the first
+        ASSERT_TRUE(target.signals().send_held(tid()));
+        expect_stop(target, SIGRTMIN);
+        deliver(target);
+        EXPECT_FALSE(target.signals().send_held(tid()));
+    });
+    EXPECT_THAT(finish(), ElementsAre(1, 2));
+}
+
+TEST_F(HeldSignals, HeldAgainItIsStillTheFirst) {
+    trace([this](Target& target) {
+        for (const int value : {1, 2, 3}) {
+            send(SIGRTMIN, value);
+            expect_stop(target, SIGRTMIN);
+            hold(target);
+        }
+        for (int i = 0; i < 3; ++i) {
+            ASSERT_TRUE(target.signals().send_held(tid()));
+            expect_stop(target, SIGRTMIN);
+            deliver(target);
+        }
+    });
+    EXPECT_THAT(finish(), ElementsAre(1, 2, 3));
+}
+
+TEST_F(HeldSignals, OneThatIsSentMeanwhileDoesNotOvertake) {
+    trace([this](Target& target) {
+        send(SIGRTMIN, 1);
+        expect_stop(target, SIGRTMIN);
+        siginfo_t first{};
+        first.si_signo = SIGRTMIN;
+        first.si_code = SI_QUEUE;
+        first.si_value.sival_int = 1;
+        target.drop_stop_signal(tid());
+        target.interrupt(tid());
+        target.resume(tid());
+        ASSERT_TRUE(target.next_event(Target::Wait::block));
+        siginfo_t second = first; // to the thread, as ours
+        second.si_value.sival_int = 2;
+        ASSERT_EQ(syscall(SYS_rt_tgsigqueueinfo, tid().value(), tid().value(), SIGRTMIN, &second),
+                  0);
+        target.signals().send_again(tid(), first);
+        target.resume(tid());
+        for (int i = 0; i < 2; ++i) {
+            expect_stop(target, SIGRTMIN);
+            deliver(target);
+        }
+    });
+    EXPECT_THAT(finish(), ElementsAre(1, 2));
+}
+
+// signal(7): one that is pending already is not queued a second time, and the first one's siginfo
+// stays.
+TEST_F(HeldSignals, ThoseThatDoNotQueueAreOne) {
+    trace([this](Target& target) {
+        send(SIGUSR1, 1);
+        expect_stop(target, SIGUSR1);
+        hold(target);
+        send(SIGUSR1, 2);
+        expect_stop(target, SIGUSR1);
+        deliver(target);
+        EXPECT_FALSE(target.signals().any_held());
+    });
+    EXPECT_THAT(finish(), ElementsAre(-1));
+}
+
+TEST_F(HeldSignals, EachNumberIsSentForItself) {
+    trace([this](Target& target) {
+        send(SIGUSR1, 1);
+        expect_stop(target, SIGUSR1);
+        hold(target);
+        send(SIGRTMIN, 2);
+        expect_stop(target, SIGRTMIN);
+        hold(target);
+        std::vector<int> stops;
+        for (int i = 0; i < 2; ++i) {
+            ASSERT_TRUE(target.signals().send_held(tid()));
+            ASSERT_TRUE(target.next_event(Target::Wait::block));
+            stops.push_back(target.stop_signal(tid()));
+            deliver(target);
+        }
+        EXPECT_THAT(stops, ::testing::UnorderedElementsAre(SIGUSR1, SIGRTMIN));
+    });
+    EXPECT_THAT(finish(), ::testing::UnorderedElementsAre(-1, 2));
+}
+
+} // namespace
+} // namespace memleax::testing
