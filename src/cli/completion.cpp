@@ -80,6 +80,7 @@ std::vector<std::string> complete_words(CommandContext& context, std::vector<std
     if (words.empty()) {
         return command_names();
     }
+    session.bring_up_to_date();
     const Command* command = nullptr;
     try {
         command = &find_command(words[0]);

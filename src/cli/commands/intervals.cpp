@@ -40,7 +40,8 @@ void drop_oldest(CommandContext& context) {
 
 void clear(CommandContext& context) {
     const MonotonicNs now = context.session.process_time();
-    context.session.tracker().with([now](Tracker& tracker) { tracker.intervals().start(now); });
+    context.session.tracker().with(
+        [now](Tracker& tracker) { tracker.intervals().start(tracker.delivered_until(now)); });
     say_intervals(context);
 }
 
@@ -52,9 +53,11 @@ void run_intervals(CommandContext& context, Arguments& arguments) {
     SharedTracker& shared = context.session.tracker();
     const MonotonicNs now = context.session.process_time();
     if (what == "new") {
-        shared.with([now](Tracker& tracker) { tracker.intervals().restart(now); });
+        shared.with(
+            [now](Tracker& tracker) { tracker.intervals().restart(tracker.delivered_until(now)); });
     } else if (what == "stop") {
-        shared.with([now](Tracker& tracker) { tracker.intervals().stop(now); });
+        shared.with(
+            [now](Tracker& tracker) { tracker.intervals().stop(tracker.delivered_until(now)); });
     } else if (what == "drop") {
         context.host.when_confirmed("Forget the oldest interval as evidence?",
                                     [&context] { drop_oldest(context); });

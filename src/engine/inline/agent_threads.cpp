@@ -197,6 +197,7 @@ void AgentThreads::read_ring(std::uint32_t index, std::uint64_t head) {
 }
 
 void AgentThreads::fetch() {
+    before_ = {tickets_, fetched_at_};
     fetched_at_ = monotonic_now();
     // In this order: what came before an entry with one of these tickets is in its ring by now.
     if (!memory_.read_next_ticket(&tickets_) || known_.empty() || !memory_.read_progress(seen_)) {
@@ -283,6 +284,9 @@ void AgentThreads::deliver(const Recorded& recorded) {
         return;
     }
     last_time_ = std::max(last_time_, time_of(entry.tick));
+    if (entry.ticket >= before_.tickets) { // it was numbered since
+        last_time_ = std::max(last_time_, before_.fetched_at);
+    }
     RecordedCall call;
     call.tid = known.tid;
     call.function = entry.function;

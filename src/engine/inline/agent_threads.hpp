@@ -153,6 +153,10 @@ class AgentThreads {
     std::vector<Recorded> waiting_;   ///< have been fetched, and are to be told; by tickets
     std::uint64_t tickets_ = 0;       ///< lower ones have all been fetched
     MonotonicNs fetched_at_{};
+    struct {
+        std::uint64_t tickets = 0;
+        MonotonicNs fetched_at{};
+    } before_; ///< the same of the last fetch() but one
     bool are_filling_ = false;
     std::vector<agent::Entry> buffer_;
     std::vector<RecordedCall> delivered_;

@@ -40,6 +40,8 @@ Result<void> InlineEngine::watch(const WatchedPlaces& places, Tid worker) {
         threads_.set_functions(static_cast<int>(follower_.functions().size()));
     }
     tell_own_mappings();
+    threads_.tick(monotonic_now());
+    drain(); // whoever begins an interval now is told of everything from here on
     return watched;
 }
 
