@@ -70,7 +70,8 @@ class Bench:
 def cost_of_a_pair(bench):
     say("\nA malloc/free pair, eight frames deep, stacks seen before; beside three bare ptrace stops")
     for threads in (1, 4, 16, 64):
-        with Target(bench.target, threads) as target, Memleax(bench.memleax, target.pid):
+        with Target(bench.target, threads) as target, \
+                Memleax(bench.memleax, target.pid, "--engine", "int3"):
             pair, bare, median = bench.compare(target, threads)
         row(f"{threads} thread{'s' if threads > 1 else ''}", us(pair),
             f"3 stops: {us(STOPS_PER_PAIR * bare)} (best: {pair / (STOPS_PER_PAIR * bare):.2f})",
@@ -82,7 +83,8 @@ def cost_of_live_blocks(bench, full):
     threads = 4
     say(f"\nThe same with many live blocks, {threads} threads; beside what it costs with 1000")
     counts = [1_000, 100_000, 1_000_000] + ([5_000_000] if full else [])
-    with Target(bench.target, threads) as target, Memleax(bench.memleax, target.pid) as memleax:
+    with Target(bench.target, threads) as target, \
+            Memleax(bench.memleax, target.pid, "--engine", "int3") as memleax:
         first_cost = first_memory = None
         for count in counts:
             target.hold(count, timeout=1800)
@@ -116,17 +118,17 @@ def stop_at_attach(bench):
 
 
 def beside_others(bench):
-    say("\nBeside others, on the same program with one thread; ratio to memleax in the same run")
+    say("\nBeside others, on the same program with one thread; ratio to memleax --engine int3 in the same run")
     with Target(bench.target) as target:
         alone = min(target.ns_per_pair(200_000) for _ in range(3))
-        with Memleax(bench.memleax, target.pid):
+        with Memleax(bench.memleax, target.pid, "--engine", "int3"):
             ours, _, _ = bench.compare(target, 1, rounds=3)
         left = min(target.ns_per_pair(200_000) for _ in range(3))
     row("nobody watches", us(alone), "", alone / ours)
-    row("memleax", us(ours), "", 1.0)
+    row("memleax --engine int3", us(ours), "", 1.0)
     row("memleax has left", us(left), "", left / ours)
-    for name, measure in (("memleax --engine inline",
-                           lambda program: others.memleax_inline(program, bench.memleax)),
+    for name, measure in (("memleax",
+                           lambda program: others.memleax(program, bench.memleax)),
                           ("heaptrack --pid", others.heaptrack),
                           ("valgrind, which starts the program", others.valgrind),
                           ("bpftrace: 3 uprobes, frame pointers", others.bpftrace),

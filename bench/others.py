@@ -87,7 +87,7 @@ def valgrind(program):
             return min(target.ns_per_pair(20000) for _ in range(3))
 
 
-def memleax_inline(program, memleax):
-    with Target(program) as target, Memleax(memleax, target.pid, "--engine", "inline"):
+def memleax(program, executable):
+    with Target(program) as target, Memleax(executable, target.pid):
         target.ns_per_pair(1000)
         return min(target.ns_per_pair(200_000) for _ in range(3))

@@ -108,7 +108,8 @@ class Target(Process):
 
 
 class Memleax(Process):
-    """memleax watching a process; `seconds_to_watching` from its start."""
+    """memleax watching a process, with its default engine if none is named; `seconds_to_watching`
+    from its start."""
 
     END_SIGNAL = signal.SIGINT
 

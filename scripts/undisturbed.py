@@ -349,7 +349,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=FOLDER / "build/ci", help="the build's folder")
     parser.add_argument("--memleax", help="another memleax than the build's")
-    parser.add_argument("--engine", default="int3")
+    parser.add_argument("--engine", default="auto")
     parser.add_argument("--rows", help="of the fixture, with commas between: write,send; send*5: five times as often")
     parser.add_argument("--only", default="", help="combinations like this: 'started SIGKILL', '^-f'")
     parser.add_argument("--seconds", default="1", help="that a row of the fixture takes")

@@ -12,6 +12,8 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "memleax/engine/watch.hpp"
+
 namespace memleax::testing {
 
 void PrintTo(const Leak& leak, std::ostream* out) {
@@ -113,7 +115,9 @@ int Fixture::quit() {
 
 std::string engine_under_test() {
     const char* engine = std::getenv("MEMLEAX_TEST_ENGINE");
-    return engine != nullptr ? engine : "int3";
+    return engine != nullptr                                                ? engine
+           : possible_engine(EngineChoice::automatic) == EngineChoice::int3 ? "int3"
+                                                                            : "inline";
 }
 
 std::vector<std::string> memleax_command() {

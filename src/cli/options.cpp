@@ -233,8 +233,7 @@ Parser::Parser(Options& options) {
         ->type_name("COMMAND")
         ->allow_extra_args(false);
     add("--engine", "ENGINE",
-        "int3 (default), inline or auto: how calls are seen\n(inline: without stops; see "
-        "memleax(1))",
+        "how calls are seen: auto (default), inline (without\nstops) or int3; see memleax(1)",
         name_into(options.engine, kEngines));
     add("--color", "WHEN", "auto (default), always or never", name_into(options.color, kColors));
     add("--progress", "WHEN", "a line of progress on a terminal: auto (default)\nor never",

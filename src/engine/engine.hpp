@@ -80,7 +80,7 @@ class Engine {
     virtual void on_left() {}
 };
 
-/// Which one it is, is decided here.
+/// `choice` is a possible_engine().
 std::unique_ptr<Engine> make_engine(const EngineContext& context, EngineHost& host,
                                     EngineChoice choice);
 

@@ -6,16 +6,19 @@
 
 namespace memleax {
 
+EngineChoice possible_engine(EngineChoice choice) {
+    const char* reason = choice == EngineChoice::int3 ? nullptr : InlineEngine::reason_against();
+    if (reason != nullptr && choice == EngineChoice::inlined) {
+        log_info("engine int3: {}", reason);
+    }
+    return choice == EngineChoice::int3 || reason != nullptr ? EngineChoice::int3
+                                                             : EngineChoice::inlined;
+}
+
 std::unique_ptr<Engine> make_engine(const EngineContext& context, EngineHost& host,
                                     EngineChoice choice) {
-    if (choice != EngineChoice::int3) {
-        const char* reason = InlineEngine::reason_against();
-        if (reason == nullptr) {
-            return std::make_unique<InlineEngine>(context, host);
-        }
-        if (choice == EngineChoice::inlined) {
-            log_info("engine int3: {}", reason);
-        }
+    if (choice == EngineChoice::inlined) {
+        return std::make_unique<InlineEngine>(context, host);
     }
     return std::make_unique<Int3Engine>(context, host);
 }

@@ -22,9 +22,12 @@ namespace memleax {
 enum class EngineChoice {
     automatic, ///< `inlined` where that is possible, else `int3`
     int3,      ///< by breakpoints: each call stops its thread, twice
-    inlined    ///< likewise, and says why if it is not. By code of ours in the target, where a
+    inlined    ///< likewise, and it is said why if it is not. By code of ours in the target, where a
                ///< function can be patched; other functions have their breakpoints beside them.
 };
+
+/// The one that is used on this machine, never `automatic`. Says why `inlined` is not possible.
+EngineChoice possible_engine(EngineChoice choice);
 
 /// How a child process has come to have a memory of its own.
 enum class ChildOrigin {
@@ -76,7 +79,7 @@ class Watch {
 };
 
 /// All references must outlive it. The target is seized, or launched and at its ExecStop; `modules`
-/// has been refreshed for a seized one.
+/// has been refreshed for a seized one. `engine` is a possible_engine().
 std::unique_ptr<Watch> make_watch(Target& target, ModuleMap& modules, AccountAccess account,
                                   WatchObserver& observer, AllocatorSearch& search,
                                   const FollowOptions& options, EngineChoice engine);

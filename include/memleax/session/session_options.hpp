@@ -31,7 +31,7 @@ struct SessionOptions {
     bool follow_forks = false;
     /// What is watched: known allocators, and those that the user has named.
     std::shared_ptr<const AllocatorApi> allocators = std::make_shared<const AllocatorApi>();
-    EngineChoice engine = EngineChoice::int3;
+    EngineChoice engine = EngineChoice::automatic;
     bool check = false; ///< look for frees that are wrong, at the cost of a stack walk for each
     double expire_s = 10;
     std::optional<double> time_s; ///< leave after that long; counted from "watching"
