@@ -22,8 +22,8 @@ namespace memleax {
 enum class EngineChoice {
     automatic, ///< `inlined` where that is possible, else `int3`
     int3,      ///< by breakpoints: each call stops its thread, twice
-    inlined    ///< likewise, and it is said why if it is not. By code of ours in the target, where a
-               ///< function can be patched; other functions have their breakpoints beside them.
+    inlined ///< likewise, and it is said why if it is not. By code of ours in the target, where a
+            ///< function can be patched; other functions have their breakpoints beside them.
 };
 
 /// The one that is used on this machine, never `automatic`. Says why `inlined` is not possible.
