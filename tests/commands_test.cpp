@@ -219,6 +219,9 @@ TEST(Command_save, WritesEachFormat) {
     EXPECT_EQ(live_leaks(nlohmann::json::parse(test::read_file(folder.file("my report.json")))),
               (Leaks{{"slow_leak", {1, 101}}}));
     EXPECT_THAT(test::read_file(folder.file("my report.text")), HasSubstr("the watching goes on"));
+    if (const auto html = test::read_file(folder.file("my report.html")); !html.empty()) {
+        EXPECT_THAT(html, HasSubstr("while the watching goes on"));
+    }
     EXPECT_THAT(test::read_file(folder.file("my report.folded")), HasSubstr("slow_leak"));
     EXPECT_THAT(test::read_file(folder.file("my report.pprof")), StartsWith("\x1f\x8b"));
     EXPECT_THAT(test::read_file(folder.file("my report.callgrind")), HasSubstr("fn="));

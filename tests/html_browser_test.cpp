@@ -128,6 +128,52 @@ TEST_F(HtmlBrowser, WithoutVerdictsAndIntervals) {
                               ["expired", "expired", "young"]])"));
 }
 
+constexpr const char* kFacts = "[...document.querySelectorAll('#facts > div')].slice(0, 3)"
+                               ".map((each) => each.innerText.replace(/\\s+/g, ' '))";
+constexpr const char* kSums = "[...document.querySelector('#sums').children].map((each) => "
+                              "each.innerText.trim())";
+
+TEST_F(HtmlBrowser, LiveAndExpiredAddUp) {
+    Report report = sample_report();
+    CallStackReport& leak = report.callstacks[2];
+    leak.untracked = {5, 505}; // set aside at a pause, of which the account knows
+    leak.untracked_expired = {5, 505};
+    leak.expired = {15 + 5 - 2, 18 * 101};
+    leak.live = {15, 1515};
+    report.totals = {{17, 1620}, {14, 1318}};
+    const json results =
+        browse(report, {eval(kFacts), eval(kSums), click("document.querySelector('#rows .open')"),
+                        eval("[...document.querySelectorAll('.account > div')].slice(0, 7)"
+                             ".map((each) => each.innerText.replace(/\\s+/g, ' '))"),
+                        eval("document.querySelector('#hidden').textContent")});
+    EXPECT_EQ(results, json::parse(R"([
+        ["Live 1.6 KiB 17 blocks", "of it expired (older than 10 s) 1.3 KiB 14 blocks",
+         "of it younger 302 B 3 blocks"],
+        ["", "Sum of 3 call stacks", "1.6 KiB", "17", "1.3 KiB", "", "2.2 KiB", "", ""],
+        ["Allocated 2.0 KiB 20 blocks", "Freed 0 B 0 blocks",
+         "Set aside at a pause 505 B 5 blocks", "Live 1.5 KiB 15 blocks",
+         "of it expired 1.3 KiB 13 blocks", "of it younger 202 B 2 blocks",
+         "Expired ever 1.8 KiB 18 blocks"], ""])"));
+}
+
+TEST_F(HtmlBrowser, SaysWhatAFilterHides) {
+    Report report = sample_report();
+    report.callstacks.pop_back();
+    EXPECT_EQ(browse(report, json::array({eval("document.querySelector('#hidden').textContent")})),
+              json::parse(R"(["Not listed, hidden by ignore or only: 2.0 KiB in 20 blocks."])"));
+}
+
+TEST_F(HtmlBrowser, SaysHowItEnded) {
+    constexpr const char* kSession = "document.querySelector('#session').innerText";
+    Report report = sample_report();
+    const auto end = [&](const char* reason) {
+        report.session.end_reason = reason;
+        return browse(report, json::array({eval(kSession)}))[0].get<std::string>();
+    };
+    EXPECT_THAT(end(""), HasSubstr("watched for 12.3 s, and still being watched"));
+    EXPECT_THAT(end("error"), HasSubstr("watched for 12.3 s, until the watching failed"));
+}
+
 TEST_F(HtmlBrowser, HeadersSort) {
     constexpr const char* kSorted =
         "[...document.querySelectorAll('th[aria-sort]')].filter((th) => th.ariaSort !== 'none')"

@@ -99,6 +99,17 @@ TEST_F(HtmlReport, GoesByAgeWhereNothingIsJudged) {
                                         "</h1>\n<p>Most is held by: <code>foo</code></p>\n");
 }
 
+// Without scripts, too.
+TEST_F(HtmlReport, SaysThatTheWatchingGoesOn) {
+    Report report = sample_report();
+    EXPECT_THAT(verdict(report), Not(HasSubstr("goes on")));
+    report.session.end_reason = "";
+    EXPECT_THAT(
+        verdict(report),
+        HasSubstr("<p class=\"note\">Saved after 12.3&nbsp;s, while the watching goes on: all "
+                  "figures are those of that moment.</p>\n"));
+}
+
 TEST_F(HtmlReport, Data) {
     const json all = data(sample_report());
     EXPECT_EQ(all.at("target"),
@@ -109,9 +120,10 @@ TEST_F(HtmlReport, Data) {
     EXPECT_EQ(all.at("memory"), json::array());
     // id, node, own frame, end, judgement, counts, life times, oldest, division, intervals
     EXPECT_EQ(all.at("stacks")[0],
-              json::parse("[9,2,1,0,null,[1,100,0,0,1,100,0,0,0,0],null,0.5,0,[]]"));
-    EXPECT_EQ(all.at("stacks")[1],
-              json::parse("[7,0,0,1,null,[9,90,8,85,1,5,3,30,2,25],[0.5,2.25,11],12.5,0,[]]"));
+              json::parse("[9,2,1,0,null,[1,100,0,0,1,100,0,0,0,0,0,0,0,0],null,0.5,0,[]]"));
+    EXPECT_EQ(
+        all.at("stacks")[1],
+        json::parse("[7,0,0,1,null,[9,90,8,85,1,5,3,30,2,25,0,0,0,0],[0.5,2.25,11],12.5,0,[]]"));
     EXPECT_EQ(all.at("names")[1], "no unwind information");
 }
 

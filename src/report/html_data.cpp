@@ -152,8 +152,9 @@ void DataWriter::write_stack(const CallStackReport& stack) {
     } else {
         out_.print("null,");
     }
-    out_.print("[{},{},{},{},{}],", pair(stack.alloc), pair(stack.free), pair(stack.live),
-               pair(stack.expired), pair(stack.free_expired));
+    out_.print("[{},{},{},{},{},{},{}],", pair(stack.alloc), pair(stack.free), pair(stack.live),
+               pair(stack.expired), pair(stack.free_expired), pair(stack.untracked),
+               pair(stack.untracked_expired));
     if (stack.freed_lifetime) {
         out_.print("[{},{},{}],", number(stack.freed_lifetime->min_s),
                    number(stack.freed_lifetime->mean_s), number(stack.freed_lifetime->max_s));

@@ -9,6 +9,7 @@
 #include "html_data.hpp"
 #include "html_page.hpp"
 #include "memleax/base/printable.hpp"
+#include "memleax/report/live_lines.hpp"
 #include "memleax/report/report_writer.hpp"
 #include "summary.hpp"
 
@@ -79,11 +80,20 @@ std::string verdict_html(const Summary& summary) {
     return html;
 }
 
+/// Figures of a moment, which later reports do not have.
+std::string goes_on_html(const Report::Session& session) {
+    return session.end_reason.empty()
+               ? fmt::format("<p class=\"note\">Saved after {}&nbsp;s, while the watching goes on: "
+                             "all figures are those of that moment.</p>\n",
+                             seconds_text(session.duration_s))
+               : "";
+}
+
 } // namespace
 
 void write_html(const Report& report, ReportSink& sink) {
     sink.write(kHtmlPage.before_verdict);
-    sink.write(verdict_html(summarize(report)));
+    sink.write(verdict_html(summarize(report)) + goes_on_html(report.session));
     sink.write(kHtmlPage.before_data);
     write_html_data(report, sink);
     sink.write(kHtmlPage.after_data);

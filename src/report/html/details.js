@@ -11,11 +11,13 @@ function amountFact(name, amount) {
 
 function account(stack) {
   const facts = [
-    amountFact('Live', stack.live),
-    amountFact('Expired, still there', stack.old),
-    amountFact('Expired ever', stack.expired),
     amountFact('Allocated', stack.alloc),
     amountFact('Freed', stack.free),
+    ...(stack.aside.blocks === 0 ? [] : [amountFact('Set aside at a pause', stack.aside)]),
+    amountFact('Live', stack.live),
+    amountFact('of it expired', stack.old),
+    amountFact('of it younger', stack.young),
+    amountFact('Expired ever', stack.expired),
   ];
   if (stack.oldest !== null) {
     facts.push(fact('Oldest live block', duration(stack.oldest)));

@@ -13,6 +13,10 @@ const verdictWords = {
   'young': 'Its blocks are younger than the threshold.',
 };
 
+function less(a, b) {
+  return { blocks: a.blocks - b.blocks, bytes: a.bytes - b.bytes };
+}
+
 function readFrame(names, row) {
   const [short, full, module, file, line, pc, offset, inlined, moduleOffset] = row;
   return {
@@ -33,15 +37,18 @@ function readStack(data, row, order) {
   const [id, node, own, end, judgement, numbers, lifetime, oldest, division, counts] = row;
   const pair = (i) => ({ blocks: numbers[2 * i], bytes: numbers[2 * i + 1] });
   const [alloc, free, live, expired, freeExpired] = [0, 1, 2, 3, 4].map(pair);
-  const old = { blocks: expired.blocks - freeExpired.blocks, bytes: expired.bytes - freeExpired.bytes };
+  // Set aside at a pause: neither live nor freed, as in the text report.
+  const [aside, asideExpired] = [5, 6].map(pair);
+  const old = less(less(expired, freeExpired), asideExpired);
+  const known = less(alloc, aside);
   // Without verdicts, age is what there is to go by.
   const [rank, score, why, blockRate, byteRate] = judgement ?? [old.blocks > 0 ? 1 : 0, old.bytes, '', null, null];
   return {
     id, node, own, end: data.names[end], order, judged: judgement !== null, rank, score, why, blockRate, byteRate,
     verdict: judgement ? verdictNames[rank] : (rank === 1 ? 'expired' : 'young'),
-    alloc, free, live, expired, freeExpired, old, lifetime, oldest,
+    alloc, free, live, expired, freeExpired, aside, old, young: less(live, old), lifetime, oldest,
     times: data.divisions[division], counts,
-    kept: alloc.blocks === 0 ? 0 : live.blocks / alloc.blocks,
+    kept: known.blocks === 0 ? 0 : live.blocks / known.blocks,
     suspect: judgement ? rank >= 3 : old.blocks > 0,
     frame: null,
   };

@@ -2,7 +2,10 @@
 // Puts the page together.
 
 function endText(reason) {
-  const texts = { 'time': 'until the time was up', 'target-exit': 'until the process ended', 'limit': 'until a limit was reached' };
+  const texts = {
+    '': 'and still being watched', 'time': 'until the time was up', 'target-exit': 'until the process ended',
+    'limit': 'until a limit was reached', 'error': 'until the watching failed',
+  };
   return texts[reason] ?? 'until the user ended it';
 }
 
@@ -14,7 +17,8 @@ function showAbout(model) {
     `${numberOf(target.threads, 'thread')} · watched for ${duration(session.duration)}, ${endText(session.end)}`);
   const facts = [
     fact('Live', bytes(live[1]), numberOf(live[0], 'block')),
-    fact(`Older than ${duration(session.expire)}`, bytes(old[1]), numberOf(old[0], 'block')),
+    fact(`of it expired (older than ${duration(session.expire)})`, bytes(old[1]), numberOf(old[0], 'block')),
+    fact('of it younger', bytes(live[1] - old[1]), numberOf(live[0] - old[0], 'block')),
     fact('Allocations', count(session.allocs), session.reallocs ? `and ${numberOf(session.reallocs, 'reallocation')}` : ''),
     fact('Frees', count(session.frees), session.unknownFrees ? `${count(session.unknownFrees)} of older blocks` : ''),
   ];

@@ -121,6 +121,31 @@ function verdictChips(model, state, show) {
   });
 }
 
+function sumOf(stacks, key) {
+  return stacks.reduce((sum, stack) => ({ blocks: sum.blocks + stack[key].blocks, bytes: sum.bytes + stack[key].bytes }),
+    { blocks: 0, bytes: 0 });
+}
+
+/** Of all that match, not of the page that is shown, so that nobody has to add up. */
+function sums(stacks) {
+  const [live, old, alloc] = ['live', 'old', 'alloc'].map((key) => sumOf(stacks, key));
+  const text = {
+    where: `Sum of ${numberOf(stacks.length, 'call stack')}`, bytes: bytes(live.bytes), blocks: count(live.blocks),
+    expired: old.blocks === 0 ? '–' : bytes(old.bytes), allocated: bytes(alloc.bytes),
+  };
+  return [...columns.map((column) => el(column.key === 'where' ? 'th' : 'td', {
+    scope: column.key === 'where' ? 'row' : null, role: column.key === 'where' ? 'rowheader' : 'cell',
+    class: `c-${column.key}${column.numeric ? ' number' : ''}${column.minor ? ' minor' : ''}`,
+  }, text[column.key] ?? '')), el('td', { role: 'cell', class: 'c-trend' })];
+}
+
+/** What `live` has and no call stack of the page: the prompt's ignore or only has left it out. */
+function hiddenText(model) {
+  const shown = sumOf(model.stacks, 'live');
+  const [blocks, size] = [model.live[0] - shown.blocks, model.live[1] - shown.bytes];
+  return blocks <= 0 ? '' : `Not listed, hidden by ignore or only: ${bytes(size)} in ${numberOf(blocks, 'block')}.`;
+}
+
 function showTable(model) {
   const state = { column: columns[0], direction: -1, text: '', verdict: null, length: pageSize };
   const show = () => {
@@ -137,6 +162,7 @@ function showTable(model) {
     byId('shown').textContent = shown === model.stacks.length ? '' : order.length === 0 ? 'No call stack matches.'
       : `${count(shown)} of ${numberOf(order.length, 'call stack')}${order.length < model.stacks.length ? ' that match' : ''}`;
     byId('more').hidden = shown === order.length;
+    byId('sums').replaceChildren(...sums(chosen));
   };
   const again = () => {
     state.length = pageSize;
@@ -156,6 +182,7 @@ function showTable(model) {
     state.length += pageSize;
     show();
   });
+  byId('hidden').textContent = hiddenText(model);
   byId('stacks').hidden = false;
   show();
 }
