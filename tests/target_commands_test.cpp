@@ -245,6 +245,13 @@ TEST(Command_modules, SaysThatRubysObjectsAreNotSeen) {
                               "seen"));
 }
 
+TEST(Command_modules, SaysWhatOfChromiumIsNotSeen) {
+    EXPECT_THAT(modules_of({fixture_path("browser")}, 0),
+                HasSubstr("\nbrowser: Chromium's page objects, strings and buffers are in heaps of "
+                          "its own (V8, Oilpan, partitions of PartitionAlloc), and not seen; what "
+                          "it allocates by malloc and new is\n"));
+}
+
 TEST(Command_modules, SaysThatJavasObjectsAreNotSeen) {
     if (!has_program("javac")) {
         GTEST_SKIP() << "there is no javac";

@@ -20,12 +20,13 @@ bool has_section_named(Elf* elf, std::string_view wanted) {
 }
 
 /// What they export to the modules that are written for them, or to who embeds them.
-constexpr std::array<std::pair<std::string_view, LanguageRuntime>, 5> kRuntimes{{
+constexpr std::array<std::pair<std::string_view, LanguageRuntime>, 6> kRuntimes{{
     {"Py_InitializeEx", LanguageRuntime::python},
     {"node_module_register", LanguageRuntime::v8},
     {"_emalloc", LanguageRuntime::php},
     {"ruby_xmalloc", LanguageRuntime::ruby},
     {"JNI_CreateJavaVM", LanguageRuntime::java},
+    {"ChromeMain", LanguageRuntime::chromium},
 }};
 
 /// Go's linker leaves its own build-id in each program.

@@ -9,7 +9,7 @@ namespace memleax {
 
 /// A language whose objects are, all or in part, in a heap of its runtime's own, which no allocator
 /// is asked for.
-enum class LanguageRuntime { go, python, v8, php, ruby, java };
+enum class LanguageRuntime { go, python, v8, php, ruby, java, chromium };
 
 struct ModuleDescription {
     /// Where its symbols, lines and unwind tables come from, or why there are none.

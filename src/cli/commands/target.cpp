@@ -58,6 +58,10 @@ const char* unseen_objects(LanguageRuntime runtime) {
     case LanguageRuntime::java:
         return "Java's objects are in the JVM's own heap, and not seen; what native code and the "
                "JVM itself allocate is";
+    case LanguageRuntime::chromium:
+        return "Chromium's page objects, strings and buffers are in heaps of its own (V8, Oilpan, "
+               "partitions of PartitionAlloc), and not seen; what it allocates by malloc and new "
+               "is";
     }
     return "?";
 }
