@@ -2,6 +2,8 @@
 // The table of `stats`: what is left out where there is no room.
 #include "../src/cli/stats_table.hpp"
 
+#include <algorithm>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -53,22 +55,45 @@ TEST_F(StatsTable, HasAllWhereThereIsRoom) {
               "12  settled  4.8 MiB    2493     2403                50%  main (main.c:1)\n");
 }
 
-TEST_F(StatsTable, LeavesColumnsOutBeforeItCutsWhere) {
-    const std::string where = "shop::SessionStore::open (leaky_daemon.cpp:40)";
+TEST_F(StatsTable, LeavesColumnsOutButNotTheVerdict) {
+    const std::string where = "shop::SessionStore::open (daemon.cpp:40)";
     EXPECT_EQ(table(80, {row(1, Verdict::leaking, 36.7 * 1024, where)}),
-              "ID     LIVE       GROWTH  WHERE, WHY\n"
-              " 1  4.8 MiB  129.0 MiB/h  " +
+              "ID  VERDICT     LIVE       GROWTH  WHERE, WHY\n"
+              " 1  leaking  4.8 MiB  129.0 MiB/h  " +
                   where + "\n");
 }
 
-TEST_F(StatsTable, IsNoWiderThanTheTerminal) {
+TEST_F(StatsTable, WhereGoesOnInTheNextLine) {
+    StatsRow leak =
+        row(1, Verdict::leaking, 36.7 * 1024, "shop::SessionStore::open (leaky_daemon.cpp:40)");
+    leak.why = "49%";
+    EXPECT_EQ(table(80, {leak, row(12, Verdict::settled, 0, "main (main.c:1)")}),
+              "ID  VERDICT     LIVE       GROWTH  WHERE, WHY\n"
+              " 1  leaking  4.8 MiB  129.0 MiB/h  shop::SessionStore::open\n"
+              "                                   (leaky_daemon.cpp:40)  (49%)\n"
+              "12  settled  4.8 MiB               main (main.c:1)\n");
+}
+
+TEST_F(StatsTable, WhereBeginsBelowWhereTheTerminalIsNarrow) {
+    EXPECT_EQ(table(40, {row(1, Verdict::leaking, 36.7 * 1024,
+                             "shop::SessionStore::open (leaky_daemon.cpp:40)")}),
+              "ID  VERDICT     LIVE  WHERE, WHY\n"
+              " 1  leaking  4.8 MiB\n"
+              "    shop::SessionStore::open\n"
+              "    (leaky_daemon.cpp:40)\n");
+}
+
+TEST_F(StatsTable, IsNoWiderThanTheTerminalAndHasWhereWhole) {
     StatsRow leak = row(1, Verdict::leaking, 36.7 * 1024, std::string(200, 'f'));
     leak.why = "a reason";
     for (const unsigned short columns : {20, 60, 80, 100}) {
-        const std::string text = table(columns, {leak});
-        const std::string line = text.substr(text.find('\n') + 1);
-        EXPECT_EQ(line.size(), columns + 1U) << line;
-        EXPECT_TRUE(line.ends_with("...\n")) << line;
+        std::istringstream text(table(columns, {leak}));
+        std::string all;
+        for (std::string line; std::getline(text, line); all += line) {
+            EXPECT_LE(line.size(), columns) << line;
+        }
+        EXPECT_EQ(std::count(all.begin(), all.end(), 'f'), 200);
+        EXPECT_NE(all.find("leaking"), std::string::npos) << all;
     }
 }
 
@@ -84,6 +109,16 @@ TEST_F(StatsTable, CountsTheCallStacksOfGroups) {
     EXPECT_EQ(table(200, {group}, StackGroups::module),
               "ID  STACKS  VERDICT     LIVE  BLOCKS  EXPIRED  GROWTH  KEPT  WHERE, WHY\n"
               " 3      17  growing  4.8 MiB    2493     2403           50%  libssl.so.3\n");
+}
+
+TEST(Wrapped, EndsPiecesWhereNamesEnd) {
+    using Pieces = std::vector<std::string>;
+    EXPECT_EQ(wrapped("", 5), Pieces{""});
+    EXPECT_EQ(wrapped("12345", 5), Pieces{"12345"});
+    EXPECT_EQ(wrapped("12345 78", 5), (Pieces{"12345", "78"}));
+    EXPECT_EQ(wrapped("ab::cd::ef", 9), (Pieces{"ab::cd::", "ef"}));
+    EXPECT_EQ(wrapped("1234567", 3), (Pieces{"123", "456", "7"}));
+    EXPECT_EQ(wrapped("\u00e4\u00f6\u00fc", 2), (Pieces{"\u00e4\u00f6", "\u00fc"}));
 }
 
 TEST(SortRows, GroupsAreInOrderOfTheirSums) {

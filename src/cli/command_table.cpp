@@ -129,7 +129,8 @@ constexpr std::array kCommands{
         "by the bytes that are live, then by the number of blocks. The verdict is one of leaking,\n"
         "growing, plateau, settled and too early, with the figures that it rests on. by function,\n"
         "line or module puts call stacks together that have it in common; ID is that of the\n"
-        "first of them, the verdict that of the worst. On a narrow terminal columns are left out.",
+        "first of them, the verdict that of the worst. On a narrow terminal columns are\n"
+        "left out, but never the verdict, and long places go on in the next line.",
         run_stats, Completion::stats, Again::by_watch},
     Command{"status", "", "the target, the watching, and memory", "", run_status, Completion::none,
             Again::by_watch},

@@ -121,4 +121,31 @@ std::string shortened(const std::string& text, std::size_t columns) {
     return text.substr(0, end) + std::string(std::min(columns, kEllipsis), '.');
 }
 
+std::vector<std::string> wrapped(std::string_view text, std::size_t columns) {
+    std::vector<std::string> pieces;
+    while (true) {
+        std::size_t end = 0;
+        std::size_t best = 0; // behind what may end a piece
+        for (std::size_t width = 0; end < text.size(); ++end) {
+            if (!is_continuation(text[end]) && width++ == columns) {
+                break;
+            }
+            const bool is_scope = text[end] == ':' && end > 0 && text[end - 1] == ':';
+            if (text[end] == ' ' || text[end] == ',' || is_scope) {
+                best = end + 1;
+            }
+        }
+        if (end == text.size()) {
+            pieces.emplace_back(text);
+            return pieces;
+        }
+        if (text[end] == ' ') { // it fits exactly
+            best = end + 1;
+        }
+        const std::string_view piece = text.substr(0, best > 0 ? best : end);
+        pieces.emplace_back(piece.substr(0, piece.find_last_not_of(' ') + 1));
+        text.remove_prefix(piece.size());
+    }
+}
+
 } // namespace memleax

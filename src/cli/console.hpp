@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "memleax/cli/options.hpp"
 
@@ -44,5 +45,9 @@ class Console {
 /// The text in at most `columns` columns, "..." at its end if something is missing. Bytes of UTF-8
 /// sequences are kept together; every code point is taken for one column wide.
 std::string shortened(const std::string& text, std::size_t columns);
+
+/// The text in pieces of at most `columns` columns (1 or more), counted likewise. A piece ends
+/// where a name does, if it can: at a space, behind "::" or a comma.
+std::vector<std::string> wrapped(std::string_view text, std::size_t columns);
 
 } // namespace memleax

@@ -18,6 +18,9 @@ namespace memleax {
 
 namespace {
 
+/// Goes only where there is hardly any room for WHERE: it says how bad it is.
+constexpr unsigned kLast = 5;
+
 struct Column {
     const char* name;
     unsigned left_out; ///< 1: first; 0: never
@@ -34,13 +37,13 @@ std::string kept_text(const StatsRow& row) {
 constexpr std::array<Column, 8> kColumns{{
     {"ID", 0, false, [](const StatsRow& row) { return fmt::format("{}", row.id); }},
     {"STACKS", 4, false, [](const StatsRow& row) { return fmt::format("{}", row.stacks); }},
-    {"VERDICT", 5, true, [](const StatsRow& row) { return std::string(describe(row.verdict)); }},
+    {"VERDICT", 0, true, [](const StatsRow& row) { return std::string(describe(row.verdict)); }},
     {"LIVE", 0, false,
      [](const StatsRow& row) { return bytes_text(static_cast<double>(row.live.bytes)); }},
     {"BLOCKS", 3, false, [](const StatsRow& row) { return fmt::format("{}", row.live.blocks); }},
     {"EXPIRED", 2, false,
      [](const StatsRow& row) { return fmt::format("{}", row.expired.blocks); }},
-    {"GROWTH", 6, false,
+    {"GROWTH", kLast, false,
      [](const StatsRow& row) {
          // Of others an hour's growth would promise what nobody knows.
          return row.verdict < Verdict::growing
@@ -60,6 +63,8 @@ struct Cells {
 constexpr std::size_t kGap = 2;
 /// Of the console, for which other columns are left out.
 constexpr std::size_t kWherePercent = 60;
+/// In less of it names are hard to read.
+constexpr std::size_t kLeastWhere = 24;
 
 std::vector<Cells> cells_of(const std::vector<StatsRow>& rows, StackGroups groups) {
     std::vector<Cells> all;
@@ -90,11 +95,41 @@ std::size_t width_of(const std::vector<Cells>& all) {
     return width;
 }
 
-/// Until there is room for so much more, or nothing more can go.
-void make_room(std::vector<Cells>& all, std::size_t columns, std::size_t wanted) {
-    for (unsigned next = 1; next <= kColumns.size() && width_of(all) + wanted > columns; ++next) {
-        std::erase_if(all, [next](const Cells& cells) { return cells.column->left_out == next; });
+/// For WHERE, of which the longest is so wide, or until nothing more can go.
+void make_room(std::vector<Cells>& all, std::size_t columns, std::size_t widest) {
+    for (unsigned next = 1; next <= kLast; ++next) {
+        // One name that is longer than others shall not cost all of them their columns.
+        const std::size_t wanted =
+            std::min(widest, next == kLast ? kLeastWhere : columns * kWherePercent / 100);
+        if (width_of(all) + wanted > columns) {
+            std::erase_if(all,
+                          [next](const Cells& cells) { return cells.column->left_out == next; });
+        }
     }
+}
+
+/// A row's lines: the columns, and WHERE, which goes on below where it begins, or further left
+/// where there is hardly any room.
+std::vector<std::string> lines_of(const std::string& cells, const StatsRow& row,
+                                  std::size_t columns) {
+    constexpr std::size_t kIndent = 4;
+    std::vector<std::string> lines;
+    if (cells.size() + std::min(row.where.size(), kLeastWhere) <= columns) {
+        for (const std::string& piece : wrapped(row.where, columns - cells.size())) {
+            lines.push_back((lines.empty() ? cells : std::string(cells.size(), ' ')) + piece);
+        }
+    } else {
+        lines.push_back(shortened(cells.substr(0, cells.find_last_not_of(' ') + 1), columns));
+        for (const std::string& piece :
+             wrapped(row.where, columns > kIndent ? columns - kIndent : 1)) {
+            lines.push_back(std::string(kIndent, ' ') + piece);
+        }
+    }
+    constexpr std::size_t kLeastWhy = 12; // less says nothing
+    if (!row.why.empty() && lines.back().size() + kLeastWhy <= columns) {
+        lines.back() = shortened(lines.back() + "  (" + row.why + ")", columns);
+    }
+    return lines;
 }
 
 /// What all of a group have in common.
@@ -190,25 +225,21 @@ std::string stats_table(const Console& console, const std::vector<StatsRow>& row
         widest = std::max(widest, row.where.size());
     }
     const std::size_t columns = console.columns();
-    // One name that is longer than others shall not cost all of them their columns.
-    make_room(all, columns, std::min(widest, columns * kWherePercent / 100));
+    make_room(all, columns, widest);
     std::string heading;
     for (const Cells& cells : all) {
         heading += padded(cells.column->name, cells);
     }
-    std::string text = console.styled(Style::heading, heading + "WHERE, WHY") + "\n";
+    std::string text =
+        console.styled(Style::heading, shortened(heading + "WHERE, WHY", columns)) + "\n";
     for (std::size_t i = 0; i < rows.size(); ++i) {
-        std::string line;
+        std::string cells_text;
         for (const Cells& cells : all) {
-            line += padded(cells.texts[i], cells);
+            cells_text += padded(cells.texts[i], cells);
         }
-        line += rows[i].where;
-        constexpr std::size_t kLeastWhy = 12; // less says nothing
-        if (!rows[i].why.empty() && line.size() + kLeastWhy <= columns) {
-            line += "  (" + rows[i].why + ")";
+        for (const std::string& line : lines_of(cells_text, rows[i], columns)) {
+            text += console.styled(style_of(rows[i].verdict), line) + '\n';
         }
-        line = shortened(line, columns);
-        text += console.styled(style_of(rows[i].verdict), line) + '\n';
     }
     return text;
 }

@@ -34,8 +34,8 @@ std::vector<StatsRow> stats_rows(Session& session, ProcessAccount& process,
 /// In order, as stack_rows() has call stacks; by age they stay as they are.
 void sort_rows(std::vector<StatsRow>& rows, StackOrder order);
 
-/// A heading and the lines. Where the console is too narrow, columns are left out before WHERE is
-/// cut, which has three fifths of the console at least.
+/// A heading and the lines. Where the console is too narrow for WHERE, columns are left out, but
+/// never the verdict; what does not fit even so goes on below, whole.
 std::string stats_table(const Console& console, const std::vector<StatsRow>& rows,
                         StackGroups groups);
 
