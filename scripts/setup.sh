@@ -5,13 +5,14 @@
 #
 #     scripts/setup.sh          what a build needs
 #     scripts/setup.sh demo     the same, but for npm (404 packages of Debian's), which the html report needs
+#     scripts/setup.sh static   also what a static, self-contained program needs: archives that the others lack
 #     scripts/setup.sh test     also what the tests, the benchmarks and the checks of .ci/run need
 #     scripts/setup.sh arm64    also what scripts/test-arm64.sh runs on the host
 set -euo pipefail
 
 what=${1:-build}
-case $what in build | demo | test | arm64) ;; *)
-    echo "scripts/setup.sh: '$what' is none of build, demo, test, arm64" >&2
+case $what in build | demo | static | test | arm64) ;; *)
+    echo "scripts/setup.sh: '$what' is none of build, demo, static, test, arm64" >&2
     exit 2
     ;;
 esac
@@ -25,6 +26,12 @@ packages=(
 
 # For the html report. Other builds of Node.js bring npm along, and conflict with Debian's.
 [ "$what" = demo ] || command -v npm >/dev/null || packages+=(nodejs npm)
+
+# Archives: those of the libraries above come with the packages above (but fmt, of which only the headers
+# are used). These are what libdw and readline need.
+if [ "$what" = static ] || [ "$what" = test ] || [ "$what" = arm64 ]; then
+    packages+=(libbz2-dev liblzma-dev libncurses-dev)
+fi
 
 if [ "$what" = test ] || [ "$what" = arm64 ]; then
     packages+=(

@@ -59,8 +59,13 @@ class SpawnPlan {
         posix_spawn_file_actions_adddup2(&actions_, channel_aside, kChannel);
         posix_spawn_file_actions_addclose(&actions_, file_aside);
         posix_spawn_file_actions_addclose(&actions_, channel_aside);
-        posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-        posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+        // It must not keep the user's pipes open. Where there is no /dev (a root with nothing but
+        // the program), the program itself stands in, which gives and takes nothing of ours either.
+        const bool has_null = access("/dev/null", R_OK | W_OK) == 0;
+        const char* nothing = has_null ? "/dev/null" : "/proc/self/exe";
+        posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, nothing, O_RDONLY, 0);
+        posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO, nothing,
+                                         has_null ? O_WRONLY : O_RDONLY, 0);
         posix_spawnattr_init(&attributes_);
         sigset_t none;
         sigemptyset(&none);

@@ -69,6 +69,15 @@ struct Debuginfod::Library {
 
 namespace {
 
+#ifdef MEMLEAX_STATIC
+constexpr const char* kCannotLoad =
+    "DEBUGINFOD_URLS is set, but this memleax is linked statically, "
+    "and cannot load libdebuginfod.so.1: nothing is downloaded";
+#else
+constexpr const char* kCannotLoad =
+    "DEBUGINFOD_URLS is set, but libdebuginfod.so.1 is not installed";
+#endif
+
 /// The callback gets the client alone.
 void* (*user_data_of)(void*) = nullptr;
 
@@ -96,7 +105,7 @@ bool Debuginfod::load() {
         !library->find(library->set_progressfn, "debuginfod_set_progressfn") ||
         !library->find(library->set_user_data, "debuginfod_set_user_data") ||
         !library->find(library->get_user_data, "debuginfod_get_user_data")) {
-        log_warning("DEBUGINFOD_URLS is set, but libdebuginfod.so.1 is not installed");
+        log_warning("{}", kCannotLoad);
         return false;
     }
     library->client = library->begin();
