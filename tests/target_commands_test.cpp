@@ -179,6 +179,26 @@ TEST(Command_modules, SaysWhereSymbolsComeFrom) {
     commands_of.quit();
 }
 
+TEST(Command_status, SaysHowMuchOfItsTimeTheTargetSpendsWithUs) {
+    Fixture idle("expiring");
+    Commands of_idle(idle.pid());
+    // A thread that was borrowed to attach may just be going back to sleep.
+    EXPECT_THAT(of_idle.output_of("status"),
+                ContainsRegex("\nstopped     (not at all: its threads sleep|for memleax: )"));
+    of_idle.output_of("pause");
+    EXPECT_THAT(of_idle.output_of("status"), Not(HasSubstr("\nstopped ")));
+    of_idle.quit();
+
+    ChildProcess busy({fixture_path("storm")});
+    EXPECT_EQ(busy.read_line(), "ready");
+    Commands of_busy(busy.pid());
+    EXPECT_THAT(of_busy.output_of("status"),
+                ContainsRegex("\nstopped     for memleax: [0-9.<>]+% of the time in which its "
+                              "threads would have run"));
+    of_busy.quit();
+    busy.close_input();
+}
+
 /// What `modules` says of a process's languages; it goes on until its input ends.
 std::string modules_of(const std::vector<std::string>& command, int end_status) {
     ChildProcess process(command);

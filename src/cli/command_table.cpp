@@ -132,8 +132,11 @@ constexpr std::array kCommands{
         "first of them, the verdict that of the worst. On a narrow terminal columns are\n"
         "left out, but never the verdict, and long places go on in the next line.",
         run_stats, Completion::stats, Again::by_watch},
-    Command{"status", "", "the target, the watching, and memory", "", run_status, Completion::none,
-            Again::by_watch},
+    Command{
+        "status", "", "the target, the watching, and memory",
+        "stopped: the part of the time in which its threads would run that they are stopped for\n"
+        "memleax, or wait for it; the cost of watching, just now.",
+        run_status, Completion::none, Again::by_watch},
     Command{"threads", "", "list the target's threads",
             "With what each has allocated that is live.", run_threads, Completion::none,
             Again::by_watch},

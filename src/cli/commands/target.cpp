@@ -16,6 +16,7 @@
 #include "memleax/base/printable.hpp"
 #include "memleax/proc/living_thread.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/proc/stopped_share.hpp"
 #include "memleax/report/coverage.hpp"
 #include "memleax/report/live_lines.hpp"
 #include "memleax/report/readable.hpp"
@@ -169,6 +170,19 @@ bool is_stopped(const ProcessFacts& facts) {
     return info && (info->state == 'T' || (facts.stopped && info->state == 't'));
 }
 
+/// While it is watched. A process that somebody has stopped stands still in any case.
+std::string stopped_line(const Session& session, const ProcessFacts& target) {
+    constexpr std::int64_t kLookNs = 100'000'000;
+    if (session.phase() != Session::Phase::watching || is_stopped(target)) {
+        return "";
+    }
+    const std::optional<double> share = sample_stops(target.pid, kLookNs).share();
+    return line("stopped", share ? fmt::format("for memleax: {} of the time in which its threads "
+                                               "would have run (looked at for 0.1 s)",
+                                               human_share(*share))
+                                 : "not at all: its threads sleep (looked at for 0.1 s)");
+}
+
 /// "" if it is not known. Memory is sampled of all processes together, so of one among several it
 /// is not.
 std::string coverage_line(const Session& session, const TrackerSnapshot& snapshot) {
@@ -208,6 +222,7 @@ void run_status(CommandContext& context, Arguments& arguments) {
     console.add(line("watched", fmt::format("for {}, engine {}, expiry after {} s",
                                             human_duration(session.watched_s()), target.engine,
                                             seconds_text(session.expire_s()))));
+    console.add(stopped_line(session, target));
     console.add(event_line(context, snapshot.events));
     if (snapshot.calls.all != 0) {
         console.add(calls_line(snapshot.calls));
