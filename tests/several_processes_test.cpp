@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "commands_support.hpp"
 #include "elf_support.hpp"
 #include "leaks_support.hpp"
 #include "snapshot_support.hpp"
@@ -149,6 +150,30 @@ TEST(Several, TheEndOfOneIsToldAndTheOthersGoOn) {
     const auto result = memleax.finish();
     EXPECT_EQ(result.json().at("session").at("end_reason"), "target-exit");
     EXPECT_EQ(result.json().at("session").at("events").at("alloc"), 1);
+}
+
+// One after the other, and the watching begins with the last of them.
+TEST(Several, ThoseThatWereThereAreWatchedFromTheBeginOn) {
+    Fixture one("expiring");
+    Fixture two("expiring");
+    Memleax memleax({"-F", "json", "-e", "1000", text_of(one.pid()), text_of(two.pid())});
+    memleax.wait_until_watching();
+    const auto report = memleax.interrupt_and_finish().json();
+    EXPECT_EQ(report.at("processes").size(), 2U);
+    for (const auto& process : report.at("processes")) {
+        EXPECT_EQ(process.at("begin_s"), 0);
+    }
+}
+
+TEST(Several, StatsSaysWhoseBlocksItMeans) {
+    Fixture one("expiring");
+    Fixture two("expiring");
+    Commands commands_of(two.pid(), {"-q", text_of(one.pid())}); // the first one is meant
+    EXPECT_EQ(commands_of.output_of("stats"),
+              fmt::format("No live blocks of process {} are known yet; 'processes' lists the "
+                          "others.\n",
+                          one.pid()));
+    commands_of.quit();
 }
 
 TEST(Several, APauseIsForAll) {

@@ -82,7 +82,10 @@ void ReportAssembler::add(ProcessAccount& process, bool has_looked_at_heap, Repo
     described.parent = facts.parent.value();
     described.comm = facts.comm;
     described.exe = facts.executable;
-    described.begin_s = facts.watched ? clock_.seconds_since_begin(*facts.watched) : 0;
+    // Those that were there before are watched one after the other, and the watching begins with
+    // the last of them.
+    described.begin_s =
+        facts.watched ? std::max(clock_.seconds_since_begin(*facts.watched), 0.0) : 0;
     if (facts.ended) {
         described.end_s = clock_.seconds_since_begin(*facts.ended);
     }

@@ -133,7 +133,11 @@ void run_stats(CommandContext& context, Arguments& arguments) {
         rows.resize(std::min(count, rows.size()));
     }
     if (rows.empty()) {
-        context.console.add("No live blocks are known yet.\n");
+        context.console.add(session.has_several()
+                                ? fmt::format("No live blocks of process {} are known yet; "
+                                              "'processes' lists the others.\n",
+                                              session.target().pid.value())
+                                : "No live blocks are known yet.\n");
     } else {
         context.console.add(stats_table(context.console, rows, choice.groups));
         if (all > rows.size()) {
