@@ -124,10 +124,12 @@ void ThreadSignals::send_again(Tid tid, const siginfo_t& info) {
 
 namespace {
 
-/// As far as anybody can tell.
-bool are_alike(const siginfo_t& a, const siginfo_t& b) {
-    return a.si_signo == b.si_signo && a.si_code == b.si_code && a.si_pid == b.si_pid &&
-           a.si_uid == b.si_uid && a.si_value.sival_ptr == b.si_value.sival_ptr;
+/// Does it look like this one that was sent? In another PID namespace the sender is 0, and in
+/// another user namespace the user another number (kernel/signal.c, send_signal_locked).
+bool may_be(const siginfo_t& sent, const siginfo_t& seen) {
+    return sent.si_signo == seen.si_signo && sent.si_code == seen.si_code &&
+           (sent.si_pid == seen.si_pid || seen.si_pid == 0) &&
+           sent.si_value.sival_ptr == seen.si_value.sival_ptr;
 }
 
 template <typename Signals> auto find_number(Signals& signals, int number) {
@@ -137,15 +139,15 @@ template <typename Signals> auto find_number(Signals& signals, int number) {
 
 } // namespace
 
-siginfo_t ThreadSignals::exchange_for_held(Tid tid, const siginfo_t& now) {
+std::optional<siginfo_t> ThreadSignals::exchange_for_held(Tid tid, const siginfo_t& now) {
     const auto held = held_.find(tid);
     if (held == held_.end()) {
-        return now;
+        return std::nullopt;
     }
     Signals& signals = held->second;
     const auto older = find_number(signals, now.si_signo);
     if (older == signals.end()) {
-        return now;
+        return std::nullopt;
     }
     const siginfo_t oldest = *older;
     signals.erase(older);
@@ -168,14 +170,14 @@ std::optional<siginfo_t> ThreadSignals::exchange_for_sent(Tid tid, Sent* sent,
     const siginfo_t oldest = *due;
     sent->due.erase(due);
     const auto own = std::find_if(sent->on_their_way.begin(), sent->on_their_way.end(),
-                                  [&now](const siginfo_t& info) { return are_alike(info, now); });
+                                  [&now](const siginfo_t& info) { return may_be(info, now); });
     if (own != sent->on_their_way.end()) {
         sent->on_their_way.erase(own);
         return oldest;
     }
     const auto info = try_read_process_info(tid);
     if (info && (info->pending_signals & signal_bit(now.si_signo)) != 0) { // it has overtaken ours
-        sent->due.push_back(exchange_for_held(tid, now));
+        sent->due.push_back(exchange_for_held(tid, now).value_or(now));
         return oldest;
     }
     // Ours was taken without a stop (sigwait), or ignored.
@@ -199,7 +201,7 @@ void ThreadSignals::give_oldest(Tid tid, int signal) {
     if (!oldest) {
         oldest = exchange_for_held(tid, now);
     }
-    if (!are_alike(*oldest, now)) {
+    if (oldest) {
         ptrace(PTRACE_SETSIGINFO, tid.value(), nullptr, &*oldest);
     }
 }

@@ -97,8 +97,8 @@ class ThreadSignals {
     void give_oldest(Tid tid, int signal);
     /// The first that is due of this number, if one is.
     std::optional<siginfo_t> exchange_for_sent(Tid tid, Sent* sent, const siginfo_t& now);
-    /// In place of this one, which waits in its stead.
-    siginfo_t exchange_for_held(Tid tid, const siginfo_t& now);
+    /// One that was held back, in place of this one, which waits in its stead; if there is one.
+    std::optional<siginfo_t> exchange_for_held(Tid tid, const siginfo_t& now);
     /// Is it at a handler of this signal that has not begun, or at one that has interrupted one?
     [[nodiscard]] bool is_at_unbegun_handler(const arch::Registers& regs, int signal);
 
