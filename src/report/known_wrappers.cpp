@@ -23,8 +23,8 @@ constexpr std::array kWrappers{
     "palloc", "palloc0", "palloc_*", "repalloc", "repalloc_*", "pnstrdup", "MemoryContextAlloc*",
     "AllocSetAlloc*", "AllocSetRealloc", "GenerationAlloc*", "SlabAlloc*", "pg_malloc_*",
     // nginx, Apache's APR, talloc
-    "ngx_alloc", "ngx_palloc*", "ngx_pnalloc", "ngx_pcalloc", "ngx_memalign", "apr_palloc",
-    "apr_pcalloc", "apr_pcalloc_debug", "apr_pmemdup", "apr_pstrdup", "apr_pstrndup",
+    "ngx_alloc", "ngx_create_pool", "ngx_palloc*", "ngx_pnalloc", "ngx_pcalloc", "ngx_memalign",
+    "apr_palloc", "apr_pcalloc", "apr_pcalloc_debug", "apr_pmemdup", "apr_pstrdup", "apr_pstrndup",
     "apr_allocator_alloc", "allocator_alloc", "_talloc*", "talloc_*",
     // glib
     "g_slice_alloc*", "g_try_*alloc*", "g_rc_box_alloc*",
