@@ -17,6 +17,9 @@ namespace {
 
 using ::testing::IsEmpty;
 
+/// A signal's frame has 1 KiB, or 4 with AVX-512.
+constexpr std::int64_t kMostStackBytes = std::int64_t{96} * 1024;
+
 /// The test's own, which its children inherit.
 class OneCpu : public ::testing::Test {
   protected:
@@ -56,17 +59,34 @@ TEST_F(OneCpu, ExactCountsAndACleanLeave) {
 // Each stop is served so late that the next signal is there before the thread has executed the
 // first instruction of the last one's handler, which does not block it.
 TEST_F(OneCpu, SignalsFasterThanStopsDoNotFillTheStack) {
-    constexpr std::int64_t kMostBytes = 96 * 1024; // a frame has 1 KiB, or 4 with AVX-512
     Fixture fixture("nodefer");
     const TargetSnapshot before = take_snapshot(fixture.pid());
     ASSERT_EQ(setpriority(PRIO_PROCESS, 0, 19), 0); // for memleax, from here on
     Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
     memleax.wait_until_watching();
     const FixtureAnswer answer = fixture.go();
-    EXPECT_LT(answer.counts.at("deepest"), kMostBytes);
+    EXPECT_LT(answer.counts.at("deepest"), kMostStackBytes);
     const auto result = memleax.interrupt_and_finish();
     EXPECT_EQ(result.status, 0) << result.errors;
     expect_truth(result.json(), answer);
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// The same at any moment of an attach and of leaving.
+TEST_F(OneCpu, NorDoThoseThatComeWhileItComesAndGoes) {
+    Fixture fixture("nodefer");
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    ASSERT_EQ(setpriority(PRIO_PROCESS, 0, 19), 0);
+    fixture.process().send("go");
+    for (int i = 0; i < share_of(4); ++i) {
+        Memleax memleax({"-F", "json", "-t", "0.02", std::to_string(fixture.pid())});
+        const auto result = memleax.finish();
+        EXPECT_EQ(result.status, 0) << result.errors;
+    }
+    const FixtureAnswer answer = read_answer(fixture.process());
+    EXPECT_THAT(answer.failures, IsEmpty());
+    EXPECT_LT(answer.counts.at("deepest"), kMostStackBytes);
     EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
     EXPECT_EQ(fixture.quit(), 0);
 }

@@ -293,8 +293,9 @@ bool Detacher::is_settled(Tid tid) {
     case Whereabouts::outside:
         break;
     }
-    if (!target_.signals().send_held(tid)) {
-        return true;
+    if ((signal != 0 && target_.signals().comes_too_early(tid, signal)) ||
+        !target_.signals().send_held(tid)) {
+        return true; // it gets the one with its detach, and what was held back then
     }
     target_.resume(tid, signal); // stops with the one that was held back
     return false;
