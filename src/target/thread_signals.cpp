@@ -78,6 +78,26 @@ bool ThreadSignals::send_held(Tid tid) {
     return true;
 }
 
+bool ThreadSignals::awaits_sent(Tid tid) {
+    const auto sent = sent_.find(tid);
+    const auto process = sent != sent_.end() ? try_read_process_info(tid) : std::nullopt;
+    if (!process) {
+        return false;
+    }
+    const std::uint64_t comes = process->pending_signals & ~process->blocked_signals;
+    return std::any_of(
+        sent->second.due.begin(), sent->second.due.end(),
+        [comes](const siginfo_t& info) { return (comes & signal_bit(info.si_signo)) != 0; });
+}
+
+bool ThreadSignals::has_timely_held(Tid tid) {
+    const auto held = held_.find(tid);
+    return held != held_.end() && std::any_of(held->second.begin(), held->second.end(),
+                                              [this, tid](const siginfo_t& info) {
+                                                  return !comes_too_early(tid, info.si_signo);
+                                              });
+}
+
 void ThreadSignals::send_held_to_running() {
     std::vector<Tid> running;
     for (const auto& [tid, signals] : held_) {

@@ -293,9 +293,14 @@ bool Detacher::is_settled(Tid tid) {
     case Whereabouts::outside:
         break;
     }
-    if ((signal != 0 && target_.signals().comes_too_early(tid, signal)) ||
-        !target_.signals().send_held(tid)) {
-        return true; // it gets the one with its detach, and what was held back then
+    ThreadSignals& signals = target_.signals();
+    if (!signals.awaits_sent(tid)) {
+        if (signal != 0 && signals.comes_too_early(tid, signal) && !signals.has_timely_held(tid)) {
+            return true; // it gets this one with its detach, and what was held back then
+        }
+        if (!signals.send_held(tid)) {
+            return true;
+        }
     }
     target_.resume(tid, signal); // stops with the one that was held back
     return false;
