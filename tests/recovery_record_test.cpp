@@ -48,8 +48,17 @@ TEST(Ranges, ThatAreUnmappedBecomeEmpty) {
     EXPECT_EQ(record->regions[0].size(), 0x1000U);
     EXPECT_EQ(record->regions[1].size(), 0U);
     EXPECT_EQ(record->agent_data[0].size(), 0x1000U);
+    EXPECT_TRUE(record->tells_of(0x8000));
     record->on_unmapped({0x8000, 0x9000});
     EXPECT_EQ(record->agent_data[0].size(), 0U);
+    EXPECT_TRUE(record->tells_of(0x1000));
+    EXPECT_FALSE(record->tells_of(0x8000));
+    EXPECT_FALSE(record->tells_of(0));
+    record->set_handler({0x10000, 0x20000});
+    EXPECT_TRUE(record->tells_of(0x10000));
+    record->on_unmapped({0x10000, 0x20000});
+    EXPECT_TRUE(record->handler.empty());
+    EXPECT_FALSE(record->tells_of(0x10000));
 }
 
 TEST(OwedSignals, AreSettledByThreadAndSignal) {

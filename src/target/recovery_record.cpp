@@ -79,18 +79,37 @@ bool RecoveryRecord::add_agent_data(AddrRange range) {
     return add_range(agent_data, agent_data_count, range);
 }
 
+// Empty until the last store, whatever it was before: who reads it may do so after our death.
+void RecoveryRecord::set_handler(AddrRange page) {
+    std::atomic_ref(handler.end).store(0);
+    std::atomic_ref(handler.begin).store(page.begin);
+    std::atomic_ref(handler.end).store(page.end);
+}
+
 // In its place, by one store: whoever reads it next may do so after our death.
 void RecoveryRecord::on_unmapped(AddrRange range) {
-    const auto strike_off = [&](auto& ranges, const std::atomic<std::uint32_t>& count) {
-        for (AddrRange& each : std::span(ranges).first(count.load())) {
-            if (each.begin == range.begin && each.end == range.end) {
+    const auto strike_off = [range](std::span<AddrRange> ranges) {
+        for (AddrRange& each : ranges) {
+            if (each == range) {
                 std::atomic_ref(each.end).store(each.begin);
             }
         }
     };
-    strike_off(regions, region_count);
-    strike_off(agent_code, agent_code_count);
-    strike_off(agent_data, agent_data_count);
+    strike_off({&handler, 1});
+    strike_off(std::span(regions).first(region_count.load()));
+    strike_off(std::span(agent_code).first(agent_code_count.load()));
+    strike_off(std::span(agent_data).first(agent_data_count.load()));
+}
+
+bool RecoveryRecord::tells_of(std::uint64_t begin) const {
+    const auto is_in = [begin](std::span<const AddrRange> ranges) {
+        return std::any_of(ranges.begin(), ranges.end(), [begin](const AddrRange& each) {
+            return each.begin == begin && !each.empty();
+        });
+    };
+    return is_in({&handler, 1}) || is_in(std::span(regions).first(region_count.load())) ||
+           is_in(std::span(agent_code).first(agent_code_count.load())) ||
+           is_in(std::span(agent_data).first(agent_data_count.load()));
 }
 
 std::shared_ptr<RecoveryRecord> RecoveryRecord::copy_for(std::int32_t child,
@@ -126,7 +145,7 @@ void RecoveryRecord::forget_memory() {
     agent_data_count.store(0);
     handler_in_force.store(0);
     handler_may_be_saved.store(0);
-    handler = {};
+    set_handler({});
     for (BlockingThread& entry : blocking) {
         if (entry.tid == 0) {
             break;

@@ -41,7 +41,7 @@ Result<void> TrapHandler::map(Tid worker) {
     const auto begin = static_cast<std::uint64_t>(*mapped);
     page_ = {begin, begin + kPageBytes};
     region_count_ = 0;
-    target_.record().handler = page_;
+    target_.record().set_handler(page_);
     target_.record().borrowed.mapped.store(0);
     const arch::TrapHandlerCode code = arch::trap_handler_code();
     auto written = target_.memory().write(RemoteAddr(begin), code.code);
@@ -130,7 +130,7 @@ Result<void> TrapHandler::unmap(Tid worker) {
 void TrapHandler::forget() {
     page_ = {};
     region_count_ = 0;
-    target_.record().handler = {};
+    target_.record().set_handler({});
     target_.parts().calls.set_parking(std::nullopt);
 }
 

@@ -84,7 +84,7 @@ struct RecoveryRecord {
         std::uint64_t mapped_bytes; ///< what it maps, if it is mmap
         /// Where that is, until the line that tells what it is for has been written; 0: nothing.
         std::atomic<std::uint64_t> mapped;
-        AddrRange unmapped; ///< if it is munmap, of ranges that are noted here
+        AddrRange unmapped; ///< if it is munmap
     };
 
     std::atomic<std::int32_t> pid; ///< 0: nothing is changed anywhere
@@ -92,8 +92,7 @@ struct RecoveryRecord {
     BorrowedThread borrowed;
     std::atomic<std::uint32_t> owed_count;
     std::array<OwedSignal, kMaxOwed> owed;
-    /// The page with our SIGTRAP handler, 0: none.
-    AddrRange handler;
+    AddrRange handler; ///< the page with our SIGTRAP handler; empty: none
     std::atomic<std::uint32_t> handler_in_force;
     /// The target has set an action without our seeing it, and may have been given ours as the one
     /// before: it may put that back when we have left, so the handler's page must stay.
@@ -122,9 +121,12 @@ struct RecoveryRecord {
         target_action_index.store(next);
     }
 
-    /// Strikes off a region, or range of the agent's, that the target has just unmapped, and may
-    /// map something else at: an empty range stays in its place.
+    void set_handler(AddrRange page);
+    /// Strikes off the handler's page, a region, or a range of the agent's, that the target has
+    /// just unmapped, and may map something else at: an empty range stays in its place.
     void on_unmapped(AddrRange range);
+    /// Is there a range of ours that begins there?
+    [[nodiscard]] bool tells_of(std::uint64_t begin) const;
 
     /// The index of the entry; nothing if there is no room.
     std::optional<std::uint32_t> add_breakpoint(const CodePatch& patch,

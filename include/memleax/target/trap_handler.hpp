@@ -34,7 +34,7 @@ class TrapHandler final : public OwnCode {
     [[nodiscard]] RecoveryRecord::SignalAction
     action(const RecoveryRecord::SignalAction& before) const;
 
-    [[nodiscard]] bool mapped() const { return page_.begin != 0; }
+    [[nodiscard]] bool mapped() const { return !page_.empty(); }
     /// May the target have kept the action(), to put it back some day? Then the page must stay.
     [[nodiscard]] bool may_be_saved() const;
 

@@ -179,8 +179,8 @@ void give_owed_signals(Target& target, Tid borrowed, const std::vector<OwedSigna
 
 AddrRange unknown_page(RecoveryRecord& record) {
     const std::uint64_t begin = record.borrowed.mapped.exchange(0);
-    if (begin == 0 || begin == record.handler.begin) {
-        return {};
+    if (begin == 0 || record.tells_of(begin)) {
+        return {}; // it is unmapped, once, as what it is
     }
     return AddrRange::at(RemoteAddr(begin), record.borrowed.mapped_bytes);
 }

@@ -27,7 +27,7 @@ HandlersPlace look_for_handler(Tid pid, const RecoveryRecord& record) {
 }
 
 void forget_handler(RecoveryRecord& record) {
-    record.handler = {};
+    record.set_handler({});
     record.handler_in_force.store(0);
 }
 

@@ -119,8 +119,8 @@ Result<void> restore_in_this_thread(const std::shared_ptr<RecoveryRecord>& recor
         return std::move(target).error();
     }
     const Tid borrowed = return_borrowed_thread(**target);
-    // The call that it stood before may have been the last page's end.
-    if (record->handler.begin != 0 &&
+    // A handler's page that the target itself has put something else in place of.
+    if (!record->handler.empty() &&
         look_for_handler(pid, *record) == HandlersPlace::something_else) {
         forget_handler(*record);
     }

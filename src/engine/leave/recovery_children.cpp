@@ -38,7 +38,7 @@ std::shared_ptr<RecoveryRecord> record_of_child(Tid child, const RecoveryRecord&
 void visit_copies(const RecoveryRecord& before, const std::set<Tid>& watched,
                   const std::function<void(const std::shared_ptr<RecoveryRecord>&)>& visit) {
     const Tid pid = pid_of(before);
-    if (before.handler.begin == 0) {
+    if (before.handler.empty()) {
         return;
     }
     for (const Tid thread : list_threads(pid)) {
