@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "leave/page_references.hpp"
+#include "memleax/base/clock.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/stopped_thread.hpp"
 
@@ -17,41 +17,56 @@ void EntryProof::begin(const std::vector<AddrRange>& behind_entries) {
     }
 }
 
-bool EntryProof::is_elsewhere(Tid tid, CodeAddr pc) const {
+bool EntryProof::is_elsewhere(Tid tid, CodeAddr pc, ReferenceSearch& search) const {
     const bool stands_there =
         std::any_of(places_.begin(), places_.end(),
                     [pc](const AddrRange& place) { return place.contains(pc.value()); });
-    return !stands_there &&
-           !refers_to(target_, tid, places_, [this]() -> Unwinder& { return unwinder_; });
+    return !stands_there && (search.leads_past(tid) || !search.find(tid));
 }
 
 void EntryProof::look() {
-    std::erase_if(unproven_, [this](Tid tid) {
-        if (!target_.threads().contains(tid)) {
-            return true;
+    constexpr std::int64_t kMostNs = 3'000'000;
+    ReferenceSearch search(target_, places_, [this]() -> Unwinder& { return unwinder_; });
+    const std::int64_t end = monotonic_now().value() + kMostNs;
+    // From where it ended the last time, once around.
+    std::vector<Tid> all(unproven_.upper_bound(looked_at_last_), unproven_.end());
+    all.insert(all.end(), unproven_.begin(), unproven_.upper_bound(looked_at_last_));
+    for (const Tid tid : all) {
+        if (is_proven(tid, search)) {
+            unproven_.erase(tid);
         }
-        if (target_.is_stopped(tid)) {
-            return false; // when its stop is dealt with
+        looked_at_last_ = tid;
+        if (monotonic_now().value() > end) {
+            return;
         }
-        const auto before = try_read_kernel_state(target_.pid(), tid);
-        if (!before || before->has_ended() || is_kernels_worker(tid)) {
-            return true;
+    }
+}
+
+bool EntryProof::is_proven(Tid tid, ReferenceSearch& search) {
+    if (!target_.threads().contains(tid)) {
+        return true;
+    }
+    if (target_.is_stopped(tid)) {
+        return false; // when its stop is dealt with
+    }
+    const auto before = try_read_kernel_state(target_.pid(), tid);
+    if (!before || before->has_ended() || is_kernels_worker(tid)) {
+        return true;
+    }
+    if (before->state == 'R') {
+        if (!interrupted_.contains(tid) && computing_.computes(target_.pid(), tid)) {
+            interrupted_.insert(tid);
+            target_.interrupt(tid);
         }
-        if (before->state == 'R') {
-            if (!interrupted_.contains(tid) && computing_.computes(target_.pid(), tid)) {
-                interrupted_.insert(tid);
-                target_.interrupt(tid);
-            }
-            return false;
-        }
-        if (!before->system_call || !is_elsewhere(tid, before->pc)) {
-            return false;
-        }
-        // It has slept all the time that its stack was looked at.
-        const auto after = try_read_kernel_state(target_.pid(), tid);
-        return after && after->state == before->state && after->pc == before->pc &&
-               after->system_call == before->system_call;
-    });
+        return false;
+    }
+    if (!before->system_call || !is_elsewhere(tid, before->pc, search)) {
+        return false;
+    }
+    // It has slept all the time that its stack was looked at.
+    const auto after = try_read_kernel_state(target_.pid(), tid);
+    return after && after->state == before->state && after->pc == before->pc &&
+           after->system_call == before->system_call;
 }
 
 void EntryProof::look_at(Tid tid) {
@@ -59,8 +74,9 @@ void EntryProof::look_at(Tid tid) {
         return;
     }
     interrupted_.erase(tid);
+    ReferenceSearch search(target_, places_, [this]() -> Unwinder& { return unwinder_; });
     arch::Registers regs;
-    if (StoppedThread(tid).get_registers(&regs) && is_elsewhere(tid, arch::pc(regs))) {
+    if (StoppedThread(tid).get_registers(&regs) && is_elsewhere(tid, arch::pc(regs), search)) {
         unproven_.erase(tid);
     }
 }

@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "leave/page_references.hpp"
 #include "memleax/proc/computing_threads.hpp"
 #include "memleax/target/breakpoint.hpp"
 #include "memleax/target/target.hpp"
@@ -23,7 +24,8 @@ class EntryProof {
     /// Breakpoints have been put at these; all threads are to be looked at (again).
     void begin(const std::vector<AddrRange>& behind_entries);
     /// Looks at those that can be looked at now: that sleep in a system call. One that computes is
-    /// interrupted, and is to be looked at when it has stopped.
+    /// interrupted, and is to be looked at when it has stopped. Takes a few milliseconds at most,
+    /// as stops wait meanwhile: of thousands of threads, the next time at those that were left.
     void look();
     /// At a stopped thread.
     void look_at(Tid tid);
@@ -34,12 +36,14 @@ class EntryProof {
     void forget();
 
   private:
-    [[nodiscard]] bool is_elsewhere(Tid tid, CodeAddr pc) const;
+    [[nodiscard]] bool is_elsewhere(Tid tid, CodeAddr pc, ReferenceSearch& search) const;
+    [[nodiscard]] bool is_proven(Tid tid, ReferenceSearch& search);
 
     Target& target_;
     Unwinder& unwinder_;
     std::vector<AddrRange> places_;
     std::set<Tid> unproven_;
+    Tid looked_at_last_;
     std::set<Tid> interrupted_;
     ComputingThreads computing_;
 };

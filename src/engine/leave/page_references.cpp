@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "memleax/proc/modules.hpp"
@@ -18,18 +19,19 @@ namespace {
 /// More of a stack than any program uses that runs signal handlers on it.
 constexpr std::uint64_t kMostStack = 16ULL << 20;
 
-class StackSearch {
+} // namespace
+
+class ReferenceSearch::Stacks {
   public:
-    StackSearch(Target& target, std::span<const AddrRange> pages) : target_(target), pages_(pages) {
-        if (auto maps = read_maps(target.pid())) {
-            maps_ = *std::move(maps);
-        }
-    }
+    Stacks(Target& target, std::span<const AddrRange> pages) : target_(target), pages_(pages) {}
 
     std::optional<AddrRange> search(RemoteAddr sp) {
-        const auto mapping = std::find_if(maps_.begin(), maps_.end(),
-                                          [sp](const Mapping& m) { return m.range.contains(sp); });
-        if (mapping == maps_.end()) {
+        const Mapping* mapping = find_mapping(sp);
+        if (mapping == nullptr) {
+            read_mappings(); // it may be newer than what was read
+            mapping = find_mapping(sp);
+        }
+        if (mapping == nullptr) {
             return std::nullopt;
         }
         const std::uint64_t begin = sp.value() & ~7ULL;
@@ -49,6 +51,16 @@ class StackSearch {
     }
 
   private:
+    void read_mappings() {
+        if (auto maps = read_maps(target_.pid())) {
+            maps_ = *std::move(maps);
+        }
+    }
+    [[nodiscard]] const Mapping* find_mapping(RemoteAddr sp) const {
+        const auto mapping = std::find_if(maps_.begin(), maps_.end(),
+                                          [sp](const Mapping& m) { return m.range.contains(sp); });
+        return mapping == maps_.end() ? nullptr : &*mapping;
+    }
     [[nodiscard]] std::uint64_t word(std::size_t at) const {
         std::uint64_t value = 0;
         std::memcpy(&value, &stack_[at], sizeof value);
@@ -91,6 +103,8 @@ class StackSearch {
     std::vector<std::byte> stack_;
 };
 
+namespace {
+
 /// Of a thread that is stopped or asleep. In the second case only pc and sp are known; nothing can
 /// be read where the other registers lead to.
 std::optional<arch::Registers> known_registers(const Target& target, Tid tid) {
@@ -108,45 +122,47 @@ std::optional<arch::Registers> known_registers(const Target& target, Tid tid) {
     return regs;
 }
 
-/// Do all frames of its stack lead past these pages, as far as can be told?
-bool leads_past(const Target& target, Tid tid, std::span<const AddrRange> pages,
-                Unwinder& unwinder) {
+} // namespace
+
+ReferenceSearch::ReferenceSearch(Target& target, std::span<const AddrRange> pages,
+                                 UnwinderSource unwinder)
+    : target_(target), pages_(pages), unwinder_(std::move(unwinder)),
+      stacks_(std::make_unique<Stacks>(target, pages)) {}
+
+ReferenceSearch::~ReferenceSearch() = default;
+
+std::optional<AddrRange> ReferenceSearch::find(Tid tid) {
+    const auto sp = target_.stack_pointer(tid);
+    const auto page = sp ? stacks_->search(*sp) : std::nullopt;
+    return page && !leads_past(tid) ? page : std::nullopt;
+}
+
+bool ReferenceSearch::leads_past(Tid tid) {
     constexpr unsigned kMostFrames = 4096;
-    const auto regs = known_registers(target, tid);
+    const auto regs = known_registers(target_, tid);
     if (!regs) {
         return false;
     }
     UnwoundStack stack;
-    unwinder.unwind(*regs, kMostFrames, &stack);
+    unwinder_().unwind(*regs, kMostFrames, &stack);
     return stack.end == StackEnd::outermost && stack.behind_own_frame == 0 &&
-           std::none_of(stack.frames.begin(), stack.frames.end(), [&](FrameAddress frame) {
-               return std::any_of(pages.begin(), pages.end(), [frame](const AddrRange& page) {
+           std::none_of(stack.frames.begin(), stack.frames.end(), [this](FrameAddress frame) {
+               return std::any_of(pages_.begin(), pages_.end(), [frame](const AddrRange& page) {
                    return page.contains(frame.pc());
                });
            });
 }
 
-std::optional<AddrRange> find_reference(Target& target, StackSearch& stacks, Tid tid,
-                                        std::span<const AddrRange> pages,
-                                        const UnwinderSource& unwinder) {
-    const auto sp = target.stack_pointer(tid);
-    const auto page = sp ? stacks.search(*sp) : std::nullopt;
-    return page && !leads_past(target, tid, pages, unwinder()) ? page : std::nullopt;
-}
-
-} // namespace
-
 bool refers_to(Target& target, Tid tid, std::span<const AddrRange> pages,
                const UnwinderSource& unwinder) {
-    StackSearch stacks(target, pages);
-    return find_reference(target, stacks, tid, pages, unwinder).has_value();
+    return ReferenceSearch(target, pages, unwinder).find(tid).has_value();
 }
 
 std::optional<PageReference> find_reference(Target& target, std::span<const AddrRange> pages,
                                             const UnwinderSource& unwinder) {
-    StackSearch stacks(target, pages);
+    ReferenceSearch search(target, pages, unwinder);
     for (const auto& [tid, thread] : target.threads()) {
-        if (const auto page = find_reference(target, stacks, tid, pages, unwinder)) {
+        if (const auto page = search.find(tid)) {
             return PageReference{tid, *page};
         }
     }

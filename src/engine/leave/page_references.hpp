@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -26,7 +27,31 @@ struct PageReference {
 std::optional<PageReference> find_reference(Target& target, std::span<const AddrRange> pages,
                                             const UnwinderSource& unwinder);
 
-/// The same question about one thread.
+/// The same question about one thread after the other. The mappings are read once, for all that
+/// are asked about soon.
+class ReferenceSearch {
+  public:
+    /// All must outlive it.
+    ReferenceSearch(Target& target, std::span<const AddrRange> pages, UnwinderSource unwinder);
+    ~ReferenceSearch();
+    ReferenceSearch(const ReferenceSearch&) = delete;
+    ReferenceSearch& operator=(const ReferenceSearch&) = delete;
+
+    /// The page that it refers to.
+    std::optional<AddrRange> find(Tid tid);
+    /// Do all frames of its stack lead past the pages? Then it refers to none, which this tells
+    /// sooner where neighbours' stacks are one mapping. False if it cannot be told.
+    [[nodiscard]] bool leads_past(Tid tid);
+
+  private:
+    class Stacks;
+    Target& target_;
+    std::span<const AddrRange> pages_;
+    UnwinderSource unwinder_;
+    std::unique_ptr<Stacks> stacks_;
+};
+
+/// About one.
 bool refers_to(Target& target, Tid tid, std::span<const AddrRange> pages,
                const UnwinderSource& unwinder);
 
