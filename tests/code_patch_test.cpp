@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "memleax/target/code_barrier.hpp"
+
 namespace memleax {
 namespace {
 
@@ -98,7 +100,14 @@ class JumpPatch : public CodePatchTest {
 
 TEST_F(JumpPatch, IsPutInBehindABreakpointAndTakenOutLikewise) {
     ASSERT_TRUE(patch_.put_in(memory_));
-    ASSERT_TRUE(put_jumps_in({&jump_, 1}, memory_, true));
+    ASSERT_TRUE(write_behind_breakpoints({&jump_, 1}, memory_));
+    EXPECT_TRUE(patch_.is_in(memory_));
+    CodeBarrier barrier;
+    EXPECT_TRUE(barrier.is_over());
+    barrier.begin();
+    ASSERT_TRUE(barrier.result());
+    EXPECT_TRUE(barrier.is_over());
+    ASSERT_TRUE(write_over_breakpoints({&jump_, 1}, memory_));
     EXPECT_EQ(std::vector(page_ + 64, page_ + 69), std::vector(kJump.begin(), kJump.end()));
     ASSERT_TRUE(make_breakpoints_of_jumps(all_, memory_));
     EXPECT_TRUE(patch_.is_in(memory_));

@@ -70,6 +70,10 @@ class Engine {
     /// Now and then, while nothing may happen. True: so much does that it should be soon again.
     virtual bool on_tick() { return false; }
 
+    /// What takes its time before restore_code(), while stops are served: in the course of some
+    /// ticks.
+    virtual void begin_to_leave() {}
+    [[nodiscard]] virtual bool is_ready_to_leave() const { return true; }
     /// The original code goes back. The functions that begin blocks first: a block must not be
     /// counted whose end could not be seen.
     virtual void restore_code() = 0;

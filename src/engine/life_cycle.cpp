@@ -222,6 +222,16 @@ void LifeCycle::on_all_gone() {
     observer_.on_ended(end_status_);
 }
 
+void LifeCycle::begin_to_leave() {
+    if (armed_ && !target_gone_) {
+        engine_->begin_to_leave();
+    }
+}
+
+bool LifeCycle::is_ready_to_leave() const {
+    return !armed_ || target_gone_ || engine_->is_ready_to_leave();
+}
+
 // The original code goes back, and then everybody is moved out of what was ours.
 void LifeCycle::leave() {
     if (!armed_) {

@@ -298,7 +298,7 @@ WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
     running_ = true;
     TickTimer timer;
     tick_ns_ = kTickNs;
-    while (!stop.load(std::memory_order_relaxed)) {
+    while (!stop.load(std::memory_order_relaxed) || !is_ready_to_leave()) {
         std::optional<Tracer::Stop> next;
         {
             std::optional<TickTimer::Wait> wait; // two system calls
@@ -331,6 +331,18 @@ WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
     }
     running_ = false;
     return processes_.empty() ? WatchEnd::target_gone : WatchEnd::requested;
+}
+
+// Asked once it is to stop.
+bool ProcessTree::is_ready_to_leave() {
+    if (running_) {
+        running_ = false;
+        for (const auto& process : processes_) {
+            process->begin_to_leave();
+        }
+    }
+    return std::all_of(processes_.begin(), processes_.end(),
+                       [](const auto& process) { return process->is_ready_to_leave(); });
 }
 
 Result<void> ProcessTree::perform(Tid pid, TargetState state, const TargetWork& work) {

@@ -195,6 +195,16 @@ Result<void> WatchedProcess::perform(TargetState state, const TargetWork& work) 
     return {};
 }
 
+void WatchedProcess::begin_to_leave() {
+    if (watch_ && !ended_) {
+        watch_->begin_to_leave();
+    }
+}
+
+bool WatchedProcess::is_ready_to_leave() const {
+    return !watch_ || ended_ || watch_->is_ready_to_leave();
+}
+
 void WatchedProcess::leave() {
     if (watch_) {
         watch_->leave();

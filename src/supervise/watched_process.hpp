@@ -49,6 +49,8 @@ class WatchedProcess final : WatchObserver {
     [[nodiscard]] bool has_late_signals() const;
     /// See ProcessTree::perform().
     Result<void> perform(TargetState state, const TargetWork& work);
+    void begin_to_leave();
+    [[nodiscard]] bool is_ready_to_leave() const;
     void leave();
     /// After leave(): the threads that sleep go with the tracer thread.
     void forget_target();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // BreakpointTable: jumps in place of breakpoints, and the breakpoints in the code that they lead
 // to.
-#include <algorithm>
+#include <cerrno>
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 namespace memleax {
 
-Result<void> BreakpointTable::put_jumps(std::span<const Jump> jumps) {
+Result<void> BreakpointTable::prepare_jumps(std::span<const Jump> jumps) {
     RemoteMemory& memory = target_.memory();
     std::vector<CodePatch> patches;
     for (const auto& [from, to] : jumps) {
@@ -26,34 +26,60 @@ Result<void> BreakpointTable::put_jumps(std::span<const Jump> jumps) {
         target_.record().breakpoints[*from.record].patch = patches[i];
         from.patch = from.jump = patches[i];
     }
-    const bool others_run =
-        std::any_of(target_.threads().begin(), target_.threads().end(),
-                    [this](const auto& each) { return !target_.is_stopped(each.first); });
-    auto put = put_jumps_in(patches, memory, others_run || !target_.expected_children().empty());
-    if (!put) {
-        withdraw_jumps();
-    }
-    return put;
+    return write_behind_breakpoints(patches, memory);
 }
 
-void BreakpointTable::withdraw_jumps() {
-    std::vector<Breakpoint*> jumps;
+Result<void> BreakpointTable::complete_jumps(std::span<Breakpoint* const> jumps) {
     std::vector<CodePatch> patches;
-    for (const auto& [address, breakpoint] : table_) {
+    for (const Breakpoint* breakpoint : jumps) {
         if (breakpoint->inserted && breakpoint->patch.is_jump()) {
-            jumps.push_back(breakpoint.get());
             patches.push_back(breakpoint->patch);
         }
     }
-    if (const auto made = make_breakpoints_of_jumps(patches, target_.memory());
-        !made && made.error().errnum() != ESRCH) { // it may have ended meanwhile
-        log_debug("taking jumps out: {}", made.error().message());
+    return write_over_breakpoints(patches, target_.memory());
+}
+
+std::vector<CodePatch> BreakpointTable::jumps() const {
+    std::vector<CodePatch> result;
+    for (const auto& [address, breakpoint] : table_) {
+        if (breakpoint->inserted && breakpoint->patch.is_jump()) {
+            result.push_back(breakpoint->patch);
+        }
     }
-    for (Breakpoint* jump : jumps) {
-        target_.memory().unmask(jump->address().as_data(), jump->patch.size);
-        jump->patch = CodePatch::breakpoint(jump->address(), jump->code);
-        target_.memory().mask(jump->address().as_data(), jump->patch.original_bytes());
+    return result;
+}
+
+namespace {
+
+void note_failure(const Result<void>& withdrawn) {
+    if (!withdrawn && withdrawn.error().errnum() != ESRCH) { // it may have ended meanwhile
+        log_debug("taking jumps out: {}", withdrawn.error().message());
     }
+}
+
+} // namespace
+
+void BreakpointTable::begin_withdrawal() {
+    note_failure(put_breakpoints_on_jumps(jumps(), target_.memory()));
+}
+
+void BreakpointTable::restore_behind_withdrawn() {
+    note_failure(restore_behind_breakpoints(jumps(), target_.memory()));
+}
+
+void BreakpointTable::end_withdrawal() {
+    for (const auto& [address, breakpoint] : table_) {
+        if (breakpoint->inserted && breakpoint->patch.is_jump()) {
+            target_.memory().unmask(address.as_data(), breakpoint->patch.size);
+            breakpoint->patch = CodePatch::breakpoint(address, breakpoint->code);
+            target_.memory().mask(address.as_data(), breakpoint->patch.original_bytes());
+        }
+    }
+}
+
+void BreakpointTable::withdraw_jumps() {
+    note_failure(make_breakpoints_of_jumps(jumps(), target_.memory()));
+    end_withdrawal();
 }
 
 Result<void> BreakpointTable::set_stands_for(Breakpoint& breakpoint, CodeAddr place) {

@@ -92,16 +92,34 @@ Result<void> write_behind_first(const CodePatch& jump, std::span<const std::uint
     return memory.write(jump.address.as_data() + kFirst, behind_first(bytes));
 }
 
+/// Those of ours that are there: `write` is called for each. The first error, if there was any.
+template <typename Write>
+Result<void> for_all_in(std::span<const CodePatch> jumps, const RemoteMemory& memory,
+                        const Write& write) {
+    Result<void> result;
+    for (const CodePatch& jump : jumps) {
+        if (!jump.is_jump() || !jump.is_in(memory)) {
+            continue;
+        }
+        if (auto written = write(jump); !written && result) {
+            result = std::move(written);
+        }
+    }
+    return result;
+}
+
 } // namespace
 
-Result<void> put_jumps_in(std::span<const CodePatch> jumps, RemoteMemory& memory, bool others_run) {
-    auto done = others_run ? synchronize_code() : Result<void>();
+Result<void> write_behind_breakpoints(std::span<const CodePatch> jumps, RemoteMemory& memory) {
+    Result<void> done;
     for (const CodePatch& jump : jumps) {
         done = done ? write_behind_first(jump, jump.patched_bytes(), memory) : std::move(done);
     }
-    if (done && others_run) {
-        done = synchronize_code();
-    }
+    return done;
+}
+
+Result<void> write_over_breakpoints(std::span<const CodePatch> jumps, RemoteMemory& memory) {
+    Result<void> done;
     for (const CodePatch& jump : jumps) {
         done = done ? memory.write(jump.address.as_data(),
                                    jump.patched_bytes().first(arch::kBreakpointBytes.size()))
@@ -110,27 +128,33 @@ Result<void> put_jumps_in(std::span<const CodePatch> jumps, RemoteMemory& memory
     return done;
 }
 
+Result<void> put_breakpoints_on_jumps(std::span<const CodePatch> jumps, RemoteMemory& memory) {
+    return for_all_in(jumps, memory, [&memory](const CodePatch& jump) {
+        return memory.write(jump.address.as_data(), arch::kBreakpointBytes);
+    });
+}
+
+Result<void> restore_behind_breakpoints(std::span<const CodePatch> jumps, RemoteMemory& memory) {
+    return for_all_in(jumps, memory, [&memory](const CodePatch& jump) {
+        return write_behind_first(jump, jump.original_bytes(), memory);
+    });
+}
+
 Result<void> make_breakpoints_of_jumps(std::span<const CodePatch> jumps, RemoteMemory& memory) {
-    std::vector<const CodePatch*> ours;
+    if (std::none_of(jumps.begin(), jumps.end(), [&memory](const CodePatch& jump) {
+            return jump.is_jump() && jump.is_in(memory);
+        })) {
+        return {};
+    }
     Result<void> result;
     const auto keep_error = [&result](Result<void> done) {
         if (!done && result) {
             result = std::move(done);
         }
     };
-    for (const CodePatch& jump : jumps) {
-        if (jump.is_jump() && jump.is_in(memory)) {
-            ours.push_back(&jump);
-            keep_error(memory.write(jump.address.as_data(), arch::kBreakpointBytes));
-        }
-    }
-    if (ours.empty()) {
-        return result;
-    }
+    keep_error(put_breakpoints_on_jumps(jumps, memory));
     keep_error(synchronize_code());
-    for (const CodePatch* jump : ours) {
-        keep_error(write_behind_first(*jump, jump->original_bytes(), memory));
-    }
+    keep_error(restore_behind_breakpoints(jumps, memory));
     keep_error(synchronize_code());
     return result;
 }

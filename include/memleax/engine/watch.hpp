@@ -73,6 +73,10 @@ class Watch {
     [[nodiscard]] virtual bool has_late_signals() const = 0;
     /// What is mapped in the target and is ours: code, and the engine's memory.
     [[nodiscard]] virtual std::vector<AddrRange> own_memory() = 0;
+    /// Before leave(), so that this takes less long: stops are served meanwhile, and on_tick() is
+    /// called, until it is_ready_to_leave().
+    virtual void begin_to_leave() = 0;
+    [[nodiscard]] virtual bool is_ready_to_leave() const = 0;
     /// Takes everything out again and lets go of every thread that does not sleep in the kernel;
     /// the end of the calling thread lets go of those that do. Idempotent.
     virtual void leave() = 0;

@@ -128,6 +128,7 @@ class ProcessTree {
     void sweep();
     /// Of the engine's, or for a while.
     [[nodiscard]] bool needs_ticks() const;
+    [[nodiscard]] bool is_ready_to_leave();
     /// If it is time for one.
     void tick();
 

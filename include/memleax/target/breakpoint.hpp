@@ -131,9 +131,16 @@ class BreakpointTable final : public OwnCode {
     };
     /// A breakpoint in code of ours: see Breakpoint::stands_for. The guardian knows it as well.
     Result<void> set_stands_for(Breakpoint& breakpoint, CodeAddr place);
-    /// Makes jumps of such breakpoints; see put_jumps_in(). Hits that come later were before.
-    Result<void> put_jumps(std::span<const Jump> jumps);
-    /// All jumps are breakpoints again.
+    /// Such breakpoints become jumps, in these two steps: see write_behind_breakpoints(), of which
+    /// this has the conditions. If a step fails, withdraw_jumps().
+    Result<void> prepare_jumps(std::span<const Jump> jumps);
+    Result<void> complete_jumps(std::span<Breakpoint* const> jumps);
+    /// Prepared and complete ones become breakpoints again, in two steps, and then are known as
+    /// such: see put_breakpoints_on_jumps().
+    void begin_withdrawal();
+    void restore_behind_withdrawn();
+    void end_withdrawal();
+    /// All of it, without a pause.
     void withdraw_jumps();
     /// From now on our handler lets a thread wait there that gets to its slot without a tracer
     /// (arch::kSlotHolds).
@@ -185,6 +192,7 @@ class BreakpointTable final : public OwnCode {
     Result<Breakpoint*> insert(CodeAddr address, std::uint64_t function_bytes, Tid worker);
     Result<void> fill_slot(Breakpoint& breakpoint, std::span<const std::uint8_t> code, Tid worker);
     void release_slot(const Breakpoint& breakpoint);
+    [[nodiscard]] std::vector<CodePatch> jumps() const;
     [[nodiscard]] Result<arch::DisplacedInstruction>
     displace(const Breakpoint& breakpoint, std::span<const std::uint8_t> code, CodeAddr slot) const;
     void step_over(Tid tid, arch::Registers* regs, Breakpoint& breakpoint);

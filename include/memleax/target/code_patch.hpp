@@ -54,12 +54,17 @@ struct CodePatch {
 /// this returns (membarrier(2), Linux 4.3): some ten milliseconds.
 Result<void> synchronize_code();
 
-/// Makes jumps of breakpoints, at which threads may run all the time. Nobody's pc, nor that of a
-/// signal frame, may be behind the first byte of what is replaced. If `others_run` is false, no
-/// thread of the process runs.
-Result<void> put_jumps_in(std::span<const CodePatch> jumps, RemoteMemory& memory, bool others_run);
-/// And the reverse: from then on each is a breakpoint, behind which the original bytes stand.
-/// Leaves alone what is none of ours. Others, than jumps, are passed over.
+/// Makes jumps of breakpoints, at which threads may run all the time: first the bytes behind the
+/// breakpoint, then the one in its place, and synchronize_code() before either, unless no thread of
+/// the process runs. Nobody's pc, nor that of a signal frame, may be behind the first byte of what
+/// is replaced.
+Result<void> write_behind_breakpoints(std::span<const CodePatch> jumps, RemoteMemory& memory);
+Result<void> write_over_breakpoints(std::span<const CodePatch> jumps, RemoteMemory& memory);
+/// And the reverse: first breakpoints, then the original bytes behind them, and synchronize_code()
+/// after either. Leaves alone what is none of ours. Others, than jumps, are passed over.
+Result<void> put_breakpoints_on_jumps(std::span<const CodePatch> jumps, RemoteMemory& memory);
+Result<void> restore_behind_breakpoints(std::span<const CodePatch> jumps, RemoteMemory& memory);
+/// Both, with what has to come after each.
 Result<void> make_breakpoints_of_jumps(std::span<const CodePatch> jumps, RemoteMemory& memory);
 
 } // namespace memleax

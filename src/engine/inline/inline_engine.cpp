@@ -132,6 +132,11 @@ void InlineEngine::tell_calls() {
 
 // ---- Leaving ------------------------------------------------------------------------------------
 
+void InlineEngine::begin_to_leave() {
+    drain();
+    patched_.begin_withdrawal();
+}
+
 void InlineEngine::restore_code() {
     drain();
     patched_.withdraw_jumps();

@@ -40,6 +40,8 @@ class InlineEngine final : public Int3Engine {
     void on_thread_gone(Tid tid) override;
     void on_quiet_stop(Tid tid) override;
     bool on_tick() override;
+    void begin_to_leave() override;
+    [[nodiscard]] bool is_ready_to_leave() const override { return patched_.is_withdrawn(); }
     void restore_code() override;
     void on_late_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) override;
     void on_left() override;

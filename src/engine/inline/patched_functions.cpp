@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "patched_functions.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "memleax/base/log.hpp"
 
 namespace memleax {
@@ -70,7 +73,7 @@ bool PatchedFunctions::may_have_jump(const AllocatorEntry& function, Tid worker,
 void PatchedFunctions::add(const CallFollower& follower, int first, Tid worker) {
     const auto last = static_cast<int>(follower.functions().size());
     functions_.resize(static_cast<std::size_t>(last));
-    if (gave_up_ || !memory_.mapped()) {
+    if (gave_up_ || is_leaving_ || !memory_.mapped()) {
         return;
     }
     std::vector<AddrRange> behind_entries;
@@ -92,10 +95,9 @@ void PatchedFunctions::add(const CallFollower& follower, int first, Tid worker) 
     if (!behind_entries.empty()) {
         proof_.begin(behind_entries);
         proof_.look_at(worker);
-        waits_for_proof_ = true;
-        if (proof_.is_done()) { // it is the only thread
-            put_jumps();
-        }
+        waits_for_proof_ = !proof_.is_done();
+        any_new_ = true;
+        advance();
     }
 }
 
@@ -118,8 +120,8 @@ Result<void> PatchedFunctions::patch(const AllocatorEntry& function, int number,
         return stands;
     }
     (*trap)->entry = number;
-    functions_[static_cast<std::size_t>(number)] = {
-        entry, *trap, thunk->entry, described.kind == agent::Function::Kind::free, false};
+    functions_[static_cast<std::size_t>(number)] = {entry, *trap, thunk->entry,
+                                                    described.kind == agent::Function::Kind::free};
     return {};
 }
 
@@ -133,13 +135,11 @@ const PatchedFunctions::Function* PatchedFunctions::of_trap(const Breakpoint& br
 }
 
 void PatchedFunctions::look() {
-    if (!waits_for_proof_) {
-        return;
+    if (waits_for_proof_) {
+        proof_.look();
+        waits_for_proof_ = !proof_.is_done();
     }
-    proof_.look();
-    if (proof_.is_done()) {
-        put_jumps();
-    }
+    advance();
 }
 
 void PatchedFunctions::look_at(Tid tid) {
@@ -148,31 +148,122 @@ void PatchedFunctions::look_at(Tid tid) {
     }
 }
 
-void PatchedFunctions::put_jumps() {
-    waits_for_proof_ = false;
-    proof_.forget();
+bool PatchedFunctions::any_runs() const {
+    const auto& threads = target_.threads();
+    return !target_.expected_children().empty() ||
+           std::any_of(threads.begin(), threads.end(),
+                       [this](const auto& each) { return !target_.is_stopped(each.first); });
+}
+
+// Where no thread runs, none is needed.
+void PatchedFunctions::begin_barrier(Step step) {
+    step_ = step;
+    if (any_runs()) {
+        barrier_.begin();
+    }
+}
+
+// One barrier at a time: what comes while one is under way waits for the next.
+void PatchedFunctions::advance() {
+    while (barrier_.is_over()) {
+        Result<void> done = barrier_.result();
+        switch (step_) {
+        case Step::none:
+            if (!any_new_ || is_leaving_) {
+                return;
+            }
+            any_new_ = false;
+            begin_barrier(Step::breakpoints);
+            continue;
+        case Step::breakpoints:
+            if (any_new_) {
+                step_ = Step::none;
+                continue;
+            }
+            if (done && waits_for_proof_) {
+                return;
+            }
+            proof_.forget();
+            done = done ? prepare_jumps() : std::move(done);
+            begin_barrier(Step::behind);
+            break;
+        case Step::behind:
+            step_ = Step::none;
+            done = done ? complete_jumps() : std::move(done);
+            break;
+        case Step::back:
+            breakpoints_.restore_behind_withdrawn();
+            begin_barrier(Step::original);
+            continue;
+        case Step::original:
+            step_ = Step::none;
+            breakpoints_.end_withdrawal();
+            return;
+        }
+        if (!done) {
+            give_up(done.error());
+            return;
+        }
+    }
+}
+
+Result<void> PatchedFunctions::prepare_jumps() {
     std::vector<BreakpointTable::Jump> jumps;
-    for (const Function& function : functions_) {
-        if (function.entry != nullptr && !function.has_jump) {
+    for (Function& function : functions_) {
+        if (function.entry != nullptr && function.entry->inserted && !function.has_jump) {
+            function.is_prepared = true;
             jumps.push_back({function.entry, function.thunk});
         }
     }
-    memory_.enable();
-    if (const auto put = breakpoints_.put_jumps(jumps); !put) {
-        log_info("every call stops its thread: {}", put.error().message());
-        gave_up_ = true;
-        return;
+    return breakpoints_.prepare_jumps(jumps);
+}
+
+Result<void> PatchedFunctions::complete_jumps() {
+    std::vector<Breakpoint*> jumps;
+    for (const Function& function : functions_) {
+        if (function.is_prepared) {
+            jumps.push_back(function.entry);
+        }
     }
+    memory_.enable();
+    auto put = breakpoints_.complete_jumps(jumps);
     for (Function& function : functions_) {
-        function.has_jump = function.entry != nullptr;
+        function.has_jump = function.has_jump || (put && function.is_prepared);
+        function.is_prepared = false;
     }
     log_debug("{} functions are watched without stops", jumps.size());
+    return put;
+}
+
+void PatchedFunctions::give_up(const Error& error) {
+    log_info("every call stops its thread: {}", error.message());
+    gave_up_ = true;
+    withdraw_jumps();
+}
+
+void PatchedFunctions::begin_withdrawal() {
+    if (is_leaving_) {
+        return;
+    }
+    is_leaving_ = true;
+    const bool has_any = step_ == Step::behind ||
+                         std::any_of(functions_.begin(), functions_.end(),
+                                     [](const Function& function) { return function.has_jump; });
+    step_ = Step::none;
+    if (has_any) {
+        for (Function& function : functions_) {
+            function.has_jump = function.is_prepared = false;
+        }
+        breakpoints_.begin_withdrawal();
+        begin_barrier(Step::back);
+    }
 }
 
 void PatchedFunctions::withdraw_jumps() {
+    step_ = Step::none;
     breakpoints_.withdraw_jumps();
     for (Function& function : functions_) {
-        function.has_jump = false;
+        function.has_jump = function.is_prepared = false;
     }
 }
 
@@ -189,7 +280,8 @@ void PatchedFunctions::forget(AddrRange range) {
 void PatchedFunctions::reset() {
     proof_.forget();
     functions_.clear();
-    waits_for_proof_ = gave_up_ = false;
+    waits_for_proof_ = gave_up_ = any_new_ = false;
+    step_ = Step::none;
 }
 
 } // namespace memleax

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /// The functions that begin with a jump to the agent, or are to as soon as no thread stands where
-/// it comes.
+/// it comes. What is written to their code is seen by all CPUs only some ten milliseconds later
+/// (CodeBarrier); until then they are watched by their breakpoints.
 #pragma once
 
 #include <vector>
@@ -10,6 +11,7 @@
 #include "memleax/allocators/allocator_search.hpp"
 #include "memleax/calls/call_follower.hpp"
 #include "memleax/target/breakpoint.hpp"
+#include "memleax/target/code_barrier.hpp"
 
 namespace memleax {
 
@@ -21,12 +23,13 @@ class PatchedFunctions {
         CodeAddr thunk;
         bool frees = false;
         bool has_jump = false;
+        bool is_prepared = false; ///< for its jump: BreakpointTable::prepare_jumps()
     };
 
     /// All must outlive this.
     PatchedFunctions(Target& target, BreakpointTable& breakpoints, AgentMemory& memory,
                      Unwinder& unwinder)
-        : breakpoints_(breakpoints), memory_(memory), unwinder_(unwinder),
+        : target_(target), breakpoints_(breakpoints), memory_(memory), unwinder_(unwinder),
           proof_(target, unwinder) {}
 
     /// Are its calls such that the agent can tell of them?
@@ -39,13 +42,17 @@ class PatchedFunctions {
 
     /// The function whose trap this breakpoint is, once it has its jump; else null.
     [[nodiscard]] const Function* of_trap(const Breakpoint& breakpoint) const;
-    /// Looks where the threads are; when each has been seen elsewhere, the jumps are put.
+    /// Looks where the threads are; when each has been seen elsewhere, the jumps are put, in the
+    /// course of some more calls of this.
     void look();
     /// At a stopped thread. Puts none: it may be at one of the breakpoints.
     void look_at(Tid tid);
     void on_thread_gone(Tid tid) { proof_.on_thread_gone(tid); }
 
-    /// The original code goes back.
+    /// The jumps go, for good: in the course of some calls of look() ...
+    void begin_withdrawal();
+    [[nodiscard]] bool is_withdrawn() const { return is_leaving_ && step_ == Step::none; }
+    /// ... or at once.
     void withdraw_jumps();
     /// The code in this range is gone.
     void forget(AddrRange range);
@@ -53,15 +60,34 @@ class PatchedFunctions {
     void reset();
 
   private:
-    Result<void> patch(const AllocatorEntry& function, int number, Breakpoint* entry, Tid worker);
-    void put_jumps();
+    /// What the barrier that is under way is for.
+    enum class Step {
+        none,
+        breakpoints, ///< are seen by all, before anything is written behind them
+        behind,      ///< is what goes with a jump
+        back,        ///< again are breakpoints in place of jumps
+        original     ///< again is what is behind them
+    };
 
+    Result<void> patch(const AllocatorEntry& function, int number, Breakpoint* entry, Tid worker);
+    [[nodiscard]] bool any_runs() const;
+    void begin_barrier(Step step);
+    void advance();
+    Result<void> prepare_jumps();
+    Result<void> complete_jumps();
+    void give_up(const Error& error);
+
+    Target& target_;
     BreakpointTable& breakpoints_;
     AgentMemory& memory_;
     Unwinder& unwinder_;
     EntryProof proof_;
     std::vector<Function> functions_; ///< by the follower's number
     bool waits_for_proof_ = false;
+    CodeBarrier barrier_;
+    Step step_ = Step::none;
+    bool any_new_ = false; ///< functions since the last barrier began
+    bool is_leaving_ = false;
     bool gave_up_ = false; ///< there can be no agent here
 };
 

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// synchronize_code() on a thread of its own, while stops are served.
+#pragma once
+
+#include <future>
+
+#include "memleax/base/error.hpp"
+
+namespace memleax {
+
+class CodeBarrier {
+  public:
+    /// For all that was written before. One that is under way is waited for.
+    void begin();
+    /// Also if none has begun.
+    [[nodiscard]] bool is_over() const;
+    /// Of the one that began last, once it is over.
+    Result<void> result();
+
+  private:
+    std::future<Result<void>> result_;
+};
+
+} // namespace memleax
