@@ -25,7 +25,8 @@ class ReferenceSearch::Stacks {
   public:
     Stacks(Target& target, std::span<const AddrRange> pages) : target_(target), pages_(pages) {}
 
-    std::optional<AddrRange> search(RemoteAddr sp) {
+    /// From there on; `thread_pointer` 0: it is not known.
+    std::optional<AddrRange> search(RemoteAddr sp, std::uint64_t thread_pointer) {
         const Mapping* mapping = find_mapping(sp);
         if (mapping == nullptr) {
             read_mappings(); // it may be newer than what was read
@@ -35,7 +36,12 @@ class ReferenceSearch::Stacks {
             return std::nullopt;
         }
         const std::uint64_t begin = sp.value() & ~7ULL;
-        stack_.resize(std::min(mapping->range.end - begin, kMostStack));
+        // A thread's own data is at its stack's end (but for the first one's); behind it may be
+        // another's stack, with frames that mean nothing.
+        const bool is_bound =
+            thread_pointer > sp.value() && mapping->range.contains(thread_pointer);
+        const std::uint64_t end = is_bound ? thread_pointer : mapping->range.end;
+        stack_.resize(std::min(end - begin, kMostStack));
         stack_.resize(target_.memory().try_read(RemoteAddr(begin), stack_));
         for (std::size_t at = arch::kSignalFramePcOffset + arch::kSignalFrameReturnWord;
              at + sizeof(std::uint64_t) <= stack_.size(); at += sizeof(std::uint64_t)) {
@@ -133,7 +139,10 @@ ReferenceSearch::~ReferenceSearch() = default;
 
 std::optional<AddrRange> ReferenceSearch::find(Tid tid) {
     const auto sp = target_.stack_pointer(tid);
-    const auto page = sp ? stacks_->search(*sp) : std::nullopt;
+    arch::Registers regs;
+    const bool is_known = target_.is_stopped(tid) && StoppedThread(tid).get_registers(&regs);
+    const auto page =
+        sp ? stacks_->search(*sp, is_known ? arch::thread_pointer(regs) : 0) : std::nullopt;
     return page && !leads_past(tid) ? page : std::nullopt;
 }
 
