@@ -11,6 +11,7 @@ struct Names {
 constexpr std::array<Names, kStopReasons> kNames{{
     {"new_stack", "new call stacks"},
     {"irregular_stack", "irregular call stacks"},
+    {"no_room", "call stacks beyond the most"},
     {"foreign_stack", "changes of the stack"},
     {"new_thread", "new threads"},
     {"no_block", "threads beyond the most"},

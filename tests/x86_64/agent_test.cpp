@@ -62,8 +62,10 @@ class AgentTest : public ::testing::Test, protected CallTreeWriter {
     void write_first_child(std::uint32_t parent, std::uint32_t node) override {
         data_->nodes[parent].first_child = node;
     }
-    void clear_children() override {
-        std::memset(data_->children, 0, sizeof data_->children);
+    void clear_children(std::uint32_t first_slot, std::uint32_t count) override {
+        std::fill_n(&data_->children[first_slot], count, 0);
+    }
+    void clear_functions() override {
         for (std::uint32_t function = 0; function <= agent::kMaxFunctions; ++function) {
             data_->nodes[function].first_child = 0;
         }
@@ -526,6 +528,31 @@ TEST_F(AgentTest, WalksAnewWhereAnyWordThatItHasReadIsAnother) {
     // Nor while the tracer writes a new epoch, by four bytes.
     data_->epoch = 256;
     EXPECT_EQ(enter(malloc_, 100, 64), Answer::trap);
+}
+
+TEST_F(AgentTest, AFullTreeIsNoIrregularStack) {
+    UnwoundStack stack;
+    stack.end = StackEnd::outermost;
+    const std::vector<Rule> rules{Rule::of(Rule::Kind::regular), Rule::of(Rule::Kind::outermost)};
+    const auto add = [&](std::uint64_t caller) {
+        stack.frames = {FrameAddress::exact(CodeAddr(0x1000)),
+                        FrameAddress::return_address(CodeAddr(caller))};
+        return tree_.add(malloc_.number, stack, rules, StackId(static_cast<std::uint32_t>(caller)));
+    };
+    std::uint64_t caller = kCaller;
+    while (add(caller)) {
+        ASSERT_FALSE(tree_.had_no_room());
+        ++caller;
+    }
+    EXPECT_TRUE(tree_.had_no_room());
+    EXPECT_GT(tree_.size(), 100'000U);
+    // All that there is can be forgotten.
+    tree_.clear();
+    for (std::uint32_t slot = 0; slot < agent::kChildSlots; ++slot) {
+        ASSERT_EQ(data_->children[slot], 0U);
+    }
+    EXPECT_TRUE(add(kCaller));
+    EXPECT_FALSE(tree_.had_no_room());
 }
 
 TEST_F(AgentTest, AFullRingTraps) {

@@ -11,6 +11,7 @@ namespace memleax {
 enum class StopReason : std::uint8_t {
     new_stack,       ///< the first one with this call stack
     irregular_stack, ///< it has to be walked by the tracer each time
+    no_room,         ///< as there is for no more call stacks
     foreign_stack,   ///< the thread is on another stack than before
     new_thread,      ///< its thread's first
     no_block,        ///< there is nothing for its thread

@@ -292,11 +292,13 @@ void AgentMemory::write_first_child(std::uint32_t parent, std::uint32_t node) {
                     offsetof(agent::Node, first_child)),
                  node);
 }
-void AgentMemory::clear_children() {
-    const std::vector<std::uint8_t> zeros(sizeof(Data::children));
-    write(at(offsetof(Data, children)), zeros);
-    constexpr std::size_t kFunctionsBytes = (agent::kMaxFunctions + 1) * sizeof(agent::Node);
-    write(at(offsetof(Data, nodes)), {zeros.data(), kFunctionsBytes});
+void AgentMemory::clear_children(std::uint32_t first_slot, std::uint32_t count) {
+    const std::vector<std::uint8_t> zeros(count * sizeof(Data::children[0]));
+    write(at(offsetof(Data, children) + first_slot * sizeof(Data::children[0])), zeros);
+}
+void AgentMemory::clear_functions() {
+    const std::vector<std::uint8_t> zeros((agent::kMaxFunctions + 1) * sizeof(agent::Node));
+    write(at(offsetof(Data, nodes)), zeros);
     begin_epoch();
 }
 // Whoever reads the four bytes meanwhile finds the old epoch, the new one, or none.

@@ -64,7 +64,8 @@ class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
     void write_node(std::uint32_t index, const agent::Node& node) override;
     void write_child(std::uint32_t slot, std::uint32_t node) override;
     void write_first_child(std::uint32_t parent, std::uint32_t node) override;
-    void clear_children() override;
+    void clear_children(std::uint32_t first_slot, std::uint32_t count) override;
+    void clear_functions() override;
 
     [[nodiscard]] bool read_next_ticket(std::uint64_t* ticket) const override;
     [[nodiscard]] bool read_progress(std::span<agent::Progress> progress) const override;

@@ -14,6 +14,9 @@ using agent::Node;
 /// The word before the CFA, as the agent has it.
 constexpr std::int32_t kReturnOffset = -8;
 
+constexpr std::uint32_t kSlotsOfPage = 4096 / sizeof(std::uint32_t);
+static_assert(agent::kChildSlots % kSlotsOfPage == 0);
+
 /// The frame's equations, as the agent follows them; nothing if it does not.
 std::optional<Node> walking(const Rule& rule) {
     if (rule.kind != Rule::Kind::regular || rule.ra_place != Rule::RaPlace::at_cfa ||
@@ -61,6 +64,7 @@ Node leaf(StackId id) {
 bool CallTree::add(std::uint32_t function, const UnwoundStack& stack, std::span<const Rule> rules,
                    StackId id) {
     const auto& frames = stack.frames;
+    had_no_room_ = false;
     // Only these two ends are the same whatever the memory holds.
     const bool is_whole = stack.end == StackEnd::outermost || stack.end == StackEnd::limit;
     if (frames.size() < 2 || !is_whole || function >= agent::kMaxFunctions) {
@@ -105,6 +109,7 @@ std::uint32_t CallTree::child(const Key& key, Node node) {
     const bool is_first = !parents_[key.parent];
     const std::uint32_t slot = is_first ? 0 : free_slot(key);
     if (slot == agent::kChildSlots || next_node_ == agent::kMaxNodes) {
+        had_no_room_ = true;
         return 0;
     }
     node.parent = key.parent;
@@ -118,16 +123,22 @@ std::uint32_t CallTree::child(const Key& key, Node node) {
         parents_[key.parent] = true;
     } else {
         writer_.write_child(slot, index);
+        pages_.insert(slot / kSlotsOfPage);
         taken_[slot] = true;
     }
     nodes_.emplace(key, index);
     return index;
 }
 
-// The nodes stay as they are: the agent may be at one.
+// The nodes stay as they are: the agent may be at one. Of the children only the pages in which
+// there are any are written, as what is written takes memory.
 void CallTree::clear() {
     if (!nodes_.empty()) {
-        writer_.clear_children();
+        for (const std::uint32_t page : pages_) {
+            writer_.clear_children(page * kSlotsOfPage, kSlotsOfPage);
+        }
+        pages_.clear();
+        writer_.clear_functions();
         nodes_.clear();
         taken_.assign(agent::kChildSlots, false);
         parents_.assign(agent::kMaxNodes, false);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -23,8 +24,11 @@ class CallTreeWriter {
     virtual void write_node(std::uint32_t index, const agent::Node& node) = 0;
     virtual void write_child(std::uint32_t slot, std::uint32_t node) = 0;
     virtual void write_first_child(std::uint32_t parent, std::uint32_t node) = 0;
-    /// And those of the functions themselves; and what walks in it have found is not true any more.
-    virtual void clear_children() = 0;
+    /// So many children, from this slot on, are none any more.
+    virtual void clear_children(std::uint32_t first_slot, std::uint32_t count) = 0;
+    /// After that: nor those of the functions themselves; and what walks in the tree have found is
+    /// not true any more.
+    virtual void clear_functions() = 0;
 };
 
 class CallTree {
@@ -39,6 +43,8 @@ class CallTree {
     /// Other code may be where some was: no stack is known.
     void clear();
     [[nodiscard]] std::size_t size() const { return nodes_.size(); }
+    /// Was it that there is no room when add() failed the last time?
+    [[nodiscard]] bool had_no_room() const { return had_no_room_; }
 
   private:
     struct Key {
@@ -56,8 +62,10 @@ class CallTree {
     CallTreeWriter& writer_;
     absl::flat_hash_map<Key, std::uint32_t> nodes_;
     std::vector<bool> taken_ = std::vector<bool>(agent::kChildSlots);
+    std::set<std::uint32_t> pages_; ///< of slots, those that have a taken one
     std::vector<bool> parents_ = std::vector<bool>(agent::kMaxNodes); ///< those that have a child
     std::uint32_t next_node_ = agent::kMaxFunctions + 1;
+    bool had_no_room_ = false;
 };
 
 } // namespace memleax

@@ -185,7 +185,7 @@ bool InlineEngine::tell_stack(Tid tid, std::uint32_t index, const arch::Register
         }
     }
     if (*reason == StopReason::other && !is_known) {
-        *reason = StopReason::irregular_stack;
+        *reason = tree_.had_no_room() ? StopReason::no_room : StopReason::irregular_stack;
     }
     memory_.set_forced_stack(index, id.value());
     trapping_[tid].has_forced_stack = true;

@@ -48,10 +48,11 @@ static_assert(sizeof(Node) == 32);
 
 /// Node 0 is none; 1 to kMaxFunctions are the functions themselves, by their numbers.
 inline constexpr uint32_t kMaxFunctions = 255;
-inline constexpr uint32_t kMaxNodes = 1U << 16;
+/// Only those that are used take memory. A compiler's 8,000 call stacks need 100,000.
+inline constexpr uint32_t kMaxNodes = 1U << 20;
 /// From (parent, return address) to the node, if it is not the first child: a hash table with open
 /// addressing.
-inline constexpr uint32_t kChildSlots = 1U << 18;
+inline constexpr uint32_t kChildSlots = 1U << 20;
 inline constexpr uint32_t kMostProbes = 8;
 
 constexpr uint64_t child_slot(uint64_t parent, uint64_t return_address) {
