@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstring>
 
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "memleax/session/crash_terminal.hpp"
@@ -22,7 +23,22 @@ std::atomic<Watcher*> the_watcher{nullptr};
 std::atomic<ProcessAccounts*> the_accounts{nullptr};
 std::atomic<const CrashTerminal*> the_terminal{nullptr};
 
-void on_fatal_signal(int signal) {
+/// One that was sent to the process, and has met the tracer thread, which is the one that is to
+/// stop.
+bool is_for_another_thread(const siginfo_t& info) {
+    const Watcher* watcher = the_watcher.load();
+    return (info.si_code == SI_USER || info.si_code == SI_QUEUE) && watcher != nullptr &&
+           watcher->is_tracer_thread();
+}
+
+void on_fatal_signal(int signal, siginfo_t* info, void* context) {
+    // Any thread that gets another signal takes those of the process along, and this one gets some
+    // hundred a second (ticks).
+    if (is_for_another_thread(*info)) {
+        sigaddset(&static_cast<ucontext_t*>(context)->uc_sigmask, signal);
+        kill(getpid(), signal);
+        return;
+    }
     // The default action follows, when this returns to what crashed or when abort() goes on.
     struct sigaction fatal {};
     fatal.sa_handler = SIG_DFL;
@@ -57,8 +73,8 @@ EmergencyExit::EmergencyExit(Watcher& watcher, ProcessAccounts& accounts) {
     sigaltstack(&alternate, nullptr);
     for (const int signal : kFatalSignals) {
         struct sigaction action {};
-        action.sa_handler = on_fatal_signal;
-        action.sa_flags = SA_ONSTACK;
+        action.sa_sigaction = on_fatal_signal;
+        action.sa_flags = SA_ONSTACK | SA_SIGINFO;
         sigaction(signal, &action, nullptr);
     }
 }

@@ -89,7 +89,7 @@ void Watcher::stop() {
 }
 
 void Watcher::stop_in_emergency() noexcept {
-    if (!thread_.joinable() || pthread_equal(pthread_self(), thread_.native_handle()) != 0) {
+    if (!thread_.joinable() || is_tracer_thread()) {
         return; // the tracer itself has crashed
     }
     stop_.store(true);
@@ -122,6 +122,10 @@ void Watcher::run() {
     }
     done_.store(true);
     change_state(result ? State::ended : State::failed);
+}
+
+bool Watcher::is_tracer_thread() const noexcept {
+    return thread_.get_id() == std::this_thread::get_id();
 }
 
 Result<void> Watcher::watch() {
