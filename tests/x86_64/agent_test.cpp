@@ -3,6 +3,7 @@
 // finds the call stacks that the tree tells of, and no others.
 #include "../../src/engine/inline/agent/agent.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>

@@ -147,7 +147,8 @@ TEST(InlineEngine, ChecksAndTracksWithoutStops) {
          {std::vector<std::string>{"--check"}, std::vector<std::string>{"--track", "heap,mmap"},
           std::vector<std::string>{"--check", "--track", "heap,mmap,brk,shm"}}) {
         Fixture fixture("big_live", {std::to_string(kBlocks)});
-        std::vector<std::string> arguments{"--log", "debug", "-F", "json", "-e", "1000"};
+        std::vector<std::string> arguments{"--engine", "auto", "--log", "debug",
+                                           "-F",       "json", "-e",    "1000"};
         arguments.insert(arguments.end(), options.begin(), options.end());
         arguments.push_back(std::to_string(fixture.pid()));
         Memleax memleax(arguments);

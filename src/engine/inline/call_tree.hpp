@@ -24,10 +24,10 @@ class CallTreeWriter {
     virtual void write_node(std::uint32_t index, const agent::Node& node) = 0;
     virtual void write_child(std::uint32_t slot, std::uint32_t node) = 0;
     virtual void write_first_child(std::uint32_t parent, std::uint32_t node) = 0;
-    /// So many children, from this slot on, are none any more.
+    /// Empties so many of the children's slots, from this one on.
     virtual void clear_children(std::uint32_t first_slot, std::uint32_t count) = 0;
-    /// After that: nor those of the functions themselves; and what walks in the tree have found is
-    /// not true any more.
+    /// After that: the functions have no first child, and a new epoch begins, for which no memo
+    /// holds.
     virtual void clear_functions() = 0;
 };
 
