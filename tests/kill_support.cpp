@@ -17,8 +17,9 @@ KillAtPtraceCall::KillAtPtraceCall(Memleax& memleax, int call) {
         command.insert(command.end(), {"-p", std::to_string(tid.value())});
     }
     strace_.emplace(command);
-    // A line for each, unless it has killed them already.
-    for (std::size_t i = 0; i < threads.size() && strace_->find_error_line(" attached"); ++i) {
+    // A line for each, unless it has killed them already: "Process TID attached", or "attach: ...:
+    // No such process" for one that has ended since, as the thread of a barrier (CodeBarrier) does.
+    for (std::size_t i = 0; i < threads.size() && strace_->find_error_line(" attach"); ++i) {
     }
 }
 
