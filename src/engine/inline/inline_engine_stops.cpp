@@ -79,7 +79,7 @@ void InlineEngine::lift_if_useless(CodeAddr address) {
                                 !breakpoint->is_signal_action;
     if (is_return_only && breakpoint->inserted && breakpoint->slot &&
         !follower_.awaits_return(address)) {
-        breakpoints_.restore(*breakpoint);
+        lift(*breakpoint);
     }
 }
 

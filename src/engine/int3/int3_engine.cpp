@@ -110,6 +110,13 @@ bool Int3Engine::leave_own_code(Tid tid) {
     return true;
 }
 
+void Int3Engine::lift(Breakpoint& breakpoint) {
+    breakpoints_.restore(breakpoint);
+    absl::erase_if(rehits_, [&breakpoint](const auto& rehit) {
+        return rehit.second.address == breakpoint.address();
+    });
+}
+
 void Int3Engine::reset() {
     rehits_.clear();
     reporter_.reset();

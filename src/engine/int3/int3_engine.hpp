@@ -47,6 +47,9 @@ class Int3Engine : public Engine {
     Breakpoint* our_breakpoint(Tid tid, arch::Registers* regs);
     /// Reports the call that the hit is, unless it is a repeated one.
     void on_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint);
+    /// Lifts a breakpoint that is of no use. A thread that was to hit it again passes by, so that
+    /// its next hit there, when it has been put back, is a new one.
+    void lift(Breakpoint& breakpoint);
     /// A hit that Breakpoint::sets_trap_action(), with these registers. False: the thread is not to
     /// go on now.
     bool set_trap_action(Tid tid, arch::Registers* regs, const Breakpoint& breakpoint);
