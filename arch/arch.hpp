@@ -201,8 +201,8 @@ inline constexpr std::uint64_t kSlotReach = kDisplacedReach - kDisplacedReserve;
 
 // ---- Functions that begin with a jump of ours (docs/engines.md) ------------------
 
-/// kEntryJumpBytes: how long such a jump is; 0 where we know no way to put one in.
-/// kMaxEntryBytes: of the instructions that it may take the place of.
+/// kEntryJumpBytes: how long such a jump is, kMaxEntryBytes: the instructions that it may take the
+/// place of.
 
 /// displace(), of all the instructions that a jump at a function's entry takes the place of. `code`
 /// begins with them; kMaxEntryBytes are always enough.
@@ -213,32 +213,23 @@ displace_entry(CodeAddr entry, std::span<const std::uint8_t> code, CodeAddr slot
 [[nodiscard]] const char* reason_against_entry_jump(CodeAddr entry,
                                                     std::span<const std::uint8_t> code);
 
-using EntryJump = std::array<std::uint8_t, kMaxEntryJumpBytes>;
-/// The jump from there; nothing if that is out of reach.
-[[nodiscard]] std::optional<EntryJump> entry_jump(CodeAddr entry, CodeAddr target);
+using EntryJump = std::array<std::uint8_t, kEntryJumpBytes>;
+/// The jump from there, where `code` is; nothing if that is out of reach.
+[[nodiscard]] std::optional<EntryJump>
+entry_jump(CodeAddr entry, std::span<const std::uint8_t> code, CodeAddr target);
+/// A jump in code of ours, which is one instruction.
+[[nodiscard]] std::optional<EntryJump> plain_jump(CodeAddr from, CodeAddr target);
 
-/// A function's way into the agent, kThunkBytes of code and data: AgentFunction follows the code.
+/// A function's way into the agent, kThunkBytes of code and data: the agent's Function follows the
+/// code. kThunkTrapExitAt, kThunkTrapAt, kThunkPassExitAt: places in it (arch_registers.hpp).
 inline constexpr std::size_t kThunkBytes = 128;
 inline constexpr std::size_t kThunkFunctionAt = 40;
-/// Where the agent goes for a trap: the rest of the registers get what they had at the function's
-/// entry, then comes a no-op, then a jump to AgentFunction::original.
-inline constexpr std::size_t kThunkTrapExitAt = 17;
-inline constexpr std::size_t kThunkTrapAt = 22; ///< the no-op
-/// The same without a no-op.
-inline constexpr std::size_t kThunkPassExitAt = 28;
 /// `stub` is where the agent's code begins in the target.
 [[nodiscard]] std::array<std::uint8_t, kThunkFunctionAt> thunk_code(CodeAddr thunk, CodeAddr stub,
                                                                     CodeAddr original);
 
-/// The stub around the agent's functions, and where in it a call of the original function returns
-/// to. The pieces of the agent's code lie in one section, beside each other; null: this CPU has
-/// none.
-struct AgentStub {
-    const std::uint8_t* entry = nullptr;
-    const std::uint8_t* return_place = nullptr;
-};
-[[nodiscard]] AgentStub agent_stub();
-/// What tells threads apart to the agent, of a stopped one; 0: nothing does.
+/// What tells threads apart, to the agent and in the C libraries; where kThreadPointerRegset has
+/// it, 0. StoppedThread::thread_pointer() knows either way.
 [[nodiscard]] std::uint64_t thread_pointer(const Registers& regs);
 /// Can the agent find that out on this machine?
 [[nodiscard]] bool agent_knows_threads();

@@ -28,16 +28,16 @@ done
 shift $((OPTIND - 1))
 
 # Those that watch nobody, and are over in no time: one boot for all of them.
-quick=(abandonable_mutex addr_range allocator_api block_index call_follower callgrind_report code_patch coverage debug_symbols demangle fill_report
+quick=(abandonable_mutex addr_range agent allocator_api block_index call_follower callgrind_report code_patch coverage debug_symbols demangle fill_report
     folded_name folded_report freed_blocks function_name function_part growth_text holders hostile_names nesting intervals json_report kernel_pointers leak_check_report live_blocks log maps missing_lines module_mailbox options place_text pprof_report printable process_account reachability
     report report_modules session_printer shared_tracker stack_table stats_table stop_cost stop_queue thread_signals thread_table tracker tracker_errors tracker_expiry tracker_realloc usage_error unwind_cfi unwind_expression unwind_rule wrappers
-    arm64_displace arm64_frame)
+    arm64_displace arm64_entry arm64_frame)
 # The longest first, so that both cores are busy to the end.
 long=(exact_counts check transfers sleeper signals names left_as_found user_allocators ends exec follow_forks)
 # On the CPU with pointer authentication as well: unwinding, what stands in slots, what we leave
 # behind. NAME:FILTER is as --gtest_filter has it.
 again=("exact_counts:*igned*" left_as_found own_death unwind_walk unwind_cfi unwind_expression unwind_rule
-    arm64_displace arm64_frame daemons)
+    arm64_displace arm64_entry arm64_frame daemons)
 # The host's run has them: what needs a browser, what computes for minutes and knows no CPU, and what
 # makes more stops than the machine serves (left_as_found has visits at random moments, too).
 elsewhere=(completions html_browser html_report large_report many_blocks long_session tracker_random verdict_streams
@@ -45,14 +45,14 @@ elsewhere=(completions html_browser html_report large_report many_blocks long_se
 # -q: instructions and registers, unwinding, system calls that are interrupted, signals, forks, what is
 # left behind; and, of what knows no CPU, where the sign of char, a lock or the order of bytes could matter.
 if [ -n "$choice" ]; then
-    quick=(abandonable_mutex allocator_api code_patch demangle freed_blocks hostile_names kernel_pointers live_blocks maps
+    quick=(abandonable_mutex agent allocator_api code_patch demangle freed_blocks hostile_names kernel_pointers live_blocks maps
         printable reachability shared_tracker stop_cost stop_queue thread_signals thread_table tracker unwind_cfi unwind_expression unwind_rule
-        arm64_displace arm64_frame)
+        arm64_displace arm64_entry arm64_frame)
     long=("exact_counts:-*nopie*:*nofp*:*musl*:*plugin_250" "left_as_found:-*threads16*:*cross_thread*:*forker_16*"
         "sleeper:-*_limit*:*mq_*:*sem_*" "transfers:-*mmsg*:*pwritev2*:*terminal*" signals)
     known=(daemons exec generated_code killed_anywhere leak_check own_death pending_exception
         remote_calls trap_action unwind_walk vfork "${quick[@]}")
-    again=("exact_counts:*igned*-*signals*" "left_as_found:*/forker" unwind_cfi arm64_displace arm64_frame)
+    again=("exact_counts:*igned*-*signals*" "left_as_found:*/forker" unwind_cfi arm64_displace arm64_entry arm64_frame)
 fi
 
 contains() { # contains WORD WORD...

@@ -82,7 +82,6 @@ TEST_F(CodePatchTest, NoneIsNowhere) {
     EXPECT_FALSE(elsewhere.put_in(memory_));
 }
 
-#ifdef __x86_64__
 class JumpPatch : public CodePatchTest {
   protected:
     JumpPatch()
@@ -92,7 +91,22 @@ class JumpPatch : public CodePatchTest {
         ASSERT_TRUE(memory_.write(at_.as_data(), bytes));
     }
 
-    static constexpr std::array<std::uint8_t, 5> kJump{0xe9, 0x11, 0x22, 0x33, 0x44};
+    /// What is there when the first bytes, and those behind them, are these.
+    [[nodiscard]] static std::vector<std::uint8_t> joined(std::span<const std::uint8_t> first,
+                                                          std::span<const std::uint8_t> behind) {
+        std::vector<std::uint8_t> bytes(first.begin(), first.begin() + kFirst);
+        bytes.insert(bytes.end(), behind.begin() + kFirst, behind.end());
+        return bytes;
+    }
+
+    static constexpr std::ptrdiff_t kFirst = arch::kBreakpointBytes.size();
+    static constexpr arch::EntryJump kJump = [] { // bytes that are nowhere in the page
+        arch::EntryJump jump{};
+        for (std::size_t i = 0; i < jump.size(); ++i) {
+            jump[i] = static_cast<std::uint8_t>(0xe0 + i);
+        }
+        return jump;
+    }();
     std::vector<std::uint8_t> before_;
     CodePatch jump_;
     std::vector<CodePatch> all_;
@@ -108,7 +122,8 @@ TEST_F(JumpPatch, IsPutInBehindABreakpointAndTakenOutLikewise) {
     ASSERT_TRUE(barrier.result());
     EXPECT_TRUE(barrier.is_over());
     ASSERT_TRUE(write_over_breakpoints({&jump_, 1}, memory_));
-    EXPECT_EQ(std::vector(page_ + 64, page_ + 69), std::vector(kJump.begin(), kJump.end()));
+    EXPECT_EQ(std::vector(page_ + 64, page_ + 64 + kJump.size()),
+              std::vector(kJump.begin(), kJump.end()));
     ASSERT_TRUE(make_breakpoints_of_jumps(all_, memory_));
     EXPECT_TRUE(patch_.is_in(memory_));
     ASSERT_TRUE(patch_.take_out(memory_));
@@ -120,12 +135,12 @@ TEST_F(JumpPatch, IsPutInBehindABreakpointAndTakenOutLikewise) {
 
 // Whoever has put it in may have died at any moment; and children are forked at any.
 TEST_F(JumpPatch, IsTakenOutInAnyState) {
+    const std::vector<std::uint8_t> original(page_ + 64, page_ + 64 + kJump.size());
+    std::vector<std::uint8_t> half = joined(original, kJump);
+    half.back() = original.back();
     const std::vector<std::vector<std::uint8_t>> states{
-        {0xcc, 66, 67, 68, 69},
-        {0xcc, 0x11, 67, 68, 69},
-        {0xcc, 0x11, 0x22, 0x33, 0x44},
-        {0xe9, 0x11, 0x22, 0x33, 0x44},
-    };
+        joined(arch::kBreakpointBytes, original), joined(arch::kBreakpointBytes, half),
+        joined(arch::kBreakpointBytes, kJump), joined(kJump, kJump)};
     for (const auto& state : states) {
         write(state);
         EXPECT_TRUE(jump_.is_in(memory_));
@@ -142,15 +157,17 @@ TEST_F(JumpPatch, IsTakenOutInAnyState) {
 }
 
 TEST_F(JumpPatch, WhatSomebodyElseHasWrittenStays) {
-    for (const auto& others : std::vector<std::vector<std::uint8_t>>{
-             {0xe9, 0x11, 0x22, 0x33, 0x46}, {0x90, 0x11, 0x22, 0x33, 0x44}}) {
+    std::vector<std::uint8_t> another_jump = joined(kJump, kJump);
+    another_jump.back() ^= 2U;
+    std::vector<std::uint8_t> another_first = joined(kJump, kJump);
+    another_first.front() = 0x90;
+    for (const auto& others : {another_jump, another_first}) {
         write(others);
         EXPECT_FALSE(jump_.is_in(memory_));
         ASSERT_TRUE(make_breakpoints_of_jumps(all_, memory_));
-        EXPECT_EQ(std::vector(page_ + 64, page_ + 69), others);
+        EXPECT_EQ(std::vector(page_ + 64, page_ + 64 + kJump.size()), others);
     }
 }
-#endif
 
 } // namespace
 } // namespace memleax

@@ -39,6 +39,8 @@ inline constexpr long kPcUserOffset = -1;
 inline constexpr int kGetRegistersRequest = -1;
 /// NT_ARM_PAC_MASK: struct user_pac_mask {u64 data_mask, insn_mask}.
 inline constexpr int kSignatureMaskRegset = 0x406;
+/// NT_ARM_TLS: tpidr_el0, then tpidr2_el0 where there is one.
+inline constexpr int kThreadPointerRegset = 0x401;
 /// The register sets in which a program may keep a pointer, the general one first: NT_PRSTATUS,
 /// NT_PRFPREG. The vector registers' halves are at multiples of 8 (struct user_fpsimd_state).
 inline constexpr std::array<int, 2> kPointerRegsets{1, 2};
@@ -79,10 +81,13 @@ inline constexpr std::size_t kSignalFrameMaskOffset = 128 + 40;
 /// The restorer's address is in x30, and not in the frame.
 inline constexpr std::size_t kSignalFrameReturnWord = 0;
 
-/// No function begins with a jump of ours, as yet.
-inline constexpr std::size_t kEntryJumpBytes = 0;
-inline constexpr std::size_t kMaxEntryJumpBytes = 4;
-inline constexpr std::size_t kMaxEntryBytes = kMaxInstructionBytes;
+/// A landing pad, and b.
+inline constexpr std::size_t kEntryJumpBytes = 8;
+inline constexpr std::size_t kMaxEntryBytes = kEntryJumpBytes;
+/// See thunk_code(), as for the rest of them.
+inline constexpr std::size_t kThunkTrapExitAt = 8;
+inline constexpr std::size_t kThunkTrapAt = 8;
+inline constexpr std::size_t kThunkPassExitAt = 12;
 
 } // namespace aarch64
 } // namespace memleax::arch

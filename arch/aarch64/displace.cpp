@@ -18,7 +18,7 @@
 // page is not guarded, is let in at any landing pad; and a landing pad that was moved into a slot
 // has the same effect there, none. A bl or blr in a slot would put the slot's address into x30.
 #include "decoder.hpp"
-#include "slot_writer.hpp"
+#include "displaced_code.hpp"
 
 namespace memleax::arch {
 inline namespace aarch64 {
@@ -30,13 +30,13 @@ constexpr unsigned kScratch = 17;
 constexpr unsigned kZeroRegister = 31;
 
 /// The conditional branch, then both ways: the next instruction, and behind that the target.
-void write_branch(SlotWriter& writer, const Instruction& branch, CodeAddr next) {
+void write_branch(SlotWriter& writer, const Instruction& branch, CodeAddr next, Behind behind) {
     constexpr std::uint32_t kTwoWords = 2U << 5U;
     const bool tests_bit = field(branch.word, 25, 6) == 0b011011; // tbz, tbnz: 14 bits, not 19
     const std::uint32_t distance = tests_bit ? 0x3fffU << 5U : 0x7ffffU << 5U;
     writer.word((branch.word & ~distance) | kTwoWords);
     writer.point(next);
-    writer.jump(next);
+    writer.jump(behind == Behind::next ? writer.here() + 2 * kInstructionBytes : next);
     writer.point(branch.target);
     writer.jump(branch.target);
 }
@@ -69,7 +69,10 @@ std::uint32_t load_from(unsigned base, const Instruction& load) {
     return opcode | base << 5U | load.rt;
 }
 
-const char* write(SlotWriter& writer, const Instruction& instruction, CodeAddr from) {
+} // namespace
+
+const char* write_displaced(SlotWriter& writer, const Instruction& instruction, CodeAddr from,
+                            Behind behind) {
     const CodeAddr next = from + kInstructionBytes;
     const std::uint64_t target = instruction.target.value();
     writer.point(from);
@@ -81,7 +84,7 @@ const char* write(SlotWriter& writer, const Instruction& instruction, CodeAddr f
         writer.jump(instruction.target);
         return nullptr;
     case Kind::branch:
-        write_branch(writer, instruction, next);
+        write_branch(writer, instruction, next, behind);
         return nullptr;
     case Kind::call:
         writer.load_literal(kLinkRegister, next.value());
@@ -92,11 +95,9 @@ const char* write(SlotWriter& writer, const Instruction& instruction, CodeAddr f
         return write_indirect_call(writer, instruction, from);
     case Kind::plain:
         writer.word(instruction.word);
-        writer.point(next);
         break;
     case Kind::address:
         writer.load_literal(instruction.rt, target);
-        writer.point(next);
         break;
     case Kind::load:
     case Kind::load_vector: {
@@ -105,17 +106,19 @@ const char* write(SlotWriter& writer, const Instruction& instruction, CodeAddr f
         writer.load_literal(base, target);
         writer.point(from); // the address's register is written anew, or nobody's
         writer.word(load_from(base, instruction));
-        writer.point(next);
         break;
     }
     case Kind::prefetch:
-        break; // a hint; the way back means the same as the instruction
+        break; // a hint; what follows means the same as the instruction
     }
-    writer.jump(next);
+    if (behind == Behind::way_back) {
+        if (instruction.kind != Kind::prefetch) {
+            writer.point(next);
+        }
+        writer.jump(next);
+    }
     return nullptr;
 }
-
-} // namespace
 
 Result<DisplacedInstruction> displace(CodeAddr from, std::span<const std::uint8_t> bytes,
                                       CodeAddr slot) {
@@ -124,13 +127,13 @@ Result<DisplacedInstruction> displace(CodeAddr from, std::span<const std::uint8_
         return Error(decoded.error());
     }
     SlotWriter writer(slot);
-    if (const char* reason = write(writer, *decoded, from)) {
+    if (const char* reason = write_displaced(writer, *decoded, from, Behind::way_back)) {
         return Error(reason);
     }
     if (!writer.reached()) {
         return Error("branch out of reach");
     }
-    return std::move(writer).finish();
+    return std::move(writer).finish(kInstructionBytes);
 }
 
 } // namespace aarch64

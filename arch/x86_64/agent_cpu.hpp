@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// What the agent asks its CPU, in the target: freestanding.
+/// What the agent asks its CPU, in the target: freestanding. And what its stub (agent_stub.S)
+/// keeps.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +8,49 @@
 namespace memleax::arch {
 inline namespace x86_64 {
 
-/// The calling thread's; see thread_pointer() and agent_knows_threads() in arch.hpp.
+/// The registers at the watched function's entry, as the stub lays them out.
+struct AgentRegisters {
+    std::uint64_t rax, rdi, rsi, rdx, rcx, r8, r9, r10;
+    std::uint64_t in_r11; ///< the agent's Function, as the stub gets it
+    std::uint64_t r11;
+};
+
+/// One of the first four arguments, from 0.
+__attribute__((always_inline)) inline std::uint64_t& agent_argument(AgentRegisters& registers,
+                                                                    int n) {
+    switch (n) {
+    case 0:
+        return registers.rdi;
+    case 1:
+        return registers.rsi;
+    case 2:
+        return registers.rdx;
+    default:
+        return registers.rcx;
+    }
+}
+/// Of these the first ones are still there when the call is over: the others' registers have its
+/// result.
+inline constexpr int kAgentKeptArguments = 2;
+
+/// The calling thread's; see agent_knows_threads() in arch.hpp.
 __attribute__((always_inline)) inline std::uint64_t agent_thread_pointer() {
     std::uint64_t pointer = 0;
     asm volatile("rdfsbase %0" : "=r"(pointer));
     return pointer;
+}
+
+/// The caller's stack pointer after the return, less that at the entry: the return address is
+/// there.
+inline constexpr std::uint64_t kAgentEntryBytes = 8;
+
+/// Where a caller's return address is, from its CFA on; `offset` is what its rule says.
+constexpr std::uint64_t agent_return_place(std::int32_t /*offset*/) {
+    return ~std::uint64_t{7}; // -8, always
+}
+/// A return address without its signature: there is none.
+constexpr std::uint64_t agent_stripped(std::uint64_t return_address) {
+    return return_address;
 }
 
 } // namespace x86_64

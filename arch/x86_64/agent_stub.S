@@ -2,12 +2,12 @@
 // The way into the agent and out of it (src/engine/inline/agent/): executed in the target, in place
 // of a watched function. Position-independent; no stack but what it pushes, no vector register.
 //
-// A thunk (thunk_code) jumps here with the function's AgentFunction in r11, r11 itself in -16(%rsp),
+// A thunk (thunk_code) jumps here with the agent's Function in r11, r11 itself in -16(%rsp),
 // and all else as at the function's entry. What memleax_agent_enter answers:
 //
-//      0  trap     to AgentFunction::trap, with all registers back (there r11, too)
-//      1  pass     to AgentFunction::pass, likewise: nobody is to know of this call
-//      2  call     AgentFunction::called, which is the original function or its nothrow twin, is
+//      0  trap     to Function::trap, with all registers back (there r11, too)
+//      1  pass     to Function::pass, likewise: nobody is to know of this call
+//      2  call     Function::called, which is the original function or its nothrow twin, is
 //                  called from here, with our frame on the stack; then memleax_agent_leave is told
 //                  its result. If that answers false, it goes on as after "trap".
 //
@@ -16,7 +16,7 @@
 // The frame, from rbp downwards, keeps a frame pointer. Foreign unwinders have no table for it.
 // Its layout is struct Frame's (agent.hpp), from rsp upwards:
 //
-//      0   4 words of the agent's own          32  rax rdi rsi rdx rcx r8 r9 r10 AgentFunction r11
+//      0   4 words of the agent's own          32  rax rdi rsi rdx rcx r8 r9 r10 Function r11
 
 #define FUNCTION_TRAP 16
 #define FUNCTION_CALLED 32
@@ -43,8 +43,9 @@ memleax_agent_stub:
         mov     %r11, SAVED+64(%rsp)
         mov     %r11, %rdi                      // const Function*
         mov     %rsp, %rsi                      // Frame*
-        lea     8(%rbp), %rdx                   // where the return address is
+        lea     8(%rbp), %rdx                   // the stack pointer at the entry
         mov     (%rbp), %rcx                    // the caller's frame pointer
+        mov     8(%rbp), %r8                    // the return address
         call    memleax_agent_enter
         mov     %eax, %r11d
         mov     SAVED(%rsp), %rax

@@ -38,6 +38,8 @@ inline constexpr long kPcUserOffset = offsetof(struct ::user, regs.rip);
 /// The register set with the mask of the bits in which a signed return address keeps its signature
 /// (NT_ARM_PAC_MASK); -1 where there is no such thing.
 inline constexpr int kSignatureMaskRegset = -1;
+/// The register set that begins with the thread pointer; -1 where that is in Registers.
+inline constexpr int kThreadPointerRegset = -1;
 /// The register sets in which a program may keep a pointer, the general one first: NT_PRSTATUS,
 /// NT_X86_XSTATE, NT_PRFPREG. The vector registers' halves are at multiples of 8: the layouts of
 /// FXSAVE and XSAVE (Intel's manual, volume 1, section 13.4).
@@ -83,8 +85,13 @@ inline constexpr std::size_t kSignalFrameMaskOffset = kSignalFrameInfoOffset - s
 
 /// jmp rel32
 inline constexpr std::size_t kEntryJumpBytes = 5;
-inline constexpr std::size_t kMaxEntryJumpBytes = 5;
 inline constexpr std::size_t kMaxEntryBytes = kEntryJumpBytes - 1 + kMaxInstructionBytes;
+/// Where the agent goes for a trap: the rest of the registers get what they had at the function's
+/// entry, then comes a no-op, then a jump to the original.
+inline constexpr std::size_t kThunkTrapExitAt = 17;
+inline constexpr std::size_t kThunkTrapAt = 22; ///< the no-op
+/// The same without a no-op.
+inline constexpr std::size_t kThunkPassExitAt = 28;
 
 } // namespace x86_64
 } // namespace memleax::arch

@@ -103,12 +103,17 @@ Result<DisplacedInstruction> displace_entry(CodeAddr entry, std::span<const std:
     return std::move(writer).finish(static_cast<std::uint8_t>(length));
 }
 
-std::optional<EntryJump> entry_jump(CodeAddr entry, CodeAddr target) {
-    if (!SlotWriter::fits32(target - (entry + 5))) {
+std::optional<EntryJump> entry_jump(CodeAddr entry, std::span<const std::uint8_t> /*code*/,
+                                    CodeAddr target) {
+    return plain_jump(entry, target);
+}
+
+std::optional<EntryJump> plain_jump(CodeAddr from, CodeAddr target) {
+    if (!SlotWriter::fits32(target - (from + 5))) {
         return std::nullopt;
     }
     EntryJump jump{};
-    put_jump(jump, entry, target);
+    put_jump(jump, from, target);
     return jump;
 }
 
@@ -117,7 +122,7 @@ std::optional<EntryJump> entry_jump(CodeAddr entry, CodeAddr target) {
 // the function may use as its own (AMD64 supplement, 3.2.2): no signal's handler touches that.
 //
 //       0  mov  %r11,-16(%rsp)
-//       5  lea  AgentFunction(%rip),%r11
+//       5  lea  Function(%rip),%r11
 //      12  jmp  stub
 //      17  mov  -16(%rsp),%r11
 //      22  nop                               the trap: a breakpoint stands here

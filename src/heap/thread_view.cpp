@@ -74,7 +74,7 @@ std::vector<ThreadView> look_at_threads(Target& target, std::span<const Tid> thr
             continue;
         }
         result.push_back({tid, StoppedThread(tid).register_words(), arch::sp(regs).value(),
-                          arch::thread_pointer(regs), frames.end(tid, regs)});
+                          StoppedThread(tid).thread_pointer(regs), frames.end(tid, regs)});
     }
     return result;
 }

@@ -14,7 +14,7 @@ Result<void> BreakpointTable::prepare_jumps(std::span<const Jump> jumps) {
     RemoteMemory& memory = target_.memory();
     std::vector<CodePatch> patches;
     for (const auto& [from, to] : jumps) {
-        const auto jump = arch::entry_jump(from->address(), to);
+        const auto jump = arch::entry_jump(from->address(), from->code, to);
         if (!jump || !from->takes_jump || !from->inserted || !from->record) {
             return Error(fmt::format("no jump can be at {:#x}", from->address().value()));
         }
@@ -89,7 +89,7 @@ Result<void> BreakpointTable::set_stands_for(Breakpoint& breakpoint, CodeAddr pl
             fmt::format("the breakpoint at {:#x} has no slot", breakpoint.address().value()));
     }
     const CodeAddr retry = breakpoint.retry();
-    const auto jump = arch::entry_jump(retry, place);
+    const auto jump = arch::plain_jump(retry, place);
     if (!jump) {
         return Error(
             fmt::format("no jump leads from {:#x} to {:#x}", retry.value(), place.value()));

@@ -47,12 +47,15 @@ bool CodePatch::is_in(const RemoteMemory& memory) const {
     if (std::equal(there.begin(), there.end(), original.begin())) {
         return false;
     }
-    for (std::size_t i = 1; i < size; ++i) {
+    constexpr std::size_t kFirst = arch::kBreakpointBytes.size();
+    for (std::size_t i = kFirst; i < size; ++i) {
         if (there[i] != patched[i] && there[i] != original[i]) {
             return false;
         }
     }
-    return there[0] == patched[0] || there[0] == arch::kBreakpointBytes[0];
+    const auto first = there.first(kFirst);
+    return std::equal(first.begin(), first.end(), patched.begin()) ||
+           std::equal(first.begin(), first.end(), arch::kBreakpointBytes.begin());
 }
 
 Result<void> CodePatch::put_in(RemoteMemory& memory) const {

@@ -35,6 +35,18 @@ std::uint64_t StoppedThread::signature_mask() const {
     return 0;
 }
 
+std::uint64_t StoppedThread::thread_pointer(const arch::Registers& regs) const {
+    if constexpr (arch::kThreadPointerRegset >= 0) {
+        std::uint64_t pointer = 0; // the set may have more, which is cut
+        iovec io{&pointer, sizeof pointer};
+        return ptrace(PTRACE_GETREGSET, tid_.value(), arch::kThreadPointerRegset, &io) == 0
+                   ? pointer
+                   : 0;
+    } else {
+        return arch::thread_pointer(regs);
+    }
+}
+
 bool StoppedThread::set_registers(const arch::Registers& regs) const {
     iovec io{const_cast<arch::Registers*>(&regs), sizeof regs};
     return ptrace(PTRACE_SETREGSET, tid_.value(), NT_PRSTATUS, &io) == 0;

@@ -3,8 +3,6 @@
 // for the place where it stands.
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <ostream>
 #include <string>
 #include <vector>
 
@@ -12,20 +10,13 @@
 #include <gtest/gtest.h>
 
 #include "arch.hpp"
+#include "words.hpp"
 
 namespace memleax::arch {
 inline namespace aarch64 {
 
-void PrintTo(const SlotPoint& point, std::ostream* out) {
-    *out << fmt::format("{{{}, {:#x}}}", point.offset, point.original.value());
-}
-bool operator==(const SlotPoint& a, const SlotPoint& b) {
-    return a.offset == b.offset && a.original == b.original && a.sp_adjust == b.sp_adjust;
-}
-
 namespace {
 
-using Words = std::vector<std::uint32_t>;
 using Points = std::vector<SlotPoint>;
 
 constexpr CodeAddr kFrom(0xaaaa00100000);
@@ -34,22 +25,6 @@ constexpr CodeAddr kNext(0xaaaa00100004);
 constexpr CodeAddr kSlot(0xaaaa000f0000);
 /// 96 MiB below: no literal load and no conditional branch reaches back.
 constexpr CodeAddr kFarSlot(0xaaa9fa100000);
-
-std::string hex(std::span<const std::uint8_t> bytes) {
-    std::string text;
-    for (std::size_t i = 0; i < bytes.size(); i += 4) {
-        std::uint32_t word = 0;
-        std::memcpy(&word, &bytes[i], std::min<std::size_t>(4, bytes.size() - i));
-        text += fmt::format("{:08x} ", word);
-    }
-    return text;
-}
-
-std::vector<std::uint8_t> bytes_of(const Words& words) {
-    std::vector<std::uint8_t> bytes(words.size() * 4);
-    std::memcpy(bytes.data(), words.data(), bytes.size());
-    return bytes;
-}
 
 void expect_moved(std::uint32_t word, const Words& out, const Points& points,
                   CodeAddr slot = kSlot) {

@@ -87,11 +87,11 @@ TEST(EntryJump, IsRefusedWhereCodeLeadsBehindItsFirstByte) {
 }
 
 TEST(EntryJump, ReachesTwoGibibytes) {
-    const auto jump = entry_jump(kEntry, CodeAddr(0x2000));
+    const auto jump = entry_jump(kEntry, {}, CodeAddr(0x2000));
     ASSERT_TRUE(jump);
     EXPECT_THAT(*jump, ::testing::ElementsAre(0xe9, 0xfb, 0x0f, 0, 0));
-    EXPECT_FALSE(entry_jump(kEntry, kEntry + (1LL << 31) + 5));
-    EXPECT_TRUE(entry_jump(kEntry, kEntry + (1LL << 31) + 4));
+    EXPECT_FALSE(entry_jump(kEntry, {}, kEntry + (1LL << 31) + 5));
+    EXPECT_TRUE(entry_jump(kEntry, {}, kEntry + (1LL << 31) + 4));
 }
 
 } // namespace

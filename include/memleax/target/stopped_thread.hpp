@@ -24,6 +24,8 @@ class StoppedThread {
     /// All registers in which a program may keep a pointer, those for vectors included, as words;
     /// also some that are none. Empty if the thread is gone.
     [[nodiscard]] std::vector<std::uint64_t> register_words() const;
+    /// See arch::thread_pointer(); `regs` are the thread's. 0: nothing is known.
+    [[nodiscard]] std::uint64_t thread_pointer(const arch::Registers& regs) const;
     /// The bits of a return address that are a signature (pointer authentication); 0 where the CPU
     /// knows no such thing.
     [[nodiscard]] std::uint64_t signature_mask() const;

@@ -17,6 +17,9 @@
 extern "C" {
 extern const std::uint8_t __start_memleax_agent[] __attribute__((weak, visibility("hidden")));
 extern const std::uint8_t __stop_memleax_agent[] __attribute__((weak, visibility("hidden")));
+// In agent_stub.S: where the agent is entered, and where a call of the original function returns.
+extern const std::uint8_t memleax_agent_stub[] __attribute__((visibility("hidden")));
+extern const std::uint8_t memleax_agent_return_place[] __attribute__((visibility("hidden")));
 }
 // NOLINTEND(bugprone-reserved-identifier)
 
@@ -42,9 +45,6 @@ Error refused(const char* call, Tid pid, long result) {
 } // namespace
 
 const char* AgentMemory::reason_against() {
-    if (arch::agent_stub().entry == nullptr) {
-        return "there is no inline engine for this CPU yet";
-    }
     // The two are linked into one section, and go together.
     const auto* enter = reinterpret_cast<const std::uint8_t*>(&agent::memleax_agent_enter);
     MEMLEAX_ASSERT(enter >= __start_memleax_agent && enter < __stop_memleax_agent);
@@ -159,7 +159,7 @@ Result<AgentMemory::Piece*> AgentMemory::piece_near(CodeAddr entry, Tid worker) 
     const std::uint64_t used = (code.size() + arch::kThunkBytes - 1) / arch::kThunkBytes;
     pieces_.push_back({*range, used * arch::kThunkBytes});
     return_places_.emplace_back(
-        range->begin + static_cast<std::uint64_t>(arch::agent_stub().return_place - code.data()));
+        range->begin + static_cast<std::uint64_t>(memleax_agent_return_place - code.data()));
     return &pieces_.back();
 }
 
@@ -171,7 +171,7 @@ Result<AgentMemory::Thunk> AgentMemory::add_function(CodeAddr entry, CodeAddr or
     }
     const CodeAddr thunk((*piece)->range.begin + (*piece)->used);
     const CodeAddr stub((*piece)->range.begin +
-                        static_cast<std::uint64_t>(arch::agent_stub().entry - agent_code().data()));
+                        static_cast<std::uint64_t>(memleax_agent_stub - agent_code().data()));
     function.data = pages_.agent_data()->value();
     function.original = original.value();
     function.called = function.called != 0 ? function.called : function.original;

@@ -11,20 +11,19 @@ namespace {
 
 using agent::Node;
 
-/// The word before the CFA, as the agent has it.
-constexpr std::int32_t kReturnOffset = -8;
-
 constexpr std::uint32_t kSlotsOfPage = 4096 / sizeof(std::uint32_t);
 static_assert(agent::kChildSlots % kSlotsOfPage == 0);
 
 /// The frame's equations, as the agent follows them; nothing if it does not.
 std::optional<Node> walking(const Rule& rule) {
+    const auto ra_offset = static_cast<std::uint64_t>(std::int64_t{rule.ra_offset});
     if (rule.kind != Rule::Kind::regular || rule.ra_place != Rule::RaPlace::at_cfa ||
-        rule.ra_offset != kReturnOffset) {
+        arch::agent_return_place(rule.ra_offset) != ra_offset) {
         return std::nullopt;
     }
     Node node;
     node.kind = Node::Kind::walk;
+    node.ra_offset = rule.ra_offset;
     node.cfa_offset = rule.cfa_offset;
     node.fp_offset = rule.fp_offset;
     switch (rule.cfa_base) {

@@ -145,7 +145,7 @@ InlineEngine::Decision InlineEngine::decide(Tid tid, const arch::Registers& regs
 std::optional<std::uint32_t> InlineEngine::find_thread(Tid tid, const arch::Registers& regs,
                                                        StopReason* reason) {
     const RemoteAddr sp = arch::sp(regs);
-    const std::uint64_t pointer = arch::thread_pointer(regs);
+    const std::uint64_t pointer = StoppedThread(tid).thread_pointer(regs);
     const auto known = threads_.find(tid);
     const auto stack = known && threads_.stack(*known).contains(sp.value())
                            ? std::nullopt
@@ -306,7 +306,7 @@ void InlineEngine::on_quiet_stop(Tid tid) {
     }
     stacks_.on_first_stop(tid);
     if (StoppedThread(tid).get_registers(&regs)) {
-        threads_.on_birth(tid, arch::thread_pointer(regs));
+        threads_.on_birth(tid, StoppedThread(tid).thread_pointer(regs));
     }
 }
 

@@ -42,7 +42,7 @@ bool PatchedFunctions::can_be(const AllocatorEntry& entry) {
     const AllocatorFunction& function = *entry.function;
     const bool is_plain = function.family == kMemory && function.origin.empty() &&
                           function.mapping == MappingCall::none &&
-                          function.out_argument < agent::kOutArguments &&
+                          function.out_argument < arch::kAgentKeptArguments &&
                           function.next_argument < 0 && !function.is_descriptor;
     // An exception must not pass the agent's frame.
     const bool may_throw = function.throws && entry.nothrow_twin.value() == 0;

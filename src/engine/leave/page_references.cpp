@@ -142,7 +142,8 @@ std::optional<AddrRange> ReferenceSearch::find(Tid tid) {
     arch::Registers regs;
     const bool is_known = target_.is_stopped(tid) && StoppedThread(tid).get_registers(&regs);
     const auto page =
-        sp ? stacks_->search(*sp, is_known ? arch::thread_pointer(regs) : 0) : std::nullopt;
+        sp ? stacks_->search(*sp, is_known ? StoppedThread(tid).thread_pointer(regs) : 0)
+           : std::nullopt;
     return page && !leads_past(tid) ? page : std::nullopt;
 }
 

@@ -4,8 +4,9 @@
 // where posix_memalign has just stored its result.
 // It is right for what it accepts only; everything else traps, and is the tracer's.
 //
-// The order of stores is the CPU's (x86_64 keeps it: Intel SDM volume 3, 9.2.2); the fences keep
-// the compiler to it.
+// What another thread, or the tracer, is to see in an order is stored with release and loaded with
+// acquire, and where a store is to be seen before a load, by a read-modify-write before a load that
+// is sequentially consistent (arm64: stlxr before ldar; x86_64: any locked instruction).
 #include "agent.hpp"
 #include "agent_cpu.hpp"
 #include "agent_walk.hpp"
@@ -18,25 +19,7 @@ namespace memleax::agent {
 namespace {
 
 AGENT_PART uint64_t argument(const Frame& frame, int8_t n) {
-    switch (n) {
-    case 0:
-        return frame.rdi;
-    case 1:
-        return frame.rsi;
-    case 2:
-        return frame.rdx;
-    default:
-        return frame.rcx;
-    }
-}
-
-/// An object of an empty class is told by its address only, which is any.
-AGENT_PART void set_argument(Frame& frame, int8_t n, uint64_t value) {
-    if (n == 1) {
-        frame.rsi = value;
-    } else {
-        frame.rdx = value;
-    }
+    return arch::agent_argument(const_cast<Frame&>(frame).registers, n);
 }
 
 AGENT_PART const Thread* find_thread(const Data& data) {
@@ -81,7 +64,7 @@ AGENT_PART void record(Data& data, const Thread& thread, Progress& progress, Ent
     entry.function = function;
     entry.kind = kind;
     entry.tick = load(data.tick);
-    // A full barrier: what the allocator did before an allocation's entry, it did before its
+    // Acquires and releases: what the allocator did before an allocation's entry, it did before its
     // number; what it does after a free's, it does after that one's.
     entry.ticket = __atomic_fetch_add(&data.next_ticket, 1, __ATOMIC_SEQ_CST);
     store(progress.head, progress.head + 1);
@@ -106,7 +89,8 @@ AGENT_PART void forget_young(Data& data, uint64_t address) {
 }
 
 AGENT_PART bool is_claimed(const Thread& thread, uint32_t place) {
-    const auto parts = static_cast<uint8_t>(place / kRingPart - load(thread.claimed_parts));
+    const uint8_t claimed = __atomic_load_n(&thread.claimed_parts, __ATOMIC_SEQ_CST);
+    const auto parts = static_cast<uint8_t>(place / kRingPart - claimed);
     return parts >= 128;
 }
 
@@ -137,8 +121,8 @@ AGENT_PART Freed free_young(Data& data, const Progress& progress, uint64_t addre
         return Freed::not_here;
     }
     entry.end_tick = load(data.tick);
-    // A full barrier: the reader claims, and then reads; here it is changed, and then looked
-    // whether it is claimed. One of the two sees what the other one did.
+    // The reader claims, and then reads; here it is changed, and then looked whether it is claimed.
+    // One of the two sees what the other one did.
     Entry::Kind brief = Entry::Kind::brief;
     Entry::Kind before{};
     __atomic_exchange(&entry.kind, &brief, &before, __ATOMIC_SEQ_CST);
@@ -206,14 +190,13 @@ AGENT_PART uint64_t requested_size(const Function& function, const Frame& frame)
 
 extern "C" {
 
-AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, const uint64_t* entry_sp,
-                                 uint64_t fp) {
+AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, uint64_t sp, uint64_t fp,
+                                 uint64_t return_address) {
     Data& data = *reinterpret_cast<Data*>(function->data);
     if (load(data.enabled) == 0) {
         return Answer::pass;
     }
     const Thread* thread = find_thread(data);
-    const auto sp = reinterpret_cast<uint64_t>(entry_sp);
     if (thread == nullptr) {
         return Answer::trap;
     }
@@ -268,8 +251,9 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, const u
     if (!frees || checks) {
         frame->stack = progress.forced_stack;
         if (frame->stack == kNoStackId) {
-            frame->stack = call_stack(data, *thread, progress, function->number,
-                                      Stack{sp, thread->stack_end}, fp);
+            frame->stack =
+                call_stack(data, *thread, progress,
+                           Call{function->number, {sp, thread->stack_end}, fp, return_address});
         }
         if (frame->stack == kNoStackId) {
             return trap(progress, Trap::other);
@@ -282,7 +266,9 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, const u
         progress.forced_stack = kNoStackId;
     }
     if (function->nothrow_argument >= 0) {
-        set_argument(*frame, function->nothrow_argument, reinterpret_cast<uint64_t>(function));
+        // An object of an empty class is told by its address only, which is any.
+        arch::agent_argument(frame->registers, function->nothrow_argument) =
+            reinterpret_cast<uint64_t>(function);
     }
     // Until now a signal's handler may have made calls as any other; what is recorded from here on
     // must not be interrupted by them, and they trap.
@@ -294,7 +280,7 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, const u
         if (freed != Freed::here) {
             record(data, *thread, progress,
                    freed == Freed::unclear ? Entry::Kind::freed_if_live : Entry::Kind::freed,
-                   function->number, pointer, *entry_sp, frame->stack);
+                   function->number, pointer, arch::agent_stripped(return_address), frame->stack);
         }
     } else if (pointer != 0) {
         forget_young(data, pointer);

@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "agent_cpu.hpp"
+
 namespace memleax::agent {
 
 using std::int32_t;
@@ -22,8 +24,7 @@ using std::uint8_t;
 inline constexpr uint32_t kNoStackId = 0xffffffff;
 
 /// A frame of a call stack, known by all the frames between it and the allocator's function: a node
-/// of a calling-context tree. How to get from it to its caller is a Rule's equations (rule.hpp);
-/// the return address is the word before the CFA.
+/// of a calling-context tree. How to get from it to its caller is a Rule's equations (rule.hpp).
 struct Node {
     enum class Kind : uint8_t {
         trap, ///< the tracer walks such stacks
@@ -35,7 +36,10 @@ struct Node {
 
     uint64_t return_address = 0;
     uint32_t parent = 0; ///< its index
-    uint32_t stack = kNoStackId;
+    union {
+        uint32_t stack = kNoStackId; ///< leaf
+        int32_t ra_offset;           ///< walk: where the caller's return address is
+    };
     int32_t cfa_offset = 0;
     int32_t fp_offset = 0;
     uint32_t first_child = 0; ///< most have no other one; 0: none
@@ -68,6 +72,7 @@ struct alignas(64) Memo {
     uint64_t epoch = 0; ///< Data::epoch of the walk; 0: there was none
     uint64_t sp = 0;
     uint64_t fp = 0;
+    uint64_t return_address = 0; ///< of the call itself
     uint32_t function = 0;
     uint32_t stack = kNoStackId;
     uint32_t candidate = 0; ///< of the last one that was not kept
@@ -143,7 +148,7 @@ enum class Trap : uint8_t {
 /// The same thread, as it writes itself; what the tracer writes here it takes back.
 struct alignas(64) Progress {
     uint64_t head = 0; ///< entries that it has ever written
-    /// Where the return address of the call is, to the allocator, that it is inside of; 0: none.
+    /// The stack pointer at the entry of the call, to the allocator, that it is inside of; 0: none.
     uint64_t inside = 0;
     uint64_t calls = 0;                 ///< that needed no trap
     uint32_t forced_stack = kNoStackId; ///< of the next call, which need not be walked
@@ -282,20 +287,17 @@ struct Frame {
     uint64_t size;
     uint32_t stack;
     uint32_t is_inside; ///< another call of an allocator's
-    uint64_t rax, rdi, rsi, rdx, rcx, r8, r9, r10;
-    uint64_t in_r11; ///< `function`, as the stub gets it
-    uint64_t r11;
+    arch::AgentRegisters registers;
 };
-inline constexpr int kOutArguments = 2; ///< those whose registers hold no result
-static_assert(offsetof(Frame, rax) == 32);
+static_assert(offsetof(Frame, registers) == 32);
 
 enum class Answer : uint32_t { trap, pass, call };
 
 extern "C" {
-/// A call of the function begins. `entry_sp` points to its return address, `fp` is its caller's
-/// frame pointer.
-Answer memleax_agent_enter(const Function* function, Frame* frame, const uint64_t* entry_sp,
-                           uint64_t fp);
+/// A call of the function begins. `sp` is the stack pointer at its entry, `fp` its caller's frame
+/// pointer.
+Answer memleax_agent_enter(const Function* function, Frame* frame, uint64_t sp, uint64_t fp,
+                           uint64_t return_address);
 /// And has returned `result`. False: it was a twin that has failed, and the call is to trap.
 bool memleax_agent_leave(const Frame* frame, uint64_t result);
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "agent.hpp"
+#include "agent_cpu.hpp"
 
 #define AGENT_PART __attribute__((always_inline)) static inline
 
@@ -74,16 +75,22 @@ struct Reads {
     }
 };
 
+/// A call of a function that is watched, as it begins.
+struct Call {
+    uint32_t function;
+    Stack stack;
+    uint64_t fp;
+    uint64_t return_address;
+};
+
 /// The call stack's id; kNoStackId: it is not known.
-AGENT_PART uint32_t walk(const Data& data, uint32_t function, Reads& reads, uint64_t fp) {
-    uint64_t sp = reads.stack->begin + sizeof(uint64_t); // of the caller
-    uint64_t return_address = 0;
-    uint64_t index = uint64_t{function} + 1;
-    if (!Reads::read(reads, reads.stack->begin, &return_address)) {
-        return kNoStackId;
-    }
+AGENT_PART uint32_t walk(const Data& data, const Call& call, Reads& reads) {
+    uint64_t sp = call.stack.begin + arch::kAgentEntryBytes; // of the caller
+    uint64_t fp = call.fp;
+    uint64_t return_address = call.return_address;
+    uint64_t index = uint64_t{call.function} + 1;
     for (;;) {
-        index = find_child(data, index, return_address);
+        index = find_child(data, index, arch::agent_stripped(return_address));
         const Node& node = data.nodes[index];
         if (index == 0 || node.kind != Node::Kind::walk) {
             return index != 0 && node.kind == Node::Kind::leaf ? node.stack : kNoStackId;
@@ -93,7 +100,8 @@ AGENT_PART uint32_t walk(const Data& data, uint32_t function, Reads& reads, uint
             return kNoStackId;
         }
         // More than the agent's stack may be: a memo has its places in 32 bits.
-        if (cfa <= sp || !Reads::read(reads, cfa - sizeof(uint64_t), &return_address)) {
+        if (cfa <= sp ||
+            !Reads::read(reads, cfa + arch::agent_return_place(node.ra_offset), &return_address)) {
             return kNoStackId;
         }
         if (node.fp_place != Node::FpPlace::unchanged) {
@@ -107,11 +115,12 @@ AGENT_PART uint32_t walk(const Data& data, uint32_t function, Reads& reads, uint
 }
 
 /// Would a walk read the same as the memo's?
-AGENT_PART bool reads_the_same(const Memo& memo, uint64_t epoch, uint32_t function,
-                               const Stack& stack, uint64_t fp) {
+AGENT_PART bool reads_the_same(const Memo& memo, uint64_t epoch, const Call& call) {
     const uint64_t count = memo.count;
-    if (memo.epoch != epoch || memo.sp != stack.begin || memo.fp != fp ||
-        memo.function != function || count > Memo::kWords) {
+    const Stack& stack = call.stack;
+    if (memo.epoch != epoch || memo.sp != stack.begin || memo.fp != call.fp ||
+        memo.return_address != call.return_address || memo.function != call.function ||
+        count > Memo::kWords) {
         return false;
     }
     // The program may have written here, or the stack's end is another one: no place is believed.
@@ -127,17 +136,17 @@ AGENT_PART bool reads_the_same(const Memo& memo, uint64_t epoch, uint32_t functi
 }
 
 /// Walks, and keeps what it has read for the next time.
-AGENT_PART uint32_t walk_into(Memo& memo, const Data& data, uint64_t epoch, uint32_t function,
-                              const Stack& stack, uint64_t fp) {
+AGENT_PART uint32_t walk_into(Memo& memo, const Data& data, uint64_t epoch, const Call& call) {
     memo.epoch = 0;
-    Reads reads{&stack, &memo};
-    const uint32_t id = walk(data, function, reads, fp);
+    Reads reads{&call.stack, &memo};
+    const uint32_t id = walk(data, call, reads);
     if (id == kNoStackId || reads.count > Memo::kWords) {
         return id;
     }
-    memo.sp = stack.begin;
-    memo.fp = fp;
-    memo.function = function;
+    memo.sp = call.stack.begin;
+    memo.fp = call.fp;
+    memo.return_address = call.return_address;
+    memo.function = call.function;
     memo.stack = id;
     memo.count = reads.count;
     memo.epoch = epoch;
@@ -146,10 +155,10 @@ AGENT_PART uint32_t walk_into(Memo& memo, const Data& data, uint64_t epoch, uint
 
 /// The call stack's id, from the thread's memo or by a walk; kNoStackId: it is not known.
 AGENT_PART uint32_t call_stack(const Data& data, const Thread& thread, Progress& progress,
-                               uint32_t function, const Stack& stack, uint64_t fp) {
+                               const Call& call) {
+    const Stack& stack = call.stack;
     const uint64_t epoch = load(data.epoch);
-    const uint64_t return_address = *reinterpret_cast<const uint64_t*>(stack.begin);
-    const uint64_t mixed = (return_address ^ (stack.begin << 20)) * 0x9e3779b97f4a7c15ULL;
+    const uint64_t mixed = (call.return_address ^ (stack.begin << 20)) * 0x9e3779b97f4a7c15ULL;
     const uint64_t index = mixed >> 32 & (uint64_t{thread.memo_count} - 1);
     Memo& memo = reinterpret_cast<Memo*>(thread.memos)[index];
     // A signal's handler that interrupts us here must not change the memo, and does without. A low
@@ -158,10 +167,10 @@ AGENT_PART uint32_t call_stack(const Data& data, const Thread& thread, Progress&
         stack.end - stack.begin <= kNoStackId) {
         store(progress.uses_memo, uint8_t{1});
         uint32_t id = kNoStackId;
-        if (reads_the_same(memo, epoch, function, stack, fp)) {
+        if (reads_the_same(memo, epoch, call)) {
             id = memo.stack;
         } else if (memo.candidate == static_cast<uint32_t>(mixed)) {
-            id = walk_into(memo, data, epoch, function, stack, fp);
+            id = walk_into(memo, data, epoch, call);
         } else {
             // Not yet: where more stacks take turns than there are memos, none would be of use.
             memo.candidate = static_cast<uint32_t>(mixed);
@@ -172,7 +181,7 @@ AGENT_PART uint32_t call_stack(const Data& data, const Thread& thread, Progress&
         }
     }
     Reads reads{&stack, nullptr};
-    return walk(data, function, reads, fp);
+    return walk(data, call, reads);
 }
 
 } // namespace memleax::agent

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The agent, as ordinary functions of this program: what it records, what it lets trap, and that it
 // finds the call stacks that the tree tells of, and no others.
-#include "../../src/engine/inline/agent/agent.hpp"
+#include "../src/engine/inline/agent/agent.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include "../../src/engine/inline/call_tree.hpp"
+#include "../src/engine/inline/call_tree.hpp"
 #include "arch.hpp"
 
 namespace memleax {
@@ -37,8 +37,7 @@ class AgentTest : public ::testing::Test, protected CallTreeWriter {
         data_->enabled = 1;
         data_->tick = 7;
         data_->epoch = 1;
-        std::uint64_t pointer = 0;
-        asm volatile("rdfsbase %0" : "=r"(pointer));
+        const std::uint64_t pointer = arch::agent_thread_pointer();
         Thread& thread = data_->threads[0];
         thread.pointer = pointer;
         thread.stack_begin = address(0);
@@ -97,13 +96,20 @@ class AgentTest : public ::testing::Test, protected CallTreeWriter {
     [[nodiscard]] std::uint64_t recorded() const { return data_->progress[0].head; }
     [[nodiscard]] const Entry& entry(std::uint64_t n) const { return data_->rings[0][n]; }
 
-    /// A call whose return address is at this word of the stack.
-    Answer enter(const Function& function, std::size_t word, std::uint64_t rdi,
-                 std::uint64_t rsi = 0, std::uint64_t fp = 0) {
+    [[nodiscard]] std::uint64_t argument(int n) {
+        return arch::agent_argument(frame_.registers, n);
+    }
+    /// The stack pointer at the entry of a call that leaves its caller this word and those behind.
+    [[nodiscard]] std::uint64_t entry_sp(std::size_t word) const {
+        return address(word) - arch::kAgentEntryBytes;
+    }
+    /// A call whose caller's stack begins behind this word, which is the return address.
+    Answer enter(const Function& function, std::size_t word, std::uint64_t first,
+                 std::uint64_t second = 0, std::uint64_t fp = 0) {
         frame_ = {};
-        frame_.rdi = rdi;
-        frame_.rsi = rsi;
-        return agent::memleax_agent_enter(&function, &frame_, &stack_[word], fp);
+        arch::agent_argument(frame_.registers, 0) = first;
+        arch::agent_argument(frame_.registers, 1) = second;
+        return agent::memleax_agent_enter(&function, &frame_, entry_sp(word + 1), fp, stack_[word]);
     }
     /// Called from one place, by the program's first function.
     void know_one_caller(const Function& function, std::uint64_t caller, StackId id) {
@@ -134,7 +140,7 @@ TEST_F(AgentTest, RecordsAnAllocationWhenItHasReturned) {
     stack_[100] = kCaller;
     ASSERT_EQ(enter(malloc_, 100, 64), Answer::call);
     EXPECT_EQ(recorded(), 0U);
-    EXPECT_EQ(progress().inside, address(100));
+    EXPECT_EQ(progress().inside, entry_sp(101));
     agent::memleax_agent_leave(&frame_, kBlock);
     ASSERT_EQ(recorded(), 1U);
     EXPECT_EQ(entry(0).kind, Entry::Kind::allocated);
@@ -170,8 +176,8 @@ TEST_F(AgentTest, CallsTheNothrowTwinOfAFunctionThatThrows) {
     know_one_caller(operator_new, kCaller, StackId(9));
     stack_[100] = kCaller;
     ASSERT_EQ(enter(operator_new, 100, 64, 77), Answer::call);
-    EXPECT_EQ(frame_.rdi, 64U);
-    EXPECT_NE(frame_.rsi, 77U); // some std::nothrow_t
+    EXPECT_EQ(argument(0), 64U);
+    EXPECT_NE(argument(1), 77U); // some std::nothrow_t
     EXPECT_TRUE(agent::memleax_agent_leave(&frame_, kBlock));
     EXPECT_EQ(entry(0).address, kBlock);
     // It fails, and then the other one is to throw.
@@ -454,7 +460,7 @@ TEST_F(AgentWithBlocks, CallsWithinACallAreHidden) {
     const Frame outer = frame_;
     ASSERT_EQ(enter(calloc_, 90, 1, 32), Answer::call);
     agent::memleax_agent_leave(&frame_, kBlock + 64);
-    EXPECT_EQ(progress().inside, address(100));
+    EXPECT_EQ(progress().inside, entry_sp(101));
     agent::memleax_agent_leave(&outer, kBlock);
     EXPECT_EQ(progress().inside, 0U);
     ASSERT_EQ(recorded(), 2U);
@@ -706,9 +712,11 @@ TEST_F(AgentTest, NeverReadsBesideTheStack) {
                      {std::uint64_t{0}, thread().stack_end - 8, thread().stack_end,
                       thread().stack_begin, ~std::uint64_t{7}}) {
                     frame_ = {};
-                    frame_.rdi = 8;
+                    arch::agent_argument(frame_.registers, 0) = 8;
                     progress().inside = 0;
-                    (void)agent::memleax_agent_enter(&malloc_, &frame_, words + at, fp);
+                    (void)agent::memleax_agent_enter(&malloc_, &frame_,
+                                                     reinterpret_cast<std::uint64_t>(words + at),
+                                                     fp, kCaller);
                 }
             }
         }

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// arm64: functions that begin with a jump of ours, words in and words out. Each word was made by
+// aarch64-linux-gnu-as for the place where it stands.
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "arch.hpp"
+#include "words.hpp"
+
+namespace memleax::arch {
+inline namespace aarch64 {
+namespace {
+
+constexpr CodeAddr kEntry(0xaaaa00100000);
+/// 0x10000 below.
+constexpr CodeAddr kSlot(0xaaaa000f0000);
+
+constexpr std::uint32_t kPush = 0xa9bc7bfd; // stp x29,x30,[sp,#-64]!
+constexpr std::uint32_t kSetFramePointer = 0x910003fd;
+constexpr std::uint32_t kReturn = 0xd65f03c0;
+
+void expect_moved(const Words& in, const Words& out, const std::vector<SlotPoint>& points) {
+    const auto displaced = displace_entry(kEntry, bytes_of(in), kSlot);
+    ASSERT_TRUE(displaced.ok()) << displaced.error().message();
+    EXPECT_EQ(hex(displaced->code), hex(bytes_of(out)));
+    EXPECT_EQ(displaced->original_length, 8U);
+    EXPECT_EQ(displaced->points, points);
+}
+
+std::string reason_against(const Words& code) {
+    const auto displaced = displace_entry(kEntry, bytes_of(code), kSlot);
+    return displaced ? "" : displaced.error().message();
+}
+
+TEST(Arm64Entry, TwoInstructionsMove) {
+    // glibc's malloc
+    expect_moved({kPush, kSetFramePointer}, {kPush, kSetFramePointer, 0x14004000},
+                 {{0, kEntry, 0}, {4, kEntry + 4, 0}, {8, kEntry + 8, 0}});
+}
+
+TEST(Arm64Entry, ABranchMayBeTheFirst) {
+    // glibc's free: cbz x0, 0x110 ahead
+    expect_moved({0xb4000880, kPush},
+                 {0xb4000040,         // cbz x0, to the jump away
+                  0x14000002,         // b, past it
+                  0x14004042,         // b, 0x110 behind the entry
+                  kPush, 0x14003ffe}, // b, behind the two
+                 {{0, kEntry, 0},
+                  {4, kEntry + 4, 0},
+                  {8, kEntry + 0x110, 0},
+                  {12, kEntry + 4, 0},
+                  {16, kEntry + 8, 0}});
+}
+
+TEST(Arm64Entry, ABranchMayBeTheLast) {
+    expect_moved({kPush, 0xb4000880}, // cbz x0, 0x114 behind the entry
+                 {kPush, 0xb4000040, 0x14004000, 0x14004042},
+                 {{0, kEntry, 0}, {4, kEntry + 4, 0}, {8, kEntry + 8, 0}, {12, kEntry + 0x114, 0}});
+}
+
+TEST(Arm64Entry, AddressesMeanTheSame) {
+    // glibc's aligned_alloc has adrp x2, 0x113 pages ahead; here twice, for two literals.
+    expect_moved({0xf0000882, 0xf0000883},
+                 {0x58000082, 0x580000a3, 0x14004000, 0, // ldr x2, ldr x3, b
+                  0x00213000, 0xaaaa, 0x00213000, 0xaaaa},
+                 {{0, kEntry, 0}, {4, kEntry + 4, 0}, {8, kEntry + 8, 0}});
+}
+
+TEST(Arm64Entry, CallsStay) {
+    const std::string reason = "a jump, a call or a return is among its first instructions";
+    EXPECT_EQ(reason_against({0x94000010, kPush}), reason); // bl
+    EXPECT_EQ(reason_against({kPush, 0x94000010}), reason);
+    EXPECT_EQ(reason_against({kPush, 0xd63f0020}), reason); // blr x1
+    EXPECT_EQ(reason_against({0x14000010, kPush}), reason); // b
+    EXPECT_EQ(reason_against({kReturn, kPush}), reason);
+    EXPECT_EQ(reason_against({kPush, 0xd4000001}), "system call instruction");
+    EXPECT_EQ(reason_against({kPush, 0xc85f7c20}), "exclusive access"); // ldxr x0,[x1]
+    EXPECT_EQ(reason_against({kPush, kReturn}), "");
+    EXPECT_EQ(reason_against({kPush, 0x14000010}), "");
+}
+
+TEST(Arm64Entry, NothingMayLeadToTheSecondInstruction) {
+    constexpr std::uint32_t kNop = 0xd503201f;
+    EXPECT_STREQ(reason_against_entry_jump(kEntry, bytes_of({kPush})), "it is too short");
+    EXPECT_EQ(reason_against_entry_jump(kEntry, bytes_of({kPush, kReturn})), nullptr);
+    for (const std::uint32_t back : {0x17ffffffU, 0xb5ffffe0U, 0x54ffffe0U, 0x97ffffffU}) {
+        EXPECT_STREQ(reason_against_entry_jump(kEntry, bytes_of({kPush, kNop, back})),
+                     "there is a jump to the middle of its first bytes")
+            << hex(bytes_of({back}));
+        // One further back is the entry itself, one less far is the loop's own.
+        EXPECT_EQ(reason_against_entry_jump(kEntry, bytes_of({kPush, back, kNop})), nullptr);
+        EXPECT_EQ(reason_against_entry_jump(kEntry, bytes_of({kPush, kNop, kNop, back})), nullptr);
+    }
+}
+
+TEST(Arm64Entry, TheJumpBeginsWithALandingPad) {
+    const CodeAddr target = kEntry + 0x1000;
+    const auto jump_of = [&](std::uint32_t first) {
+        const auto jump = entry_jump(kEntry, bytes_of({first, kSetFramePointer}), target);
+        return jump ? hex(*jump) : "";
+    };
+    EXPECT_EQ(jump_of(kPush), "d503245f 140003ff ");      // bti c; b
+    EXPECT_EQ(jump_of(0xd503233f), "d503245f 140003ff "); // paciasp, which is one, too
+    for (const std::uint32_t pad : {0xd503241fU, 0xd503245fU, 0xd503249fU, 0xd50324dfU}) {
+        EXPECT_EQ(jump_of(pad), hex(bytes_of({pad, 0x140003ff})));
+    }
+}
+
+TEST(Arm64Entry, TheJumpReaches128Mebibytes) {
+    constexpr std::int64_t kReach = 1 << 27;
+    const auto code = bytes_of({kPush, kSetFramePointer});
+    EXPECT_TRUE(entry_jump(kEntry, code, kEntry + 4 + kReach - 4));
+    EXPECT_FALSE(entry_jump(kEntry, code, kEntry + 4 + kReach));
+    EXPECT_TRUE(entry_jump(kEntry, code, kEntry + 4 - kReach));
+    EXPECT_FALSE(entry_jump(kEntry, code, kEntry - kReach));
+    const auto plain = plain_jump(kEntry, kEntry + 0x1000);
+    ASSERT_TRUE(plain);
+    EXPECT_EQ(hex(*plain), "14000400 00000000 ");
+    EXPECT_FALSE(plain_jump(kEntry, kEntry + kReach));
+}
+
+TEST(Arm64Entry, TheThunk) {
+    const auto code = thunk_code(kEntry, kEntry - 0x1000, kSlot);
+    EXPECT_EQ(hex(code), hex(bytes_of({
+                             0x10000150, // adr x16, 40 ahead
+                             0x17fffbff, // b, to the stub
+                             0xd503201f, // nop
+                             0x58000071, // ldr x17, =kSlot
+                             0xd61f0220, // br x17
+                             0,
+                             0x000f0000,
+                             0xaaaa,
+                             0,
+                             0,
+                         })));
+    EXPECT_EQ(kThunkTrapAt, 8U);
+    EXPECT_EQ(kThunkPassExitAt, 12U);
+}
+
+} // namespace
+} // namespace aarch64
+} // namespace memleax::arch
