@@ -4,7 +4,11 @@
 #include "../src/engine/inline/agent/agent.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
@@ -60,7 +64,7 @@ class AgentTest : public ::testing::Test, protected CallTreeWriter {
         data_->children[slot] = node;
     }
     void write_first_child(std::uint32_t parent, std::uint32_t node) override {
-        data_->nodes[parent].first_child = node;
+        __atomic_store_n(&data_->nodes[parent].first_child, node, __ATOMIC_RELEASE);
     }
     void clear_children(std::uint32_t first_slot, std::uint32_t count) override {
         std::fill_n(&data_->children[first_slot], count, 0);
@@ -69,6 +73,9 @@ class AgentTest : public ::testing::Test, protected CallTreeWriter {
         for (std::uint32_t function = 0; function <= agent::kMaxFunctions; ++function) {
             data_->nodes[function].first_child = 0;
         }
+        const std::uint32_t next = data_->epoch + 1; // a low byte of 0 is none
+        __atomic_store_n(&data_->epoch, next % 256 == 0 ? next + 1 : next, __ATOMIC_SEQ_CST);
+        std::atomic_thread_fence(std::memory_order_seq_cst);
     }
 
     void use_ring(Thread& thread, std::size_t index) {
@@ -530,7 +537,6 @@ TEST_F(AgentTest, WalksAnewWhereAnyWordThatItHasReadIsAnother) {
     }
     // A stack that is not the tree's any more is not found by what was read in it before.
     tree_.clear();
-    ++data_->epoch;
     EXPECT_EQ(enter(malloc_, 100, 64), Answer::trap);
     // Nor while the tracer writes a new epoch, by four bytes.
     data_->epoch = 256;
@@ -560,6 +566,91 @@ TEST_F(AgentTest, AFullTreeIsNoIrregularStack) {
     }
     EXPECT_TRUE(add(kCaller));
     EXPECT_FALSE(tree_.had_no_room());
+}
+
+// Each dlopen begins the tree anew.
+TEST_F(AgentTest, NodesAreUsedAgain) {
+    constexpr std::uint64_t kFrames = 10'000;
+    UnwoundStack stack;
+    stack.end = StackEnd::outermost;
+    stack.frames = {FrameAddress::exact(CodeAddr(0x1000))};
+    Rule rule = Rule::of(Rule::Kind::regular);
+    rule.cfa_offset = 16;
+    rule.ra_offset = -8;
+    std::vector<Rule> rules{rule};
+    for (std::uint64_t i = 0; i < kFrames; ++i) {
+        stack.frames.push_back(FrameAddress::return_address(CodeAddr(kCaller + 16 * i)));
+        rules.push_back(rule);
+    }
+    rules.back() = Rule::of(Rule::Kind::outermost);
+    for (std::uint64_t nodes = 0; nodes < agent::kMaxNodes; nodes += kFrames) {
+        ASSERT_TRUE(tree_.add(malloc_.number, stack, rules, StackId(1)));
+        tree_.clear();
+    }
+    EXPECT_TRUE(tree_.add(malloc_.number, stack, rules, StackId(1)));
+}
+
+/// What is to happen when the agent reads a page that it may not.
+std::function<void()>* on_fault;
+
+// A walk that was under way when its nodes became another stack's ends nowhere. Of two stacks that
+// differ in the innermost frame only, the one takes the other's place while half of it is walked:
+// the page with the other half may not be read before that.
+TEST_F(AgentTest, AWalkDoesNotGoOnInAnotherStack) {
+    constexpr std::size_t kPage = 65536; // as large as they are anywhere
+    constexpr std::size_t kFrames = 60;
+    auto* memory = static_cast<std::uint8_t*>(
+        mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    auto* words = reinterpret_cast<std::uint64_t*>(memory + kPage) - kFrames;
+    thread().stack_begin = reinterpret_cast<std::uint64_t>(memory);
+    thread().stack_end = thread().stack_begin + 2 * kPage;
+
+    Rule rule = Rule::of(Rule::Kind::regular);
+    rule.cfa_offset = 16;
+    rule.ra_offset = -8;
+    UnwoundStack stack;
+    stack.end = StackEnd::outermost;
+    stack.frames = {FrameAddress::exact(CodeAddr(0x1000))};
+    std::vector<Rule> rules(kFrames + 1, rule);
+    rules.back() = Rule::of(Rule::Kind::outermost);
+    for (std::size_t i = 0; i < kFrames; ++i) {
+        words[2 * i] = kCaller + 16 * i;
+        stack.frames.push_back(FrameAddress::return_address(CodeAddr(words[2 * i])));
+    }
+    UnwoundStack other = stack;
+    other.frames[1] = FrameAddress::return_address(CodeAddr(0x9010));
+    const auto call = [&] {
+        frame_ = {};
+        return agent::memleax_agent_enter(
+            &malloc_, &frame_, reinterpret_cast<std::uint64_t>(words + 1) - arch::kAgentEntryBytes,
+            0, words[0]);
+    };
+    ASSERT_TRUE(tree_.add(malloc_.number, stack, rules, StackId(1)));
+    ASSERT_EQ(call(), Answer::call);
+    EXPECT_EQ(frame_.stack, 1U);
+    progress().inside = 0;
+
+    int faults = 0;
+    std::function<void()> exchange = [&] {
+        ++faults;
+        mprotect(memory + kPage, kPage, PROT_READ);
+        tree_.clear();
+        if (!tree_.add(malloc_.number, other, rules, StackId(2))) {
+            std::abort();
+        }
+    };
+    on_fault = &exchange;
+    struct sigaction action {};
+    struct sigaction before {};
+    action.sa_handler = [](int) { (*on_fault)(); };
+    action.sa_flags = SA_NODEFER;
+    sigaction(SIGSEGV, &action, &before);
+    data_->progress[0].forced_stack = agent::kNoStackId;
+    mprotect(memory + kPage, kPage, PROT_NONE);
+    EXPECT_EQ(call(), Answer::trap);
+    sigaction(SIGSEGV, &before, nullptr);
+    EXPECT_EQ(faults, 1);
+    munmap(memory, 2 * kPage);
 }
 
 TEST_F(AgentTest, AFullRingTraps) {

@@ -129,8 +129,9 @@ std::uint32_t CallTree::child(const Key& key, Node node) {
     return index;
 }
 
-// The nodes stay as they are: the agent may be at one. Of the children only the pages in which
-// there are any are written, as what is written takes memory.
+// The agent may be at a node: such a walk ends in another epoch than it began in, and so counts for
+// nothing. Of the children only the pages in which there are any are written, as what is written
+// takes memory.
 void CallTree::clear() {
     if (!nodes_.empty()) {
         for (const std::uint32_t page : pages_) {
@@ -141,6 +142,7 @@ void CallTree::clear() {
         nodes_.clear();
         taken_.assign(agent::kChildSlots, false);
         parents_.assign(agent::kMaxNodes, false);
+        next_node_ = kFirstNode;
     }
 }
 

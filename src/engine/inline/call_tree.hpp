@@ -27,7 +27,7 @@ class CallTreeWriter {
     /// Empties so many of the children's slots, from this one on.
     virtual void clear_children(std::uint32_t first_slot, std::uint32_t count) = 0;
     /// After that: the functions have no first child, and a new epoch begins, for which no memo
-    /// holds.
+    /// holds, and no walk that has begun before.
     virtual void clear_functions() = 0;
 };
 
@@ -64,7 +64,8 @@ class CallTree {
     std::vector<bool> taken_ = std::vector<bool>(agent::kChildSlots);
     std::set<std::uint32_t> pages_; ///< of slots, those that have a taken one
     std::vector<bool> parents_ = std::vector<bool>(agent::kMaxNodes); ///< those that have a child
-    std::uint32_t next_node_ = agent::kMaxFunctions + 1;
+    static constexpr std::uint32_t kFirstNode = agent::kMaxFunctions + 1;
+    std::uint32_t next_node_ = kFirstNode;
     bool had_no_room_ = false;
 };
 

@@ -83,8 +83,15 @@ struct Call {
     uint64_t return_address;
 };
 
-/// The call stack's id; kNoStackId: it is not known.
-AGENT_PART uint32_t walk(const Data& data, const Call& call, Reads& reads) {
+/// Is it still the epoch in which the walk began? Else the nodes may have been others' by then: the
+/// tracer uses them again only when it has begun a new one.
+AGENT_PART bool is_still(uint64_t epoch, const Data& data) {
+    __atomic_thread_fence(__ATOMIC_ACQUIRE); // the nodes were read before
+    return load(data.epoch) == epoch;
+}
+
+/// The call stack's id; kNoStackId: it is not known. `epoch` was read before.
+AGENT_PART uint32_t walk(const Data& data, uint64_t epoch, const Call& call, Reads& reads) {
     uint64_t sp = call.stack.begin + arch::kAgentEntryBytes; // of the caller
     uint64_t fp = call.fp;
     uint64_t return_address = call.return_address;
@@ -93,7 +100,9 @@ AGENT_PART uint32_t walk(const Data& data, const Call& call, Reads& reads) {
         index = find_child(data, index, arch::agent_stripped(return_address));
         const Node& node = data.nodes[index];
         if (index == 0 || node.kind != Node::Kind::walk) {
-            return index != 0 && node.kind == Node::Kind::leaf ? node.stack : kNoStackId;
+            const uint32_t id =
+                index != 0 && node.kind == Node::Kind::leaf ? node.stack : kNoStackId;
+            return is_still(epoch, data) ? id : kNoStackId;
         }
         uint64_t cfa = (node.base == Node::Base::sp ? sp : fp) + offset(node.cfa_offset);
         if (node.base == Node::Base::at_fp && !Reads::read(reads, cfa, &cfa)) {
@@ -139,7 +148,7 @@ AGENT_PART bool reads_the_same(const Memo& memo, uint64_t epoch, const Call& cal
 AGENT_PART uint32_t walk_into(Memo& memo, const Data& data, uint64_t epoch, const Call& call) {
     memo.epoch = 0;
     Reads reads{&call.stack, &memo};
-    const uint32_t id = walk(data, call, reads);
+    const uint32_t id = walk(data, epoch, call, reads);
     if (id == kNoStackId || reads.count > Memo::kWords) {
         return id;
     }
@@ -181,7 +190,7 @@ AGENT_PART uint32_t call_stack(const Data& data, const Thread& thread, Progress&
         }
     }
     Reads reads{&stack, nullptr};
-    return walk(data, call, reads);
+    return walk(data, epoch, call, reads);
 }
 
 } // namespace memleax::agent
