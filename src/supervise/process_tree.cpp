@@ -359,9 +359,8 @@ bool ProcessTree::needs_ticks() const {
 }
 
 void ProcessTree::tick() {
-    const MonotonicNs now = monotonic_now();
-    if (now.value() - last_tick_.value() >= tick_ns_ / 2) {
-        last_tick_ = now;
+    const MonotonicNs begin = monotonic_now();
+    if (begin.value() >= next_tick_.value()) {
         tick_ns_ = kTickNs;
         host_.before_tick();
         for (const auto& process : processes_) {
@@ -370,6 +369,9 @@ void ProcessTree::tick() {
             }
         }
         host_.after_tick();
+        // Stops get as much time as ticks, where there is much to read and many signals come.
+        const MonotonicNs end = monotonic_now();
+        next_tick_ = MonotonicNs(end.value() + std::max(tick_ns_ / 2, end.value() - begin.value()));
     }
 }
 

@@ -140,7 +140,7 @@ class ProcessTree {
     bool beginning_ = false; ///< with several: `watching_` waits for the others
     bool watching_ = false;
     bool any_ended_ = false; ///< since the last sweep
-    MonotonicNs last_tick_{};
+    MonotonicNs next_tick_{};
     std::int64_t tick_ns_ = 0; ///< from one to the next
 };
 

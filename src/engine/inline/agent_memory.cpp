@@ -318,8 +318,8 @@ void AgentMemory::begin_epoch() {
 bool AgentMemory::read_next_ticket(std::uint64_t* ticket) const {
     return mapped() && read(at(offsetof(Data, next_ticket)), std::span(ticket, 1));
 }
-bool AgentMemory::read_progress(std::span<Progress> progress) const {
-    return mapped() && read(progress_at(0, 0), progress);
+bool AgentMemory::read_progress(std::uint32_t first, std::span<Progress> progress) const {
+    return mapped() && read(progress_at(first, 0), progress);
 }
 bool AgentMemory::read_entries(std::uint32_t thread, std::uint64_t first,
                                std::span<agent::Entry> entries) const {

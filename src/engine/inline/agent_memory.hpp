@@ -68,7 +68,8 @@ class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
     void clear_functions() override;
 
     [[nodiscard]] bool read_next_ticket(std::uint64_t* ticket) const override;
-    [[nodiscard]] bool read_progress(std::span<agent::Progress> progress) const override;
+    [[nodiscard]] bool read_progress(std::uint32_t first,
+                                     std::span<agent::Progress> progress) const override;
     [[nodiscard]] bool read_entries(std::uint32_t thread, std::uint64_t first,
                                     std::span<agent::Entry> entries) const override;
     /// The address space is gone.

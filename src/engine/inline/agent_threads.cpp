@@ -200,7 +200,8 @@ void AgentThreads::fetch() {
     before_ = {tickets_, fetched_at_};
     fetched_at_ = monotonic_now();
     // In this order: what came before an entry with one of these tickets is in its ring by now.
-    if (!memory_.read_next_ticket(&tickets_) || known_.empty() || !memory_.read_progress(seen_)) {
+    if (!memory_.read_next_ticket(&tickets_) || known_.empty() ||
+        !memory_.read_progress(0, seen_)) {
         return;
     }
     // Each thread's are in order.
@@ -338,6 +339,11 @@ void AgentThreads::deliver(const Recorded& recorded) {
         break;
     }
     delivered_.push_back(call);
+}
+
+bool AgentThreads::is_inside(std::uint32_t index) const {
+    agent::Progress now;
+    return memory_.read_progress(index, {&now, 1}) && now.inside != 0;
 }
 
 std::optional<RecordedCall> AgentThreads::leave_call(std::uint32_t index, MonotonicNs now) {

@@ -40,7 +40,9 @@ class AgentThreadsMemory {
     virtual void set_tick(std::uint8_t tick) = 0;
     /// False: it is gone, or is not there yet.
     [[nodiscard]] virtual bool read_next_ticket(std::uint64_t* ticket) const = 0;
-    [[nodiscard]] virtual bool read_progress(std::span<agent::Progress> progress) const = 0;
+    /// Of the threads from this index on.
+    [[nodiscard]] virtual bool read_progress(std::uint32_t first,
+                                             std::span<agent::Progress> progress) const = 0;
     /// No more than its ring has.
     [[nodiscard]] virtual bool read_entries(std::uint32_t thread, std::uint64_t first,
                                             std::span<agent::Entry> entries) const = 0;
@@ -69,6 +71,9 @@ class AgentThreads {
 
     /// As it was when fetch() was called last.
     [[nodiscard]] const agent::Progress& seen(std::uint32_t index) const { return seen_[index]; }
+    /// Is the stopped thread inside of a call now? Nothing that it has recorded is read for that:
+    /// where signals come fast, others' records would keep them waiting.
+    [[nodiscard]] bool is_inside(std::uint32_t index) const;
     /// The memory that its stack lies in, as far as the agent knows. A coroutine has another one.
     [[nodiscard]] AddrRange stack(std::uint32_t index) const { return known_[index].stack; }
     void set_stack(std::uint32_t index, AddrRange stack);

@@ -276,10 +276,9 @@ bool InlineEngine::leave_own_code(Tid tid) {
     if (!index) {
         return Int3Engine::leave_own_code(tid);
     }
-    drain();
     withdraw_forced_stack(tid);
     const bool is_out = Int3Engine::leave_own_code(tid);
-    if (threads_.seen(*index).inside == 0) {
+    if (!threads_.is_inside(*index)) {
         return is_out;
     }
     memory_.set_interrupted(*index, true);
