@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Cross-builds memleax, its tests and its fixtures for arm64, and runs the tests on Debian's arm64
 # kernel in an emulated machine: all on a Cortex-A72 (no LSE, no pointer authentication), and those
-# that depend on the CPU on qemu's "max" as well (LSE, PAC, BTI, SVE). Fetches what it needs from
-# Debian's archive, by the sources of the host; build/arm64-machine keeps it. No kernel on silicon has
-# run these tests.
+# that depend on the CPU on qemu's "max" as well (LSE, PAC, BTI, SVE). Those that watch run with the
+# int3 engine, too. Fetches what it needs from Debian's archive, by the sources of the host;
+# build/arm64-machine keeps it. No kernel on silicon has run these tests.
 #
 # scripts/test-arm64.sh [-c CPU] [-k KERNEL] [-q | TEST...], as in: scripts/test-arm64.sh -c cortex-a72 sleeper_test
 # -q, as .ci/run has it, is a choice: what knows the CPU, or the kernel's side of a stop. All of it takes
@@ -38,6 +38,8 @@ long=(exact_counts check transfers sleeper signals names left_as_found user_allo
 # behind. NAME:FILTER is as --gtest_filter has it.
 again=("exact_counts:*igned*" left_as_found own_death unwind_walk unwind_cfi unwind_expression unwind_rule
     arm64_displace arm64_entry arm64_frame daemons)
+# With the engine that is not the default, on the first CPU: all that is not quick, or these.
+by_int3=()
 # The host's run has them: what needs a browser, what computes for minutes and knows no CPU, and what
 # makes more stops than the machine serves (left_as_found has visits at random moments, too).
 elsewhere=(completions html_browser html_report large_report many_blocks long_session tracker_random verdict_streams
@@ -50,9 +52,10 @@ if [ -n "$choice" ]; then
         arm64_displace arm64_entry arm64_frame)
     long=("exact_counts:-*nopie*:*nofp*:*musl*:*plugin_250" "left_as_found:-*threads16*:*cross_thread*:*forker_16*"
         "sleeper:-*_limit*:*mq_*:*sem_*" "transfers:-*mmsg*:*pwritev2*:*terminal*" signals)
-    known=(daemons exec generated_code killed_anywhere leak_check own_death pending_exception
+    known=(daemons exec generated_code inline_engine killed_anywhere leak_check own_death pending_exception
         remote_calls trap_action unwind_walk vfork "${quick[@]}")
     again=("exact_counts:*igned*-*signals*" "left_as_found:*/forker" unwind_cfi arm64_displace arm64_entry arm64_frame)
+    by_int3=("exact_counts:*_O2_nofp_pie:*/cross_thread_free:*/threads16:*/recursion" own_death "left_as_found:*/forker" daemons)
 fi
 
 contains() { # contains WORD WORD...
@@ -72,6 +75,11 @@ if [ $# -gt 0 ]; then
     all=("${@%_test}")
     quick=()
     again=("${all[@]}")
+fi
+if [ ${#by_int3[@]} -eq 0 ]; then
+    for name in "${all[@]}"; do
+        contains "$name" "${quick[@]}" inline_engine || by_int3+=("$name")
+    done
 fi
 names=("${all[@]%%:*}")
 for name in "${names[@]}"; do
@@ -110,6 +118,11 @@ for cpu in "${cpus[@]}"; do
     if [ ${#together[@]} -gt 0 ]; then
         jobs+=("$cpu ${together[*]}")
     fi
+    if [ "$cpu" = "${cpus[0]}" ]; then
+        for name in "${by_int3[@]}"; do
+            jobs+=("$cpu int3/$name")
+        done
+    fi
 done
 
 # Two machines at a time, a boot (four seconds) for each: each keeps one core busy.
@@ -119,7 +132,8 @@ mkdir -p "$results"
 run_job() { # run_job CPU TEST...
     local cpu=$1 log
     shift
-    log=$results/${cpu%%,*}:${1%%:*}
+    log=${1%%:*}
+    log=$results/${cpu%%,*}:${log/\//-}
     scripts/arm64/boot.sh "$cpu" 900 scripts/arm64/run-tests.sh 600 "$@" >"$log" 2>&1 </dev/null ||
         echo "$cpu: $*: status $?, see $log" >>"$results/failed"
 }
@@ -130,7 +144,7 @@ printf '%s\n' "${jobs[@]}" | xargs -P 2 -L 1 bash -c 'run_job "$@"' run_job
 # "== exec_test: status 0, 20 s; PASSED 9 test SKIPPED 1 test", as run-tests.sh says it.
 for log in "$results"/*:*; do
     cpu=${log##*/}
-    sed -n "s/^== \([a-z0-9_]*\): status \([0-9]*\), \([0-9]*\) s; \(.*\)/${cpu%%:*} \1 \2 \3 \4/p" "$log"
+    sed -n "s/^== \([a-z0-9_/]*\): status \([0-9]*\), \([0-9]*\) s; \(.*\)/${cpu%%:*} \1 \2 \3 \4/p" "$log"
 done | sort -k2,2 -k1,1 | awk '
 {
     passed = failed = skipped = 0
@@ -140,7 +154,7 @@ done | sort -k2,2 -k1,1 | awk '
         else if ($i == "FAILED") failed = n
         else skipped = n
     }
-    printf "%-30s %-11s %s%4d passed%s%s, %3d s\n", $2, $1, $3 != 0 ? "FAILED " : "       ", passed,
+    printf "%-35s %-11s %s%4d passed%s%s, %3d s\n", $2, $1, $3 != 0 ? "FAILED " : "       ", passed,
         failed ? ", " failed " failed" : "", skipped ? ", " skipped " skipped" : "", $4
     sums["passed"] += passed
     sums["failed"] += failed

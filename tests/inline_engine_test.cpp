@@ -9,6 +9,7 @@
 #include "leaks_support.hpp"
 #include "process_support.hpp"
 #include "prompt_support.hpp"
+#include "share_support.hpp"
 #include "snapshot_support.hpp"
 
 namespace memleax::testing {
@@ -173,7 +174,8 @@ std::int64_t sum_of_reasons(const nlohmann::json& calls) {
 
 // Most of them have less room than the first ones, and all go the fast way.
 TEST(InlineEngine, ThousandsOfThreads) {
-    for (const auto& [threads, operations] : {std::pair{1000, 100}, std::pair{2000, 60}}) {
+    for (const auto& [all, operations] : {std::pair{1000, 100}, std::pair{2000, 60}}) {
+        const int threads = share_of(all);
         Fixture fixture("threads16", {std::to_string(threads), std::to_string(operations)});
         Memleax memleax({"--engine", "inline", "--log", "debug", "-F", "json", "-e", "1000",
                          std::to_string(fixture.pid())});

@@ -1,18 +1,24 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
 # In the test machine: runs test programs of build/arm64/tests one after another, and tells of each
-# how it ended. scripts/arm64/run-tests.sh SECONDS-FOR-EACH NAME[:FILTER]...
+# how it ended. scripts/arm64/run-tests.sh SECONDS-FOR-EACH [ENGINE/]NAME[:FILTER]...
 tests=$(cd "$(dirname "$0")/../../build/arm64/tests" && pwd) || exit
 seconds=$1
 shift
 export MEMLEAX_TEST_SHARE=10 # tests/share_support.hpp
 failed=0
 for spec; do
+    unset MEMLEAX_TEST_ENGINE
+    engine=${spec%%/*}
+    if [ "$engine" != "$spec" ]; then
+        export MEMLEAX_TEST_ENGINE="$engine"
+        spec=${spec#*/}
+    fi
     name=${spec%%:*}_test
     filter=${spec#"${spec%%:*}"}
     filter=${filter:-:*}
     begin=$(cut -d. -f1 /proc/uptime)
-    mkdir "/tmp/$name" && cd "/tmp/$name" || exit 1
+    mkdir -p "/tmp/$name" && cd "/tmp/$name" || exit 1
     timeout --kill-after=5 "$seconds" "$tests/$name" --gtest_filter="${filter#:}" >"/run/$name.log" 2>&1
     status=$?
     took=$(($(cut -d. -f1 /proc/uptime) - begin))
@@ -27,6 +33,6 @@ for spec; do
         sed 's/^/-- slowest: /'
     # As gtest counts: "[  PASSED  ] 12 tests." and "[  SKIPPED ] 2 tests, listed below:".
     counts=$(sed -n 's/^\[  \([A-Z]*\) *\] \([0-9]* test\).*/\1 \2/p' "/run/$name.log" | sort -u | tr '\n' ' ')
-    echo "== $name: status $status, $took s; $counts"
+    echo "== ${MEMLEAX_TEST_ENGINE:+$MEMLEAX_TEST_ENGINE/}$name: status $status, $took s; $counts"
 done
 exit $failed
