@@ -306,5 +306,27 @@ TEST(Verdict, DoesNotDependOnTheExpireThreshold) {
     EXPECT_EQ(said[0], "leaking: 50% of blocks stay in every interval back to 200 s; 1 blocks/s");
 }
 
+TEST(WithFinding, TheHolderIsNamedForWhatGrowsAndIsNotLost) {
+    const StackFinding held{.definite = {}, .indirect = {}, .held_by = HeldBy{2493, 2500, "g"}};
+    for (const Verdict verdict : {Verdict::too_early, Verdict::settled, Verdict::plateau,
+                                  Verdict::growing, Verdict::leaking}) {
+        const Judgement before{.verdict = verdict, .score = 7, .reason = {}};
+        Judgement after = before;
+        if (verdict >= Verdict::growing) {
+            after.held_by = held.held_by;
+        }
+        EXPECT_EQ(with_finding(before, held), after) << describe(verdict);
+    }
+    StackFinding lost = held;
+    lost.definite = {1, 40};
+    lost.indirect = {2, 60};
+    const Judgement judged =
+        with_finding({.verdict = Verdict::growing, .score = 7, .reason = {}}, lost);
+    EXPECT_EQ(judged.verdict, Verdict::lost);
+    EXPECT_EQ(judged.score, 100);
+    EXPECT_EQ(judged.reason, Reason(reason::Lost{{1, 40}, {2, 60}}));
+    EXPECT_FALSE(judged.held_by);
+}
+
 } // namespace
 } // namespace memleax

@@ -55,6 +55,16 @@ TEST(VerdictText, Reasons) {
               "50% of blocks stay in 3 of 5 intervals back to 100 s; 2 blocks/s");
 }
 
+TEST(VerdictText, TheHolderComesLast) {
+    Judgement judgement{.verdict = Verdict::growing, .score = 0, .reason = {}};
+    judgement.held_by = HeldBy{2493, 2500, "g_sessions, server.cpp"};
+    EXPECT_EQ(why(judgement), "2493 of 2500 held by g_sessions, server.cpp");
+    judgement.reason = reason::Stay{.share = 1, .during_s = 20, .may_fill_up = false};
+    judgement.blocks_per_s = 12;
+    EXPECT_EQ(why(judgement), "100% of blocks stay for 20 s; 12 blocks/s; "
+                              "2493 of 2500 held by g_sessions, server.cpp");
+}
+
 TEST(VerdictText, Durations) {
     const auto duration = [](double s) { return text(reason::SeenShortly{.seen_s = s}); };
     EXPECT_EQ(duration(9.9), "seen for 9.9 s only");
