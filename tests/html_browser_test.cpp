@@ -310,6 +310,62 @@ TEST_F(HtmlBrowser, AFrameWithoutANameIsModuleAndOffset) {
     EXPECT_EQ(results, json::array({"libc.so.6+0x89930"}));
 }
 
+constexpr const char* kLeaks =
+    "[...document.querySelectorAll('#leaks-rows .stack')].map((row) => [...row.children]"
+    ".map((each) => each.innerText.replace(/\\s+/g, ' ').trim()))";
+
+TEST_F(HtmlBrowser, LeakCheck) {
+    const json results = browse(
+        leak_check_report(),
+        {eval(kVisibleSections),
+         eval("document.querySelector('#leaks-look').textContent"),
+         eval("[...document.querySelectorAll('#leaks-totals > div')].map((each) => "
+              "each.innerText.replace(/\\s+/g, ' '))"),
+         eval(kLeaks),
+         click("document.querySelectorAll('#leaks-rows .open')[0]"),
+         eval("[...document.querySelectorAll('#leaks-rows .backtrace code')].map((each) => "
+              "each.textContent)"),
+         eval("document.querySelector('#leaks-rows .addresses').textContent"),
+         click("[...document.querySelectorAll('#leaks-classes button')].at(-1)"),
+         eval(kLeaks),
+         click("document.querySelector('#leaks-rows .open')"),
+         eval("[...document.querySelectorAll('#leaks-rows .holders li')].map((each) => "
+              "each.textContent)"),
+         eval("document.querySelector('#leaks-rows .why').textContent"),
+         {{"size", {390, 844}}},
+         eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => "
+              "done(document.documentElement.scrollWidth))))")});
+    EXPECT_EQ(results, json::parse(R"([["verdict", "stacks", "leaks", "flame"],
+        "The whole heap at one moment, also of before the watching, by what points to its blocks. The process stood still for 12.5 ms.",
+        ["definitely lost 1.5 KiB 15 blocks", "indirectly lost 48 B 2 blocks",
+         "possibly lost 0 B 0 blocks", "still reachable 4.2 KiB 7 blocks"],
+        [["definitely lost", "foo #3 · foo.c:12", "15", "1.5 KiB", "–"],
+         ["indirectly lost", "not known not watched, of 24 bytes each", "2", "48 B", "–"],
+         ["still reachable", "shop::Session not watched, of different sizes", "6", "4.1 KiB",
+          "5: shop::g_sessions, server.cpp"],
+         ["still reachable", "not known not watched, of 96 bytes each", "1", "96 B",
+          "shop::g_sessions, server.cpp"]],
+        ["malloc", "foo"], "At 0x7f01, 0x7f81, …",
+        [["still reachable", "shop::Session not watched, of different sizes", "6", "4.1 KiB",
+          "5: shop::g_sessions, server.cpp"],
+         ["still reachable", "not known not watched, of 96 bytes each", "1", "96 B",
+          "shop::g_sessions, server.cpp"]],
+        ["5 of 6 held by shop::g_sessions, server.cpp", "1 of 6 held by stack of thread 7"],
+        "still reachable: A chain of pointers leads to them. 6 blocks of different sizes.", 390])"));
+}
+
+TEST_F(HtmlBrowser, AnIncompleteLeakCheck) {
+    Report report = leak_check_report();
+    report.leak_check->complete = false;
+    report.leak_check->why = "it has ended";
+    report.leak_check->pause_s = 0;
+    const json results =
+        browse(report, {eval(kVisibleSections), eval(kLeaks),
+                        eval("document.querySelector('#leaks').innerText.trim()")});
+    EXPECT_EQ(results, json::parse(R"([["verdict", "stacks", "leaks", "flame"], [],
+        "Leak check\n\nIncomplete: it has ended. Nothing is said of any block."])"));
+}
+
 TEST_F(HtmlBrowser, NamesAreTextOnly) {
     const std::string evil =
         "</script><img src=\"http://host.invalid/x\" onerror=\"alert(1)\">\xff";

@@ -163,6 +163,52 @@ TEST_F(HtmlReport, TimesOfIntervalsAreShared) {
     EXPECT_EQ(all.at("memory").size(), 3U * 121);
 }
 
+TEST_F(HtmlReport, LeakCheck) {
+    EXPECT_FALSE(data(sample_report()).contains("leaks")) << "nobody has looked";
+    const json all = data(leak_check_report());
+    const json& leaks = all.at("leaks");
+    EXPECT_EQ(leaks.at("complete"), true);
+    EXPECT_EQ(leaks.at("pause"), 0.0125);
+    EXPECT_EQ(leaks.at("totals"), json::parse("[15,1515,2,48,0,0,7,4296]"));
+    ASSERT_EQ(leaks.at("records").size(), 4U);
+    const json& names = all.at("names");
+    const auto number_of_name = [&names](const std::string& name) {
+        return std::find(names.begin(), names.end(), name) - names.begin();
+    };
+    // class, size, blocks, bytes, type, call stack, node, own frame, end, addresses, holders
+    const json& stack = all.at("stacks")[2];
+    ASSERT_EQ(stack[0], 3);
+    EXPECT_EQ(
+        leaks.at("records")[0],
+        json::array({0, 101, 15, 1515, 0, 3, stack[1], 1, 0, {"7f01", "7f81"}, json::array()}));
+    EXPECT_EQ(leaks.at("records")[1],
+              json::array({1, 24, 2, 48, 0, 0, 0, 0, 0, {"8010", "8030"}, json::array()}));
+    const auto holder = number_of_name("shop::g_sessions, server.cpp");
+    EXPECT_EQ(leaks.at("records")[2],
+              json::array({3,
+                           0,
+                           6,
+                           4200,
+                           number_of_name("shop::Session"),
+                           0,
+                           0,
+                           0,
+                           0,
+                           json::array(),
+                           {holder, 5, number_of_name("stack of thread 7"), 1}}));
+    EXPECT_EQ(leaks.at("records")[3][10], json::array({holder, 1}));
+}
+
+TEST_F(HtmlReport, NothingIsSaidOfAnIncompleteLeakCheck) {
+    Report report = leak_check_report();
+    report.leak_check->complete = false;
+    report.leak_check->why = "a thread was at work </script>";
+    const json leaks = data(report).at("leaks");
+    EXPECT_EQ(leaks.at("complete"), false);
+    EXPECT_EQ(leaks.at("why"), "a thread was at work </script>");
+    EXPECT_EQ(leaks.at("records"), json::array());
+}
+
 TEST_F(HtmlReport, NoNameBreaksOut) {
     const std::string evil = "</script><!--<img src=x onerror=alert(1)>\"&\xff";
     Report report = sample_report();
@@ -170,6 +216,8 @@ TEST_F(HtmlReport, NoNameBreaksOut) {
     change_frame(report.callstacks[2].frames, 1, [&evil](SourceFrame& frame) {
         frame.function = frame.module = frame.file = evil;
     });
+    report.leak_check = leak_check_report().leak_check;
+    report.leak_check->records[2].type = report.leak_check->records[2].holders[0].name = evil;
     EXPECT_THAT(page(report), Not(HasSubstr("<img")));
     EXPECT_THAT(page(report), Not(HasSubstr("\xff")));
     const std::string read = evil.substr(0, evil.size() - 1) + "\xef\xbf\xbd";

@@ -188,6 +188,41 @@ Report server_report() {
     return report;
 }
 
+Report leak_check_report() {
+    Report report = sample_report();
+    LeakRecord lost;
+    lost.loss = LossClass::definite;
+    lost.size = 101;
+    lost.count = {15, 1515};
+    lost.addresses = {RemoteAddr(0x7f01), RemoteAddr(0x7f81)};
+    lost.callstack = 3;
+    lost.frames = small_stack();
+    LeakRecord with_it;
+    with_it.loss = LossClass::indirect;
+    with_it.size = 24;
+    with_it.count = {2, 48};
+    with_it.addresses = {RemoteAddr(0x8010), RemoteAddr(0x8030)};
+    LeakRecord held;
+    held.loss = LossClass::reachable;
+    held.count = {6, 4200};
+    held.type = "shop::Session";
+    held.holders = {{"shop::g_sessions, server.cpp", 5}, {"stack of thread 7", 1}};
+    LeakRecord other;
+    other.loss = LossClass::reachable;
+    other.size = 96;
+    other.count = {1, 96};
+    other.holders = {{"shop::g_sessions, server.cpp", 1}};
+    LeakFindings& findings = report.leak_check.emplace();
+    findings.pause_s = 0.0125;
+    findings.complete = true;
+    findings.records = {lost, with_it, held, other};
+    for (const LeakRecord& record : findings.records) {
+        BlockCount& total = findings.totals.at(static_cast<std::size_t>(record.loss));
+        total = total + record.count;
+    }
+    return report;
+}
+
 Report large_report(std::uint32_t stacks, std::uint32_t depth) {
     constexpr std::uint32_t kFunctions = 5000;
     std::vector<ResolvedFrame> frames;

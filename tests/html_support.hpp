@@ -10,6 +10,10 @@ namespace memleax {
 /// memory samples.
 Report server_report();
 
+/// sample_report() with a complete leak check: lost blocks of its call stack 3, others of before
+/// the watching, and reachable ones with their holders.
+Report leak_check_report();
+
 /// Call stacks of `depth` frames through shared functions, `stacks` of them, all different.
 Report large_report(std::uint32_t stacks, std::uint32_t depth);
 

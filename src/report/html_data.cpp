@@ -13,6 +13,7 @@
 #include "frame_labels.hpp"
 #include "frame_tree.hpp"
 #include "function_name.hpp"
+#include "memleax/report/own_frame.hpp"
 #include "memleax/report/verdict_text.hpp"
 #include "name_table.hpp"
 #include "piece_buffer.hpp"
@@ -50,6 +51,8 @@ class DataWriter {
     void write_about(const Report& report);
     void write_stacks(const Report& report);
     void write_stack(const CallStackReport& stack);
+    void write_leaks(const LeakFindings& findings);
+    void write_record(const LeakRecord& record);
     void write_tree();
     void write_frames();
 
@@ -58,7 +61,8 @@ class DataWriter {
     std::uint32_t division(const std::vector<IntervalReport>& intervals);
 
     PieceBuffer out_;
-    const SourceFrame* root_of(const CallStackReport& stack);
+    const SourceFrame* root_of(std::uint32_t process_index, MemoryKind memory,
+                               const std::string& kind);
 
     /// Processes and kinds of memory, as frames outside of all others; the tree refers to them.
     std::map<std::pair<std::uint32_t, MemoryKind>, SourceFrame> roots_;
@@ -72,6 +76,9 @@ void DataWriter::write(const Report& report) {
     report_ = &report;
     write_about(report);
     write_stacks(report);
+    if (report.leak_check) {
+        write_leaks(*report.leak_check);
+    }
     write_tree();
     write_frames();
     out_.print("\"divisions\":[");
@@ -123,16 +130,16 @@ void DataWriter::write_stacks(const Report& report) {
     out_.print("],\n");
 }
 
-const SourceFrame* DataWriter::root_of(const CallStackReport& stack) {
-    const bool has_process = report_->follows_forks && stack.process < report_->processes.size();
-    const std::string kind = kind_label(stack);
+const SourceFrame* DataWriter::root_of(std::uint32_t process_index, MemoryKind memory,
+                                       const std::string& kind) {
+    const bool has_process = report_->follows_forks && process_index < report_->processes.size();
     if (!has_process && kind.empty()) {
         return nullptr;
     }
-    SourceFrame& root = roots_[{stack.process, stack.kind}];
+    SourceFrame& root = roots_[{process_index, memory}];
     root.function = kind;
     if (has_process) {
-        const Report::Process& process = report_->processes[stack.process];
+        const Report::Process& process = report_->processes[process_index];
         root.function =
             fmt::format("{}-{}{}{}", process.comm, process.pid, kind.empty() ? "" : " ", kind);
         root.module = process.exe.substr(process.exe.rfind('/') + 1);
@@ -141,7 +148,8 @@ const SourceFrame* DataWriter::root_of(const CallStackReport& stack) {
 }
 
 void DataWriter::write_stack(const CallStackReport& stack) {
-    const std::uint32_t node = tree_.insert(stack.frames, root_of(stack));
+    const std::uint32_t node =
+        tree_.insert(stack.frames, root_of(stack.process, stack.kind, kind_label(stack)));
     const char* end = stack.end == StackEnd::outermost ? "" : describe(stack.end);
     out_.print("[{},{},{},{},", stack.id, node, where_of(stack), name(end));
     if (stack.judgement) {
@@ -166,6 +174,48 @@ void DataWriter::write_stack(const CallStackReport& stack) {
     const char* separator = "";
     for (const IntervalReport& interval : stack.intervals) {
         out_.print("{}{},{}", separator, pair(interval.alloc), pair(interval.live));
+        separator = ",";
+    }
+    out_.print("]]");
+}
+
+void DataWriter::write_leaks(const LeakFindings& findings) {
+    out_.print("\"leaks\":{{\"complete\":{},\"why\":{},\"pause\":{},\"totals\":[",
+               findings.complete, json_text(findings.why), number(findings.pause_s));
+    const char* separator = "";
+    for (const BlockCount& total : findings.totals) {
+        out_.print("{}{}", separator, pair(total));
+        separator = ",";
+    }
+    out_.print("],\"records\":[");
+    separator = "\n";
+    if (findings.complete) { // else nothing is said of any block
+        for (const LeakRecord& record : findings.records) {
+            out_.print("{}", separator);
+            write_record(record);
+            separator = ",\n";
+        }
+    }
+    out_.print("]}},\n");
+}
+
+void DataWriter::write_record(const LeakRecord& record) {
+    const bool is_watched = record.callstack != 0;
+    const std::uint32_t node =
+        is_watched ? tree_.insert(record.frames, root_of(record.process, MemoryKind::heap, "")) : 0;
+    const bool is_whole = !is_watched || record.end == StackEnd::outermost;
+    out_.print("[{},{},{},{},{},{},{},{},[", static_cast<unsigned>(record.loss), record.size,
+               pair(record.count), name(record.type), record.callstack, node,
+               own_frame(record.frames), name(is_whole ? "" : describe(record.end)));
+    const char* separator = "";
+    for (const RemoteAddr address : record.addresses) {
+        out_.print("{}\"{:x}\"", separator, address.value());
+        separator = ",";
+    }
+    out_.print("],[");
+    separator = "";
+    for (const LeakHolder& holder : record.holders) {
+        out_.print("{}{},{}", separator, name(holder.name), holder.blocks);
         separator = ",";
     }
     out_.print("]]");

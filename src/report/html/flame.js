@@ -23,8 +23,9 @@ function buildFlame(model, measure) {
         group.members.push(node);
       }
     }
-    const wide = [...groups.values()].filter((group) => group.value > 0 && group.value >= least);
-    flame.cut = wide.length < groups.size;
+    const live = [...groups.values()].filter((group) => group.value > 0);
+    const wide = live.filter((group) => group.value >= least);
+    flame.cut = wide.length < live.length;
     // What was there stays, for it may carry d3's marks of a zoom.
     const known = new Map(flame.children.map((child) => [child.name, child]));
     flame.children = wide.map((group) => known.get(group.name) ?? group).sort((a, b) => b.value - a.value);

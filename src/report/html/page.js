@@ -38,6 +38,9 @@ showAbout(model);
 if (model.stacks.length > 0) {
   showTable(model);
 }
+if (model.leaks !== undefined) {
+  showLeaks(model);
+}
 if (model.live[0] > 0 && model.stacks.length > 0) {
   showFlame(model);
 }

@@ -45,6 +45,25 @@ function cells(stack) {
   };
 }
 
+/** A click on the row, or its button, opens what `make` makes, or closes it. Not made before: hundreds of backtraces are much to lay out. */
+function openBy(tr, opener, more, make) {
+  const toggle = () => {
+    const opens = more.hidden;
+    if (opens && more.firstChild.childElementCount === 0) {
+      more.firstChild.append(make());
+    }
+    more.hidden = !opens;
+    tr.classList.toggle('opened', opens);
+    opener.setAttribute('aria-expanded', String(opens));
+  };
+  tr.addEventListener('click', () => {
+    // A click that ends a selection of text is none.
+    if (String(document.getSelection()) === '') {
+      toggle();
+    }
+  });
+}
+
 function row(model, stack, index) {
   const id = `details-${index}`;
   const line = stack.frame === null ? '' : lineText(stack.frame) || stack.frame.module;
@@ -65,23 +84,8 @@ function row(model, stack, index) {
     }
   }
   tr.append(el('td', { role: 'cell', class: 'c-trend' }, sparkline(stack, 110, 26)));
-  // Filled when it is opened: hundreds of backtraces are much to lay out.
   const more = el('tr', { class: 'more-of', role: 'row', id, hidden: true }, el('td', { role: 'cell', colspan: columns.length + 1 }));
-  const toggle = () => {
-    const opens = more.hidden;
-    if (opens && more.firstChild.childElementCount === 0) {
-      more.firstChild.append(details(model, stack));
-    }
-    more.hidden = !opens;
-    tr.classList.toggle('opened', opens);
-    opener.setAttribute('aria-expanded', String(opens));
-  };
-  tr.addEventListener('click', () => {
-    // A click that ends a selection of text is none.
-    if (String(document.getSelection()) === '') {
-      toggle();
-    }
-  });
+  openBy(tr, opener, more, () => details(model, stack));
   return [tr, more];
 }
 
