@@ -2,6 +2,7 @@
 #include "heap_reader.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "block_index.hpp"
@@ -53,54 +54,97 @@ std::vector<AddrRange> ascending(std::vector<AddrRange> ranges) {
     return ranges;
 }
 
+/// Without what is ours as a whole.
+std::vector<Mapping> searched_mappings(const std::vector<Mapping>& mappings,
+                                       const std::vector<AddrRange>& own_memory) {
+    std::vector<Mapping> result;
+    std::copy_if(mappings.begin(), mappings.end(), std::back_inserter(result),
+                 [&own_memory](const Mapping& mapping) {
+                     const auto is_in = [&mapping](const AddrRange& own) {
+                         return own.begin <= mapping.range.begin && mapping.range.end <= own.end;
+                     };
+                     return is_searched(mapping) &&
+                            std::none_of(own_memory.begin(), own_memory.end(), is_in);
+                 });
+    return result;
+}
+
 } // namespace
 
-Result<HeapReader> HeapReader::make(const ModuleMap& modules, const HeapOptions& options) {
+Result<HeapReader> HeapReader::make(const ModuleMap& modules) {
     const auto libc = find_glibc(modules);
     if (!libc) {
         return libc.error();
     }
-    return HeapReader(modules, **libc, options);
+    return HeapReader(modules, **libc);
 }
 
-Result<HeapLook> HeapReader::look_at(HeldProcess& process, std::vector<AddrRange> own_memory) {
+Result<HeapMoment> HeapReader::take(HeldProcess& process, std::vector<AddrRange> own_memory,
+                                    std::optional<StoredMemory>* room) {
     MemoryReader& memory = process.target().memory();
     const Tid pid = process.target().pid();
     auto mappings = read_maps(pid);
     if (!mappings) {
         return std::move(mappings).error();
     }
-    const auto places = find_glibc_places(*libc_, *mappings, memory);
+    auto places = find_glibc_places(*libc_, *mappings, memory);
     if (!places) {
-        return places.error();
+        return std::move(places).error();
     }
-    HeapLook look;
-    HeapSnapshot& snapshot = look.snapshot;
     auto out_of_malloc = leave_malloc(process, *places);
     if (!out_of_malloc) {
         return std::move(out_of_malloc).error();
     }
-    const std::vector<ThreadView> threads = *std::move(out_of_malloc);
-    if (threads.empty()) {
-        look.was_busy = true;
-        snapshot.why = "a thread was at work in malloc at each look";
-        return look;
+    HeapMoment moment;
+    moment.places = *std::move(places);
+    moment.threads = *std::move(out_of_malloc);
+    moment.own_memory = std::move(own_memory);
+    if (moment.threads.empty()) {
+        return moment;
     }
     mappings = read_maps(pid);
     if (!mappings) {
         return std::move(mappings).error();
     }
-    snapshot.time = monotonic_now();
+    moment.mappings = *std::move(mappings);
+    moment.time = monotonic_now();
+    moment.kernel_pointers = read_kernel_pointers(pid);
+    moment.pages = std::make_unique<PresentPages>(pid);
+    if (*room) {
+        const std::vector<Mapping> searched = searched_mappings(moment.mappings, moment.own_memory);
+        std::vector<AddrRange> ranges;
+        ranges.reserve(searched.size());
+        for (const Mapping& mapping : searched) {
+            ranges.push_back(mapping.range);
+        }
+        moment.pages->keep(ranges);
+        if ((*room)->copy(memory, searched, *moment.pages)) {
+            moment.memory = std::exchange(*room, std::nullopt);
+        }
+    }
+    return moment;
+}
+
+HeapLook HeapReader::look_at(HeapMoment moment, MemoryReader& memory, const HeapOptions& options) {
+    HeapLook look;
+    HeapSnapshot& snapshot = look.snapshot;
+    const std::vector<ThreadView>& threads = moment.threads;
+    if (threads.empty()) {
+        look.was_busy = true;
+        snapshot.why = "a thread was at work in malloc at each look";
+        return look;
+    }
+    snapshot.time = moment.time;
     snapshot.threads = threads.size();
     std::vector<std::uint64_t> pointers;
     pointers.reserve(threads.size());
     for (const ThreadView& thread : threads) {
         pointers.push_back(thread.thread_pointer);
     }
-    const PresentPages pages(pid);
-    GlibcWalk walk(memory, *places, {*mappings, pointers, [&pages](AddrRange range) {
-                                         return pages.in(range, PresentPages::Kind::own);
-                                     }});
+    const PresentPages& pages = *moment.pages;
+    GlibcWalk walk(memory, moment.places, {moment.mappings, pointers, [&pages](AddrRange range) {
+                                               return pages.in(range, PresentPages::Kind::own);
+                                           }});
     if (!walk.run()) {
         snapshot.why = walk.why();
         return look;
@@ -108,22 +152,23 @@ Result<HeapLook> HeapReader::look_at(HeldProcess& process, std::vector<AddrRange
     snapshot.graph.blocks = walk.take_blocks();
     const BlockIndex index(snapshot.graph.blocks);
     HeapDetails& details = snapshot.graph.details;
-    RootSearch roots(memory, index, pages, options_.details ? &details.root_places : nullptr);
+    RootSearch roots(memory, index, pages, options.details ? &details.root_places : nullptr);
     roots.add_threads(threads);
-    roots.add_kernel_pointers(read_kernel_pointers(pid));
-    own_memory.insert(own_memory.end(), walk.ranges().begin(), walk.ranges().end());
-    roots.add_memory(*mappings, ascending(std::move(own_memory)), threads);
+    roots.add_kernel_pointers(moment.kernel_pointers);
+    std::vector<AddrRange> no_roots = std::move(moment.own_memory);
+    no_roots.insert(no_roots.end(), walk.ranges().begin(), walk.ranges().end());
+    roots.add_memory(moment.mappings, ascending(std::move(no_roots)), threads);
     snapshot.graph.roots = roots.take();
-    snapshot.complete = read_links(memory, index, options_.details, &snapshot.graph);
+    snapshot.complete = read_links(memory, index, options.details, &snapshot.graph);
     if (!snapshot.complete) {
         snapshot.why = "a part of the heap cannot be read";
     }
-    if (options_.details) {
+    if (options.details) {
         for (const ThreadView& thread : threads) {
             snapshot.thread_list.push_back(
                 {thread.tid, RemoteAddr(thread.sp), RemoteAddr(thread.thread_pointer)});
         }
-        snapshot.mappings = *std::move(mappings);
+        snapshot.mappings = std::move(moment.mappings);
     }
     return look;
 }

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// Reads the heap of a process that stands still.
+/// Reads the heap of a process: what it has in memory at a moment at which it stands still, and
+/// then what that means.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "glibc_places.hpp"
 #include "held_process.hpp"
+#include "memleax/base/clock.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/heap/heap_snapshot.hpp"
 #include "memleax/proc/modules.hpp"
+#include "memleax/proc/present_pages.hpp"
+#include "stored_memory.hpp"
 #include "thread_view.hpp"
 
 namespace memleax {
@@ -19,22 +26,37 @@ struct HeapLook {
     HeapSnapshot snapshot;
 };
 
+/// All that a look needs of a process at one moment.
+struct HeapMoment {
+    MonotonicNs time;
+    GlibcPlaces places;
+    std::vector<ThreadView> threads; ///< none: one of them was at work in the allocator
+    std::vector<Mapping> mappings;
+    std::unique_ptr<PresentPages> pages;
+    std::vector<std::uint64_t> kernel_pointers;
+    std::vector<AddrRange> own_memory; ///< ours: no heap of the program's, and no root
+    /// Nothing: there is no room for a copy, and the process has to stand still while it is read.
+    std::optional<StoredMemory> memory;
+};
+
 class HeapReader {
   public:
     /// The modules, which must outlive this, are known. Nobody need stand still.
-    static Result<HeapReader> make(const ModuleMap& modules, const HeapOptions& options);
+    static Result<HeapReader> make(const ModuleMap& modules);
 
-    /// `own_memory` is ours: no heap of the program's, and no root.
-    Result<HeapLook> look_at(HeldProcess& process, std::vector<AddrRange> own_memory);
+    /// Of a process that stands still. `room`: for a copy of its memory, if there is any. It is
+    /// taken if it is used.
+    Result<HeapMoment> take(HeldProcess& process, std::vector<AddrRange> own_memory,
+                            std::optional<StoredMemory>* room);
+    /// `memory` is the moment's, or the process's, which still stands still then.
+    static HeapLook look_at(HeapMoment moment, MemoryReader& memory, const HeapOptions& options);
 
   private:
-    HeapReader(const ModuleMap& modules, const Module& libc, const HeapOptions& options)
-        : modules_(&modules), libc_(&libc), options_(options) {}
+    HeapReader(const ModuleMap& modules, const Module& libc) : modules_(&modules), libc_(&libc) {}
     Result<std::vector<ThreadView>> leave_malloc(HeldProcess& process, const GlibcPlaces& places);
 
     const ModuleMap* modules_;
     const Module* libc_;
-    HeapOptions options_;
 };
 
 } // namespace memleax

@@ -2,6 +2,7 @@
 #include "memleax/heap/heap_snapshot.hpp"
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "heap_reader.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/proc/process_memory.hpp"
 #include "memleax/target/remote_memory.hpp"
 #include "stopped_process.hpp"
 #include "watched_heap.hpp"
@@ -37,6 +39,28 @@ Result<void> check_cpu() {
     }
     return {};
 }
+
+/// For one copy of a process's memory. What does not agree in it is read again in the process
+/// itself.
+class RoomForCopy {
+  public:
+    explicit RoomForCopy(const HeapOptions& options) : is_wanted_(!options.in_place) {}
+
+    std::optional<StoredMemory>* of(Tid pid) {
+        if (is_wanted_) {
+            // It is to be no burden for whoever shares the machine's memory, or a control group,
+            // with us.
+            constexpr std::uint64_t kPart = 4;
+            room_ = StoredMemory::reserve(pid, available_memory() / kPart);
+            is_wanted_ = false;
+        }
+        return &room_;
+    }
+
+  private:
+    bool is_wanted_;
+    std::optional<StoredMemory> room_;
+};
 
 template <class Once> Result<HeapSnapshot> look_until_complete(Once&& look_once) {
     HeapSnapshot last;
@@ -62,11 +86,18 @@ template <class Once> Result<HeapSnapshot> look_until_complete(Once&& look_once)
     return last;
 }
 
+/// The process runs on.
+HeapLook look_at_copy(HeapMoment moment, const HeapOptions& options) {
+    StoredMemory memory = *std::move(moment.memory);
+    return HeapReader::look_at(std::move(moment), memory, options);
+}
+
 /// One that nobody watches.
 class UnwatchedHeap {
   public:
     UnwatchedHeap(Tid pid, RemoteMemory memory, const HeapOptions& options)
-        : pid_(pid), memory_(std::move(memory)), modules_(pid, memory_), options_(options) {}
+        : pid_(pid), memory_(std::move(memory)), modules_(pid, memory_), options_(options),
+          room_(options) {}
 
     /// What has to be known before anybody is stopped.
     Result<void> prepare() {
@@ -74,7 +105,7 @@ class UnwatchedHeap {
         if (!changes) {
             return std::move(changes).error();
         }
-        auto reader = HeapReader::make(modules_, options_);
+        auto reader = HeapReader::make(modules_);
         if (!reader) {
             return std::move(reader).error();
         }
@@ -100,15 +131,24 @@ class UnwatchedHeap {
         if (auto prepared = prepare(); !prepared) { // a module may have come
             return std::move(prepared).error();
         }
+        std::optional<StoredMemory>* const copy = room_.of(pid_);
         auto stopped = StoppedProcess::stop(pid_);
         if (!stopped) {
             return std::move(stopped).error();
         }
-        auto look = reader_->look_at(**stopped, {});
-        const std::int64_t pause = (*stopped)->let_go();
-        if (look) {
-            look->snapshot.pause_ns = pause;
+        auto moment = reader_->take(**stopped, {}, copy);
+        if (!moment) {
+            return std::move(moment).error();
         }
+        if (moment->memory) {
+            const std::int64_t pause = (*stopped)->let_go();
+            HeapLook look = look_at_copy(*std::move(moment), options_);
+            look.snapshot.pause_ns = pause;
+            return look;
+        }
+        HeapLook look =
+            HeapReader::look_at(*std::move(moment), (*stopped)->target().memory(), options_);
+        look.snapshot.pause_ns = (*stopped)->let_go();
         return look;
     }
 
@@ -116,13 +156,17 @@ class UnwatchedHeap {
     RemoteMemory memory_;
     ModuleMap modules_;
     HeapOptions options_;
+    RoomForCopy room_;
     std::optional<HeapReader> reader_;
 };
 
-Result<HeapLook> look_at_watched(const PerformRequest& perform, const HeapOptions& options) {
+Result<HeapLook> look_at_watched(const PerformRequest& perform, const HeapOptions& options,
+                                 RoomForCopy* room) {
     std::optional<Result<HeapReader>> reader;
+    Tid pid;
     auto prepared = perform(TargetState::as_it_is, [&](TargetInHand& hand) {
-        reader.emplace(HeapReader::make(hand.modules, options));
+        reader.emplace(HeapReader::make(hand.modules));
+        pid = hand.target.pid();
     });
     if (!prepared) {
         return std::move(prepared).error();
@@ -130,23 +174,34 @@ Result<HeapLook> look_at_watched(const PerformRequest& perform, const HeapOption
     if (!*reader) {
         return std::move(*reader).error();
     }
-    std::optional<Result<HeapLook>> look;
+    std::optional<StoredMemory>* const copy = room->of(pid);
+    std::optional<Result<HeapMoment>> moment;
+    std::optional<HeapLook> look;
+    std::int64_t pause_ns = 0;
     auto done = perform(TargetState::all_stopped, [&](TargetInHand& hand) {
         // A module may have come since.
-        reader.emplace(HeapReader::make(hand.modules, options));
+        reader.emplace(HeapReader::make(hand.modules));
         if (!*reader) {
-            look.emplace((*reader).error());
+            moment.emplace((*reader).error());
             return;
         }
         WatchedHeap process(hand);
-        look.emplace((*reader)->look_at(process, hand.own_memory));
-        if (*look) {
-            (*look)->snapshot.pause_ns = monotonic_now().value() - hand.since.value();
+        moment.emplace((*reader)->take(process, hand.own_memory, copy));
+        if (*moment && !(*moment)->memory) {
+            look = HeapReader::look_at(**std::move(moment), hand.target.memory(), options);
         }
+        pause_ns = monotonic_now().value() - hand.since.value();
     });
     if (!done) {
         return std::move(done).error();
     }
+    if (!*moment) {
+        return std::move(*moment).error();
+    }
+    if (!look) {
+        look = look_at_copy(**std::move(moment), options);
+    }
+    look->snapshot.pause_ns = pause_ns;
     return *std::move(look);
 }
 
@@ -171,7 +226,8 @@ Result<HeapSnapshot> take_heap_snapshot(const PerformRequest& perform, const Hea
     if (auto known = check_cpu(); !known) {
         return std::move(known).error();
     }
-    return look_until_complete([&] { return look_at_watched(perform, options); });
+    RoomForCopy room(options);
+    return look_until_complete([&] { return look_at_watched(perform, options, &room); });
 }
 
 } // namespace memleax

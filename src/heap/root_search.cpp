@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "glibc_layout.hpp"
+#include "stored_memory.hpp"
 
 namespace memleax {
 
@@ -154,7 +155,7 @@ void RootSearch::add_memory(std::span<const Mapping> mappings, std::span<const A
         const bool has_guard = before != nullptr && before->range.end == mapping.range.begin &&
                                !before->readable && before->inode == 0 && mapping.inode == 0;
         before = &mapping;
-        if (!mapping.readable || mapping.path == "[vvar]" || mapping.path == "[vsyscall]") {
+        if (!is_searched(mapping)) {
             continue;
         }
         AddrRange rest = mapping.range;

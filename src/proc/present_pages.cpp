@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/proc/present_pages.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -31,27 +33,62 @@ PresentPages::~PresentPages() {
     }
 }
 
-std::vector<AddrRange> PresentPages::in(AddrRange range, Kind kind) const {
+PresentPages::Parts PresentPages::read(AddrRange range) const {
     static const std::uint64_t page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-    std::vector<AddrRange> result;
+    const auto add = [](std::vector<AddrRange>* parts, std::uint64_t at) {
+        if (!parts->empty() && parts->back().end == at) {
+            parts->back().end = at + page;
+        } else {
+            parts->push_back({at, at + page});
+        }
+    };
+    Parts result{range, {}, {}};
     std::array<std::uint64_t, 4096> entries{};
     for (std::uint64_t at = range.begin & ~(page - 1); at < range.end;) {
         const ssize_t got = pread(fd_, entries.data(), sizeof entries,
                                   static_cast<off_t>(at / page * sizeof entries[0]));
         if (got < static_cast<ssize_t>(sizeof entries[0])) {
-            return {range};
+            return {range, {range}, {range}};
         }
         const std::size_t count = static_cast<std::size_t>(got) / sizeof entries[0];
         for (std::size_t i = 0; i < count && at < range.end; ++i, at += page) {
-            const bool is_here = (entries[i] & (kPresent | kSwapped)) != 0;
-            if (!is_here || (kind == Kind::own && (entries[i] & kOfFile) != 0)) {
+            if ((entries[i] & (kPresent | kSwapped)) == 0) {
                 continue;
             }
-            if (!result.empty() && result.back().end == at) {
-                result.back().end = at + page;
-            } else {
-                result.push_back({at, at + page});
+            add(&result.any, at);
+            if ((entries[i] & kOfFile) == 0) {
+                add(&result.own, at);
             }
+        }
+    }
+    return result;
+}
+
+void PresentPages::keep(std::span<const AddrRange> mappings) {
+    std::vector<Parts> kept;
+    kept.reserve(mappings.size());
+    for (const AddrRange& mapping : mappings) {
+        kept.push_back(read(mapping));
+    }
+    kept_ = std::move(kept);
+}
+
+std::vector<AddrRange> PresentPages::in(AddrRange range, Kind kind) const {
+    const auto after = std::upper_bound(
+        kept_.begin(), kept_.end(), range.begin,
+        [](std::uint64_t at, const Parts& parts) { return at < parts.mapping.end; });
+    if (after == kept_.end() || range.begin < after->mapping.begin ||
+        range.end > after->mapping.end) {
+        Parts parts = read(range);
+        return std::move(kind == Kind::own ? parts.own : parts.any);
+    }
+    static const std::uint64_t page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    range = {range.begin & ~(page - 1), (range.end + page - 1) & ~(page - 1)};
+    std::vector<AddrRange> result;
+    for (AddrRange part : kind == Kind::own ? after->own : after->any) {
+        part = {std::max(part.begin, range.begin), std::min(part.end, range.end)};
+        if (part.begin < part.end) {
+            result.push_back(part);
         }
     }
     return result;

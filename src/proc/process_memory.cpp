@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/proc/process_memory.hpp"
 
+#include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -114,7 +117,46 @@ void read_cgroup(Tid pid, ProcessMemory* memory) {
     }
 }
 
+/// In these control groups: v1 has a hierarchy for memory alone.
+std::uint64_t room_in_cgroups(const std::string& hierarchy, std::string path, const char* limit,
+                              const char* usage) {
+    std::uint64_t least = UINT64_MAX;
+    for (;;) {
+        const std::string folder = hierarchy + path + "/";
+        const auto most = try_read_proc_file(folder + limit);
+        const auto used = try_read_proc_file(folder + usage);
+        const auto most_bytes = most ? number(*most) : std::nullopt; // "max": none
+        const auto used_bytes = used ? number(*used) : std::nullopt;
+        if (most_bytes && used_bytes) {
+            least = std::min(least, *most_bytes - std::min(*most_bytes, *used_bytes));
+        }
+        if (path.empty()) { // in a container, this one may have a limit as well
+            return least;
+        }
+        path.resize(path.rfind('/'));
+    }
+}
+
 } // namespace
+
+std::uint64_t available_memory() {
+    const auto text = try_read_proc_file("/proc/meminfo");
+    std::istringstream lines(text.value_or(""));
+    std::uint64_t available = 0;
+    for (std::string line; std::getline(lines, line);) {
+        constexpr std::string_view kName = "MemAvailable:";
+        if (line.starts_with(kName)) {
+            const auto fields = words(line);
+            available = (fields.size() > 1 ? number(fields[1]).value_or(0) : 0) * 1024;
+        }
+    }
+    const std::string path = cgroup_path(Tid(getpid())).value_or("/");
+    return std::min({available,
+                     room_in_cgroups("/sys/fs/cgroup", path.size() > 1 ? path : "", "memory.max",
+                                     "memory.current"),
+                     room_in_cgroups("/sys/fs/cgroup/memory", "", "memory.limit_in_bytes",
+                                     "memory.usage_in_bytes")});
+}
 
 std::optional<std::uint64_t> try_read_resident_bytes(Tid pid) {
     const auto text = try_read_proc_file(proc_path(pid, "statm"));

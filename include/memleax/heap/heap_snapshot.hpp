@@ -39,6 +39,8 @@ struct HeapSnapshot {
 
 struct HeapOptions {
     bool details = false; ///< fill in HeapGraph::details
+    /// The process stands still while its heap is read, not only while its memory is copied.
+    bool in_place = false;
 };
 
 /// For x86_64 and glibc's malloc (src/heap/glibc_layout.hpp has the versions), and nothing else: an

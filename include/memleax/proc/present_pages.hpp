@@ -4,6 +4,7 @@
 /// process pages that it has never touched.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "memleax/base/types.hpp"
@@ -23,9 +24,19 @@ class PresentPages {
     };
     /// Ascending, in whole pages. All of `range` where the kernel does not tell.
     [[nodiscard]] std::vector<AddrRange> in(AddrRange range, Kind kind) const;
+    /// For parts of these mappings, ascending, in() answers from now on as it would at this moment.
+    void keep(std::span<const AddrRange> mappings);
 
   private:
+    struct Parts {
+        AddrRange mapping;
+        std::vector<AddrRange> any;
+        std::vector<AddrRange> own;
+    };
+    [[nodiscard]] Parts read(AddrRange range) const;
+
     int fd_;
+    std::vector<Parts> kept_;
 };
 
 } // namespace memleax

@@ -31,4 +31,8 @@ struct ProcessMemory {
 /// which can wait for them in its next mmap. So only when somebody asks.
 ProcessMemory read_process_memory(Tid pid);
 
+/// What we could take before somebody is killed for it, here or in a control group that we are in;
+/// 0 if that is not known.
+std::uint64_t available_memory();
+
 } // namespace memleax

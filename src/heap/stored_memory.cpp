@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "stored_memory.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include <sys/mman.h>
+
+#include "memleax/proc/process_memory.hpp"
+
+namespace memleax {
+
+namespace {
+
+PresentPages::Kind kind_of(const Mapping& mapping) {
+    return mapping.shared ? PresentPages::Kind::any : PresentPages::Kind::own;
+}
+
+} // namespace
+
+bool is_searched(const Mapping& mapping) {
+    return mapping.readable && mapping.path != "[vvar]" && mapping.path != "[vsyscall]";
+}
+
+std::optional<StoredMemory> StoredMemory::reserve(Tid pid, std::uint64_t room) {
+    const std::uint64_t has = try_read_resident_bytes(pid).value_or(UINT64_MAX);
+    if (has > room) {
+        return std::nullopt;
+    }
+    // It may have more by then, or have some swapped out.
+    const std::uint64_t size = std::min(room, 2 * has + (16U << 20));
+    void* begin = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (begin == MAP_FAILED) {
+        return std::nullopt;
+    }
+    madvise(begin, size, MADV_HUGEPAGE);
+    madvise(begin, size, MADV_DONTDUMP);
+    std::memset(begin, 0, has);
+    return StoredMemory({static_cast<std::byte*>(begin), Unmapping{size}});
+}
+
+bool StoredMemory::copy(MemoryReader& memory, std::span<const Mapping> mappings,
+                        const PresentPages& pages) {
+    std::uint64_t bytes = 0;
+    for (const Mapping& mapping : mappings) {
+        for (const AddrRange& part : pages.in(mapping.range, kind_of(mapping))) {
+            bytes += part.size();
+        }
+    }
+    if (bytes > copy_.get_deleter().size) {
+        return false;
+    }
+    for (const Mapping& mapping : mappings) {
+        const bool is_zero_elsewhere = !mapping.shared && mapping.inode == 0;
+        std::uint64_t at = mapping.range.begin;
+        for (const AddrRange& part : pages.in(mapping.range, kind_of(mapping))) {
+            if (is_zero_elsewhere) {
+                add_zeros(at, part.begin);
+            }
+            add(memory, part);
+            at = part.end;
+        }
+        if (is_zero_elsewhere) {
+            add_zeros(at, mapping.range.end);
+        }
+    }
+    return true;
+}
+
+void Unmapping::operator()(std::byte* begin) const {
+    munmap(begin, size);
+}
+
+void StoredMemory::add(MemoryReader& memory, AddrRange part) {
+    constexpr std::uint64_t kMostAtOnce = 64U << 20;
+    const std::byte* begin = copy_.get() + used_;
+    std::uint64_t stored = 0;
+    while (stored < part.size()) {
+        const std::uint64_t wanted = std::min(part.size() - stored, kMostAtOnce);
+        const std::size_t got =
+            memory.try_read(RemoteAddr(part.begin + stored), {copy_.get() + used_, wanted});
+        stored += got;
+        used_ += got;
+        if (got < wanted) {
+            break; // a device's memory, or a file that has become shorter
+        }
+    }
+    if (stored > 0) {
+        pieces_.push_back({{part.begin, part.begin + stored}, begin});
+    }
+}
+
+void StoredMemory::add_zeros(std::uint64_t begin, std::uint64_t end) {
+    if (begin < end) {
+        pieces_.push_back({{begin, end}, nullptr});
+    }
+}
+
+std::size_t StoredMemory::try_read(RemoteAddr from, std::span<std::byte> out) {
+    std::uint64_t at = from.value();
+    std::size_t got = 0;
+    auto piece = std::upper_bound(
+        pieces_.begin(), pieces_.end(), at,
+        [](std::uint64_t address, const Piece& each) { return address < each.range.end; });
+    for (; got < out.size() && piece != pieces_.end() && piece->range.begin <= at; ++piece) {
+        const std::size_t size = std::min<std::uint64_t>(piece->range.end - at, out.size() - got);
+        if (piece->bytes != nullptr) {
+            std::memcpy(&out[got], piece->bytes + (at - piece->range.begin), size);
+        } else {
+            std::memset(&out[got], 0, size);
+        }
+        got += size;
+        at += size;
+    }
+    return got;
+}
+
+} // namespace memleax

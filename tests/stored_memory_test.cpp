@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// A copy of a process's memory (our own) tells what the process would have told.
+#include "../src/heap/stored_memory.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "memleax/target/remote_memory.hpp"
+
+namespace memleax {
+namespace {
+
+const std::uint64_t kPage = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+
+/// Some pages of our own, private and anonymous, of which the second and the third are written to,
+/// and so is the last.
+class StoredMemoryTest : public testing::Test {
+  protected:
+    static constexpr std::uint64_t kPages = 8;
+
+    void SetUp() override {
+        begin_ = static_cast<char*>(mmap(nullptr, kPages * kPage, PROT_READ | PROT_WRITE,
+                                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+        ASSERT_NE(begin_, MAP_FAILED);
+        madvise(begin_, kPages * kPage, MADV_NOHUGEPAGE);
+        write(1, 'b');
+        write(2, 'c');
+        write(7, 'h');
+        mapping_.range = range(0, kPages);
+        mapping_.readable = mapping_.writable = true;
+        auto memory = RemoteMemory::open(Tid(getpid()));
+        ASSERT_TRUE(memory);
+        memory_.emplace(*std::move(memory));
+    }
+    void TearDown() override { munmap(begin_, kPages * kPage); }
+
+    void write(std::uint64_t page, char with) { std::memset(begin_ + page * kPage, with, kPage); }
+    [[nodiscard]] std::uint64_t at(std::uint64_t page) const {
+        return reinterpret_cast<std::uint64_t>(begin_) + page * kPage;
+    }
+    [[nodiscard]] AddrRange range(std::uint64_t from, std::uint64_t to) const {
+        return {at(from), at(to)};
+    }
+    std::optional<StoredMemory> copy() {
+        const std::vector<AddrRange> ranges{mapping_.range};
+        pages_.keep(ranges);
+        auto stored = StoredMemory::reserve(Tid(getpid()), UINT64_MAX);
+        EXPECT_TRUE(stored && stored->copy(*memory_, std::vector{mapping_}, pages_));
+        return stored;
+    }
+
+    char* begin_ = nullptr;
+    Mapping mapping_;
+    std::optional<RemoteMemory> memory_;
+    PresentPages pages_{Tid(getpid())};
+};
+
+std::string bytes(MemoryReader& memory, std::uint64_t from, std::size_t size) {
+    std::string text(size, '?');
+    text.resize(memory.try_read(RemoteAddr(from), std::as_writable_bytes(std::span(text))));
+    return text;
+}
+
+TEST_F(StoredMemoryTest, TellsWhatWasThereThen) {
+    auto stored = copy();
+    write(1, 'x');
+    write(0, 'x');
+    munmap(begin_ + 7 * kPage, kPage);
+    std::string all;
+    for (const char page : std::string("\0bc\0\0\0\0h", kPages)) {
+        all += std::string(kPage, page);
+    }
+    EXPECT_TRUE(bytes(*stored, at(0), kPages * kPage) == all);
+    EXPECT_EQ(bytes(*stored, at(3) - 2, 4), std::string("cc\0\0", 4));
+    EXPECT_EQ(bytes(*stored, at(kPages) - 2, 4), "hh") << "nothing is behind it";
+    EXPECT_EQ(bytes(*stored, at(0) - 8, 16), "");
+}
+
+TEST_F(StoredMemoryTest, WhatIsAFilesIsNotZeroWhereItWasNotWritten) {
+    mapping_.inode = 1;
+    auto stored = copy();
+    EXPECT_EQ(bytes(*stored, at(0), 1), "");
+    EXPECT_EQ(bytes(*stored, at(2) - 1, 2), "bc");
+    EXPECT_EQ(bytes(*stored, at(3) - 1, 2), "c");
+}
+
+TEST_F(StoredMemoryTest, NoPageIsMade) {
+    copy();
+    EXPECT_EQ(PresentPages(Tid(getpid())).in(mapping_.range, PresentPages::Kind::own),
+              (std::vector{range(1, 3), range(7, 8)}));
+}
+
+TEST_F(StoredMemoryTest, PagesThatAreKeptAreThoseOfThen) {
+    const std::vector<AddrRange> ranges{mapping_.range};
+    pages_.keep(ranges);
+    write(4, 'x');
+    const auto own = [this](AddrRange of) { return pages_.in(of, PresentPages::Kind::own); };
+    EXPECT_EQ(own(mapping_.range), (std::vector{range(1, 3), range(7, 8)}));
+    EXPECT_EQ(own({at(2) + 8, at(5)}), (std::vector{range(2, 3)}));
+    EXPECT_EQ(own({at(7) + 8, at(8)}), (std::vector{range(7, 8)}));
+    pages_.keep({});
+    EXPECT_EQ(own(range(0, 7)), (std::vector{range(1, 3), range(4, 5)}));
+}
+
+TEST_F(StoredMemoryTest, ThereMayBeNoRoom) {
+    EXPECT_FALSE(StoredMemory::reserve(Tid(getpid()), kPage)) << "we have more";
+    EXPECT_FALSE(StoredMemory::reserve(Tid(getpid()), 0));
+}
+
+} // namespace
+} // namespace memleax
