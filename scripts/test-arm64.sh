@@ -36,7 +36,7 @@ quick=(abandonable_mutex addr_range agent allocator_api block_index call_followe
 long=(exact_counts check transfers sleeper signals names left_as_found user_allocators ends exec follow_forks)
 # On the CPU with pointer authentication as well: unwinding, what stands in slots, what we leave
 # behind. NAME:FILTER is as --gtest_filter has it.
-again=("exact_counts:*igned*" left_as_found own_death unwind_walk unwind_cfi unwind_expression unwind_rule
+again=("exact_counts:*igned*:*guarded*" left_as_found own_death unwind_walk unwind_cfi unwind_expression unwind_rule
     arm64_displace arm64_entry arm64_frame daemons)
 # With the engine that is not the default, on the first CPU: all that is not quick, or these.
 by_int3=()
@@ -54,7 +54,7 @@ if [ -n "$choice" ]; then
         "sleeper:-*_limit*:*mq_*:*sem_*" "transfers:-*mmsg*:*pwritev2*:*terminal*" signals)
     known=(daemons exec generated_code inline_engine killed_anywhere leak_check own_death pending_exception
         remote_calls trap_action unwind_walk vfork "${quick[@]}")
-    again=("exact_counts:*igned*-*signals*" "left_as_found:*/forker" unwind_cfi arm64_displace arm64_entry arm64_frame)
+    again=("exact_counts:*igned*:*guarded*-*signals*" "left_as_found:*/forker" unwind_cfi arm64_displace arm64_entry arm64_frame)
     by_int3=("exact_counts:*_O2_nofp_pie:*/cross_thread_free:*/threads16:*/recursion" own_death "left_as_found:*/forker" daemons)
 fi
 
