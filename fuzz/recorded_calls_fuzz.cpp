@@ -48,16 +48,18 @@ class HostileRings final : public AgentThreadsMemory {
         *ticket = next_ticket_;
         return kind != 249;
     }
-    [[nodiscard]] bool read_progress(std::span<Progress> progress) const override {
+    [[nodiscard]] bool read_progress(std::uint32_t first,
+                                     std::span<Progress> progress) const override {
         for (std::size_t i = 0; i < progress.size(); ++i) {
+            std::uint64_t& head = heads_.at(first + i);
             const auto kind = input_.number<std::uint8_t>();
             if (kind == 255) {
                 progress[i] = input_.number<Progress>();
             } else {
-                progress[i].head = heads_.at(i) + kind;
+                progress[i].head = head + kind;
                 progress[i].calls += kind;
             }
-            heads_[i] = progress[i].head;
+            head = progress[i].head;
         }
         return true;
     }
@@ -158,7 +160,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             threads.tick(MonotonicNs(now));
             break;
         case 4:
-            if (const auto index = threads.find(tid)) {
+            if (const auto index = threads.find(tid); index && threads.is_inside(*index)) {
                 if (const auto left = threads.leave_call(*index, MonotonicNs(now))) {
                     check_calls({&*left, 1}, functions, last);
                     follower.on_recorded({&*left, 1});

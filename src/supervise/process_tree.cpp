@@ -310,6 +310,7 @@ WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
         }
         if (next) {
             next->target->handler()->on_stop(next->event);
+            served_stops_ = true;
         } else {
             // Only here does the list stay as it is.
             for (const auto& process : processes_) {
@@ -369,9 +370,10 @@ void ProcessTree::tick() {
             }
         }
         host_.after_tick();
-        // Stops get as much time as ticks, where there is much to read and many signals come.
-        const MonotonicNs end = monotonic_now();
-        next_tick_ = MonotonicNs(end.value() + std::max(tick_ns_ / 2, end.value() - begin.value()));
+        // Where there is much to read, stops get as much time as ticks, if there are any.
+        const std::int64_t took = served_stops_ ? monotonic_now().value() - begin.value() : 0;
+        next_tick_ = MonotonicNs(begin.value() + took + std::max(tick_ns_ / 2, took));
+        served_stops_ = false;
     }
 }
 
