@@ -9,11 +9,12 @@ export MEMLEAX_TEST_SHARE=10 # tests/share_support.hpp
 failed=0
 for spec; do
     unset MEMLEAX_TEST_ENGINE
-    engine=${spec%%/*}
-    if [ "$engine" != "$spec" ]; then
-        export MEMLEAX_TEST_ENGINE="$engine"
-        spec=${spec#*/}
-    fi
+    case ${spec%%:*} in # a filter has slashes of its own
+        */*)
+            export MEMLEAX_TEST_ENGINE="${spec%%/*}"
+            spec=${spec#*/}
+            ;;
+    esac
     name=${spec%%:*}_test
     filter=${spec#"${spec%%:*}"}
     filter=${filter:-:*}
