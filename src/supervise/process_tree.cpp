@@ -310,7 +310,7 @@ WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
         }
         if (next) {
             next->target->handler()->on_stop(next->event);
-            served_stops_ = true;
+            served_signals_ |= std::holds_alternative<SignalStop>(next->event);
         } else {
             // Only here does the list stay as it is.
             for (const auto& process : processes_) {
@@ -370,10 +370,10 @@ void ProcessTree::tick() {
             }
         }
         host_.after_tick();
-        // Where there is much to read, stops get as much time as ticks, if there are any.
-        const std::int64_t took = served_stops_ ? monotonic_now().value() - begin.value() : 0;
+        // Where there is much to read, signals get as much time as ticks, if there are any.
+        const std::int64_t took = served_signals_ ? monotonic_now().value() - begin.value() : 0;
         next_tick_ = MonotonicNs(begin.value() + took + std::max(tick_ns_ / 2, took));
-        served_stops_ = false;
+        served_signals_ = false;
     }
 }
 

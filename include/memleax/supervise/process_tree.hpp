@@ -141,8 +141,8 @@ class ProcessTree {
     bool watching_ = false;
     bool any_ended_ = false; ///< since the last sweep
     MonotonicNs next_tick_{};
-    bool served_stops_ = false; ///< since the last tick
-    std::int64_t tick_ns_ = 0;  ///< from one to the next
+    bool served_signals_ = false; ///< since the last tick
+    std::int64_t tick_ns_ = 0;    ///< from one to the next
 };
 
 } // namespace memleax
