@@ -208,6 +208,14 @@ TEST_F(AgentTest, RecordsAFreeBeforeTheAllocatorGetsTheBlock) {
     EXPECT_EQ(recorded(), 1U);
 }
 
+// The tracer has walked it, as the thread was a new one: the next call has another stack.
+TEST_F(AgentTest, AFreeOfNothingTakesItsStackAlong) {
+    progress().forced_stack = 5;
+    EXPECT_EQ(enter(free_, 100, 0), Answer::pass);
+    EXPECT_EQ(progress().forced_stack, agent::kNoStackId);
+    EXPECT_EQ(enter(malloc_, 100, 64), Answer::trap);
+}
+
 TEST_F(AgentTest, MultipliesLikeCalloc) {
     know_one_caller(calloc_, kCaller, StackId(1));
     stack_[100] = kCaller;

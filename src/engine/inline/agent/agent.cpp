@@ -240,6 +240,7 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, uint64_
     frame->is_inside = 0;
     const bool frees = function->kind == Function::Kind::free;
     if (frees && pointer == 0) {
+        progress.forced_stack = kNoStackId; // it was this call's, if the tracer has walked it
         return Answer::pass;
     }
     if (!frees) {
