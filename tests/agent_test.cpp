@@ -248,7 +248,7 @@ TEST_F(AgentTest, CallsWithinACallAreAPartOfIt) {
     know_one_caller(malloc_, kCaller, StackId(3));
     stack_[100] = stack_[50] = kCaller;
     ASSERT_EQ(enter(malloc_, 100, 64), Answer::call);
-    const Frame outer = frame_;
+    Frame outer = frame_;
     EXPECT_EQ(enter(malloc_, 50, 32), Answer::pass);
     EXPECT_EQ(enter(free_, 50, kBlock), Answer::pass);
     ASSERT_EQ(recorded(), 1U);
@@ -472,7 +472,7 @@ TEST_F(AgentWithBlocks, ReallocTakesTheOldBlock) {
 // What the allocator takes for itself within the call is told of; what it frees is not live.
 TEST_F(AgentWithBlocks, CallsWithinACallAreHidden) {
     ASSERT_EQ(enter(malloc_, 100, 64), Answer::call);
-    const Frame outer = frame_;
+    Frame outer = frame_;
     ASSERT_EQ(enter(calloc_, 90, 1, 32), Answer::call);
     agent::memleax_agent_leave(&frame_, kBlock + 64);
     EXPECT_EQ(progress().inside, entry_sp(101));

@@ -84,7 +84,7 @@ inline constexpr std::size_t kSignalFrameReturnWord = 0;
 /// A landing pad, and b.
 inline constexpr std::size_t kEntryJumpBytes = 8;
 inline constexpr std::size_t kMaxEntryBytes = kEntryJumpBytes;
-/// See thunk_code(), as for the rest of them.
+/// Places in a thunk: see thunk_code().
 inline constexpr std::size_t kThunkTrapExitAt = 8;
 inline constexpr std::size_t kThunkTrapAt = 8;
 inline constexpr std::size_t kThunkPassExitAt = 12;

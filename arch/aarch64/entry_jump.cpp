@@ -24,15 +24,6 @@ constexpr bool is_landing_pad(std::uint32_t word) {
     return (word & ~kWhich) == 0xd503241f;
 }
 
-std::optional<std::uint32_t> branch(CodeAddr from, CodeAddr target) {
-    constexpr std::int64_t kReach = std::int64_t{1} << 27;
-    const std::int64_t distance = target - from;
-    if (distance < -kReach || distance >= kReach || distance % kInstructionBytes != 0) {
-        return std::nullopt;
-    }
-    return 0x14000000U | (static_cast<std::uint32_t>(distance >> 2) & 0x3ffffffU);
-}
-
 EntryJump two_words(std::uint32_t first, std::uint32_t second) {
     EntryJump jump{};
     std::memcpy(jump.data(), &first, sizeof first);
@@ -90,7 +81,7 @@ Result<DisplacedInstruction> displace_entry(CodeAddr entry, std::span<const std:
 std::optional<EntryJump> entry_jump(CodeAddr entry, std::span<const std::uint8_t> code,
                                     CodeAddr target) {
     const auto first = first_word(code);
-    const auto jump = branch(entry + kInstructionBytes, target);
+    const auto jump = branch_to(entry + kInstructionBytes, target);
     if (!first || !jump) {
         return std::nullopt;
     }
@@ -98,7 +89,7 @@ std::optional<EntryJump> entry_jump(CodeAddr entry, std::span<const std::uint8_t
 }
 
 std::optional<EntryJump> plain_jump(CodeAddr from, CodeAddr target) {
-    const auto jump = branch(from, target);
+    const auto jump = branch_to(from, target);
     return jump ? std::optional(two_words(*jump, kFiller)) : std::nullopt;
 }
 
@@ -118,7 +109,7 @@ std::array<std::uint8_t, kThunkFunctionAt> thunk_code(CodeAddr thunk, CodeAddr s
     constexpr std::uint32_t kAddress = 0x10000010U | kThunkFunctionAt / 4 << 5U;
     constexpr std::uint32_t kLoad = 0x58000011U | (kLiteralAt - kThunkPassExitAt) / 4 << 5U;
     constexpr std::uint32_t kJump = 0xd61f0220; // br x17
-    const auto to_stub = branch(thunk + kBranchAt, stub);
+    const auto to_stub = branch_to(thunk + kBranchAt, stub);
     MEMLEAX_ASSERT(to_stub); // in the same piece of code
     const std::array<std::uint32_t, kLiteralAt / kInstructionBytes> words{
         kAddress, *to_stub, kNop, kLoad, kJump, kFiller};

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,16 @@
 
 namespace memleax::arch {
 inline namespace aarch64 {
+
+/// b target, which reaches 128 MiB; nothing if that is too far.
+constexpr std::optional<std::uint32_t> branch_to(CodeAddr from, CodeAddr target) {
+    constexpr std::int64_t kReach = std::int64_t{1} << 27;
+    const std::int64_t distance = target - from;
+    if (distance < -kReach || distance >= kReach || distance % kInstructionBytes != 0) {
+        return std::nullopt;
+    }
+    return 0x14000000U | (static_cast<std::uint32_t>(distance >> 2) & 0x3ffffffU);
+}
 
 class SlotWriter {
   public:
@@ -32,10 +43,9 @@ class SlotWriter {
 
     /// b target: no register changes, and no landing pad is needed there.
     void jump(CodeAddr target) {
-        constexpr std::int64_t kReach = std::int64_t{1} << 27;
-        const std::int64_t distance = target - here();
-        reached_ = reached_ && distance >= -kReach && distance < kReach && distance % 4 == 0;
-        word(0x14000000U | (static_cast<std::uint32_t>(distance >> 2) & 0x3ffffffU));
+        const auto branch = branch_to(here(), target);
+        reached_ = reached_ && branch;
+        word(branch.value_or(0));
     }
 
     /// ldr x<rt>, =value: the value stands behind the code, where finish() puts it.

@@ -18,8 +18,8 @@ namespace memleax::agent {
 
 namespace {
 
-AGENT_PART uint64_t argument(const Frame& frame, int8_t n) {
-    return arch::agent_argument(const_cast<Frame&>(frame).registers, n);
+AGENT_PART uint64_t& argument(Frame& frame, int8_t n) {
+    return arch::agent_argument(frame.registers, n);
 }
 
 AGENT_PART const Thread* find_thread(const Data& data) {
@@ -175,7 +175,7 @@ AGENT_PART Answer trap(Progress& progress, Trap why) {
     return Answer::trap;
 }
 
-AGENT_PART uint64_t requested_size(const Function& function, const Frame& frame) {
+AGENT_PART uint64_t requested_size(const Function& function, Frame& frame) {
     const uint64_t size = argument(frame, function.size_argument);
     uint64_t product = 0;
     if (function.count_argument < 0) {
@@ -206,6 +206,11 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, uint64_
     }
     if (!has_room(*thread, progress)) {
         return trap(progress, Trap::no_room);
+    }
+    // Of this call, whatever becomes of it: the next one has another.
+    const uint32_t forced_stack = progress.forced_stack;
+    if (forced_stack != kNoStackId) {
+        progress.forced_stack = kNoStackId;
     }
     const bool checks = data.live != 0;
     const bool has_pointer = function->kind != Function::Kind::allocate;
@@ -240,7 +245,6 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, uint64_
     frame->is_inside = 0;
     const bool frees = function->kind == Function::Kind::free;
     if (frees && pointer == 0) {
-        progress.forced_stack = kNoStackId; // it was this call's, if the tracer has walked it
         return Answer::pass;
     }
     if (!frees) {
@@ -250,7 +254,7 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, uint64_
         }
     }
     if (!frees || checks) {
-        frame->stack = progress.forced_stack;
+        frame->stack = forced_stack;
         if (frame->stack == kNoStackId) {
             frame->stack =
                 call_stack(data, *thread, progress,
@@ -263,13 +267,9 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, uint64_
     if (checks && pointer != 0 && !take_live(data, pointer, function->allocated_by)) {
         return trap(progress, Trap::not_live);
     }
-    if (frame->stack != kNoStackId) {
-        progress.forced_stack = kNoStackId;
-    }
     if (function->nothrow_argument >= 0) {
         // An object of an empty class is told by its address only, which is any.
-        arch::agent_argument(frame->registers, function->nothrow_argument) =
-            reinterpret_cast<uint64_t>(function);
+        argument(*frame, function->nothrow_argument) = reinterpret_cast<uint64_t>(function);
     }
     // Until now a signal's handler may have made calls as any other; what is recorded from here on
     // must not be interrupted by them, and they trap.
@@ -291,7 +291,7 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, uint64_
     return Answer::call;
 }
 
-AGENT bool memleax_agent_leave(const Frame* frame, uint64_t result) {
+AGENT bool memleax_agent_leave(Frame* frame, uint64_t result) {
     const Function& function = *frame->function;
     uint64_t block = result;
     if (function.out_argument >= 0) {

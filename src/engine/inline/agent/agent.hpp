@@ -299,7 +299,7 @@ extern "C" {
 Answer memleax_agent_enter(const Function* function, Frame* frame, uint64_t sp, uint64_t fp,
                            uint64_t return_address);
 /// And has returned `result`. False: it was a twin that has failed, and the call is to trap.
-bool memleax_agent_leave(const Frame* frame, uint64_t result);
+bool memleax_agent_leave(Frame* frame, uint64_t result);
 }
 
 } // namespace memleax::agent

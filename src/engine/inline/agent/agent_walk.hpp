@@ -83,15 +83,8 @@ struct Call {
     uint64_t return_address;
 };
 
-/// Is it still the epoch in which the walk began? Else the nodes may have been others' by then: the
-/// tracer uses them again only when it has begun a new one.
-AGENT_PART bool is_still(uint64_t epoch, const Data& data) {
-    __atomic_thread_fence(__ATOMIC_ACQUIRE); // the nodes were read before
-    return load(data.epoch) == epoch;
-}
-
-/// The call stack's id; kNoStackId: it is not known. `epoch` was read before.
-AGENT_PART uint32_t walk(const Data& data, uint64_t epoch, const Call& call, Reads& reads) {
+/// The call stack's id, if the epoch has not ended meanwhile; kNoStackId: it is not known.
+AGENT_PART uint32_t walk(const Data& data, const Call& call, Reads& reads) {
     uint64_t sp = call.stack.begin + arch::kAgentEntryBytes; // of the caller
     uint64_t fp = call.fp;
     uint64_t return_address = call.return_address;
@@ -100,9 +93,7 @@ AGENT_PART uint32_t walk(const Data& data, uint64_t epoch, const Call& call, Rea
         index = find_child(data, index, arch::agent_stripped(return_address));
         const Node& node = data.nodes[index];
         if (index == 0 || node.kind != Node::Kind::walk) {
-            const uint32_t id =
-                index != 0 && node.kind == Node::Kind::leaf ? node.stack : kNoStackId;
-            return is_still(epoch, data) ? id : kNoStackId;
+            return index != 0 && node.kind == Node::Kind::leaf ? node.stack : kNoStackId;
         }
         uint64_t cfa = (node.base == Node::Base::sp ? sp : fp) + offset(node.cfa_offset);
         if (node.base == Node::Base::at_fp && !Reads::read(reads, cfa, &cfa)) {
@@ -148,7 +139,7 @@ AGENT_PART bool reads_the_same(const Memo& memo, uint64_t epoch, const Call& cal
 AGENT_PART uint32_t walk_into(Memo& memo, const Data& data, uint64_t epoch, const Call& call) {
     memo.epoch = 0;
     Reads reads{&call.stack, &memo};
-    const uint32_t id = walk(data, epoch, call, reads);
+    const uint32_t id = walk(data, call, reads);
     if (id == kNoStackId || reads.count > Memo::kWords) {
         return id;
     }
@@ -162,11 +153,10 @@ AGENT_PART uint32_t walk_into(Memo& memo, const Data& data, uint64_t epoch, cons
     return id;
 }
 
-/// The call stack's id, from the thread's memo or by a walk; kNoStackId: it is not known.
-AGENT_PART uint32_t call_stack(const Data& data, const Thread& thread, Progress& progress,
-                               const Call& call) {
+/// The call stack's id, from the thread's memo or by a walk; the same holds.
+AGENT_PART uint32_t find_stack(const Data& data, uint64_t epoch, const Thread& thread,
+                               Progress& progress, const Call& call) {
     const Stack& stack = call.stack;
-    const uint64_t epoch = load(data.epoch);
     const uint64_t mixed = (call.return_address ^ (stack.begin << 20)) * 0x9e3779b97f4a7c15ULL;
     const uint64_t index = mixed >> 32 & (uint64_t{thread.memo_count} - 1);
     Memo& memo = reinterpret_cast<Memo*>(thread.memos)[index];
@@ -190,7 +180,18 @@ AGENT_PART uint32_t call_stack(const Data& data, const Thread& thread, Progress&
         }
     }
     Reads reads{&stack, nullptr};
-    return walk(data, epoch, call, reads);
+    return walk(data, call, reads);
+}
+
+/// The call stack's id; kNoStackId: it is not known, or the epoch has ended. Then the nodes may
+/// have been others' while they were walked, as the tracer uses them again once it has begun a new
+/// one.
+AGENT_PART uint32_t call_stack(const Data& data, const Thread& thread, Progress& progress,
+                               const Call& call) {
+    const uint64_t epoch = load(data.epoch);
+    const uint32_t id = find_stack(data, epoch, thread, progress, call);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE); // the nodes were read before
+    return load(data.epoch) == epoch ? id : kNoStackId;
 }
 
 } // namespace memleax::agent
