@@ -160,7 +160,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             threads.tick(MonotonicNs(now));
             break;
         case 4:
-            if (const auto index = threads.find(tid); index && threads.is_inside(*index)) {
+            if (const auto index = threads.find(tid); index && threads.now(*index).inside != 0) {
                 if (const auto left = threads.leave_call(*index, MonotonicNs(now))) {
                     check_calls({&*left, 1}, functions, last);
                     follower.on_recorded({&*left, 1});

@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(Trap, OwnTrapHandler,
 
 // 100,000 of them.
 TEST(QueuedSignals, KeepTheirNumberOrderAndPayloads) {
-    Fixture fixture("signal_kinds", {std::to_string(share_of(50'000))});
+    Fixture fixture("signal_kinds", {std::to_string(share_of(100'000))});
     Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
     memleax.wait_until_watching();
     EXPECT_THAT(fixture.go().failures, IsEmpty());

@@ -59,6 +59,7 @@ class Engine {
     virtual bool on_trap(Tid tid) = 0;
     /// See StopHandler.
     virtual bool move_hit_to_slot(Tid tid) = 0;
+    [[nodiscard]] virtual bool takes_long(Tid /*tid*/) const { return false; }
     /// A signal is about to be delivered to a stopped thread: puts its pc into the original code.
     /// False if it cannot be; then the frame of this signal will refer to a page of ours.
     [[nodiscard]] virtual bool leave_own_code(Tid tid) = 0;

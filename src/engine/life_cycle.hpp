@@ -38,6 +38,7 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
   private:
     void on_stop(const StopEvent& event) override;
     bool move_hit_to_slot(Tid tid) override { return engine_->move_hit_to_slot(tid); }
+    [[nodiscard]] bool takes_long(Tid tid) const override { return engine_->takes_long(tid); }
     // Each leaves the thread running, or where it belongs.
     void on_stop(const TrapStop& stop);
     void on_stop(const SignalStop& stop);

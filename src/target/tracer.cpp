@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <ctime>
 
 #include <sched.h>
 #include <sys/ptrace.h>
@@ -100,7 +101,50 @@ bool Tracer::can_be_taken(const Stop& stop) {
     return !std::holds_alternative<SignalStop>(stop.event);
 }
 
+bool Tracer::takes_long(const Stop& stop) {
+    return std::holds_alternative<TrapStop>(stop.event) && stop.target->handler() != nullptr &&
+           stop.target->handler()->takes_long(tid_of(stop.event));
+}
+
 std::optional<Tracer::Stop> Tracer::next_stop(Wait wait) {
+    if (signal_turn_.is_to_begin()) {
+        signal_turn_.begin(monotonic_now());
+    }
+    auto stop = signal_turn_.is_on() ? next_in_signal_turn() : std::nullopt;
+    if (!stop) {
+        stop = next_in_order(wait);
+    }
+    if (stop && std::holds_alternative<SignalStop>(stop->event)) {
+        signal_turn_.on_signal();
+    } else if (stop && signal_turn_.asks_for_long_stops() && takes_long(*stop)) {
+        signal_turn_.on_long_stop(monotonic_now());
+    }
+    return stop;
+}
+
+std::optional<Tracer::Stop> Tracer::next_in_signal_turn() {
+    constexpr timespec kForOthers{0, 50'000};
+    const bool is_alone = SpinPolicy::polls() == 0;
+    int polls = is_alone ? 1 : SpinPolicy::polls();
+    while (polls > 0 && !signal_turn_.is_over(monotonic_now())) {
+        const auto stop = wait_for(Tid(-1), WNOHANG);
+        if (!stop) {
+            --polls;
+            if (is_alone) { // who is waited for needs this CPU
+                nanosleep(&kForOthers, nullptr);
+            }
+        } else if (takes_long(*stop) && can_be_taken(*stop)) {
+            consume_stop(tid_of(stop->event));
+            queue_.push_once(*stop);
+        } else {
+            return stop;
+        }
+    }
+    signal_turn_.end();
+    return std::nullopt;
+}
+
+std::optional<Tracer::Stop> Tracer::next_in_order(Wait wait) {
     if (queue_.empty() && owners_.size() > 1 && --stops_until_backlog_ <= 0) {
         collect_backlog();
     }

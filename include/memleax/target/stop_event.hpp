@@ -73,6 +73,8 @@ class StopHandler {
     /// A TrapStop that has to wait for its turn: what it takes for the thread to go on unharmed,
     /// and without the signal, should we die before that. False if the signal is the target's own.
     virtual bool move_hit_to_slot(Tid tid) = 0;
+    /// Will this TrapStop take as long as many others?
+    [[nodiscard]] virtual bool takes_long(Tid tid) const = 0;
     /// Leaves the thread running, or where it belongs.
     virtual void on_stop(const StopEvent& event) = 0;
 };

@@ -14,6 +14,7 @@
 #include "memleax/base/clock.hpp"
 #include "memleax/base/types.hpp"
 #include "memleax/target/recovery_record.hpp"
+#include "memleax/target/signal_turn.hpp"
 #include "memleax/target/stop_event.hpp"
 #include "memleax/target/stop_queue.hpp"
 
@@ -109,6 +110,10 @@ class Tracer {
     void collect_one_by_one();
     void plan_next_backlog();
     static bool can_be_taken(const Stop& stop);
+    static bool takes_long(const Stop& stop);
+    /// The next stop that does not take long; nothing if none comes soon.
+    std::optional<Stop> next_in_signal_turn();
+    std::optional<Stop> next_in_order(Wait wait);
     std::optional<Stop> decode(Tid tid, int status);
     /// The end of one that is none of its Targets'.
     std::optional<Stop> decode_end(Tid tid);
@@ -127,6 +132,7 @@ class Tracer {
     /// their parent was then.
     std::map<Tid, Tid> orphans_;
     SpinPolicy spin_;
+    SignalTurn signal_turn_;
     std::int64_t stops_until_backlog_ = kFewestStopsBetweenBacklogs;
     std::int64_t stops_between_backlogs_ = kFewestStopsBetweenBacklogs; ///< of the present turn
     MonotonicNs last_backlog_ = monotonic_now();

@@ -341,9 +341,9 @@ void AgentThreads::deliver(const Recorded& recorded) {
     delivered_.push_back(call);
 }
 
-bool AgentThreads::is_inside(std::uint32_t index) const {
-    agent::Progress now;
-    return memory_.read_progress(index, {&now, 1}) && now.inside != 0;
+Progress AgentThreads::now(std::uint32_t index) const {
+    Progress now;
+    return memory_.read_progress(index, {&now, 1}) ? now : Progress();
 }
 
 std::optional<RecordedCall> AgentThreads::leave_call(std::uint32_t index, MonotonicNs now) {

@@ -71,9 +71,9 @@ class AgentThreads {
 
     /// As it was when fetch() was called last.
     [[nodiscard]] const agent::Progress& seen(std::uint32_t index) const { return seen_[index]; }
-    /// Is the stopped thread inside of a call now? Nothing that it has recorded is read for that:
-    /// where signals come fast, others' records would keep them waiting.
-    [[nodiscard]] bool is_inside(std::uint32_t index) const;
+    /// As it is now; all is 0 if that cannot be read. Nothing that threads have recorded is read
+    /// for that: where signals come fast, they would have to wait for it.
+    [[nodiscard]] agent::Progress now(std::uint32_t index) const;
     /// The memory that its stack lies in, as far as the agent knows. A coroutine has another one.
     [[nodiscard]] AddrRange stack(std::uint32_t index) const { return known_[index].stack; }
     void set_stack(std::uint32_t index, AddrRange stack);

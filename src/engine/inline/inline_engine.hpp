@@ -36,6 +36,7 @@ class InlineEngine final : public Int3Engine {
     void modules_changed() override;
     void reset() override;
     bool on_trap(Tid tid) override;
+    [[nodiscard]] bool takes_long(Tid tid) const override;
     [[nodiscard]] bool leave_own_code(Tid tid) override;
     void on_thread_gone(Tid tid) override;
     void on_quiet_stop(Tid tid) override;

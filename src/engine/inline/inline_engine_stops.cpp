@@ -53,6 +53,12 @@ bool InlineEngine::on_trap(Tid tid) {
     return Int3Engine::on_trap(tid);
 }
 
+// A full ring is read first, and others' with it.
+bool InlineEngine::takes_long(Tid tid) const {
+    const auto index = left_ ? std::nullopt : threads_.find(tid);
+    return index && threads_.now(*index).why == agent::Trap::no_room;
+}
+
 // A block that ends without the agent must not be known to it: its address will be given out anew.
 void InlineEngine::forget_live(const Breakpoint& breakpoint, const arch::Registers& regs) {
     if (breakpoint.entry < 0 || !follower_.checks()) {
@@ -278,7 +284,7 @@ bool InlineEngine::leave_own_code(Tid tid) {
     }
     withdraw_forced_stack(tid);
     const bool is_out = Int3Engine::leave_own_code(tid);
-    if (!threads_.is_inside(*index)) {
+    if (threads_.now(*index).inside == 0) {
         return is_out;
     }
     memory_.set_interrupted(*index, true);
