@@ -124,8 +124,9 @@ std::optional<Tracer::Stop> Tracer::next_stop(Wait wait) {
 
 std::optional<Tracer::Stop> Tracer::next_in_signal_turn() {
     constexpr timespec kForOthers{0, 50'000};
+    constexpr int kPollsAlone = 16;
     const bool is_alone = SpinPolicy::polls() == 0;
-    int polls = is_alone ? 1 : SpinPolicy::polls();
+    int polls = is_alone ? kPollsAlone : SpinPolicy::polls();
     while (polls > 0 && !signal_turn_.is_over(monotonic_now())) {
         const auto stop = wait_for(Tid(-1), WNOHANG);
         if (!stop) {

@@ -38,7 +38,7 @@ class SignalTurn {
 
   private:
     /// Whatever took so long: the one that waits is to go on, too.
-    static constexpr std::int64_t kLongestNs = 5'000'000;
+    static constexpr std::int64_t kLongestNs = 100'000'000;
 
     bool any_ = false; ///< since the last long stop
     MonotonicNs handed_out_{};
