@@ -19,6 +19,7 @@
 
 #include "../src/engine/inline/call_tree.hpp"
 #include "arch.hpp"
+#include "memleax/unwind/frame_pointer.hpp"
 
 namespace memleax {
 namespace {
@@ -702,6 +703,9 @@ TEST_F(AgentTest, FindsEveryStackThatTheTreeKnows) {
             rule.cfa_offset = 16;
             rule.fp_place = Rule::FpPlace::at_cfa;
             rule.fp_offset = -16;
+            if (i % 2 == 0 && rule.kind == Rule::Kind::regular) { // and has no table
+                rule.kind = Rule::Kind::frame_pointer;
+            }
         } else if (i % 3 == 1) { // saves the register
             rule.fp_place = Rule::FpPlace::at_cfa;
             rule.fp_offset = -16;
@@ -719,7 +723,7 @@ TEST_F(AgentTest, FindsEveryStackThatTheTreeKnows) {
         std::uint64_t fp = random(); // nobody's
         for (std::size_t i = made.path.size(); i-- > 0;) {
             const Place& place = places[made.path[i]];
-            if (place.rule.kind == Rule::Kind::regular) {
+            if (place.rule.kind != Rule::Kind::outermost) {
                 const std::size_t cfa = sp + 1; // behind the return address
                 if (place.rule.cfa_base == Rule::CfaBase::fp) {
                     stack_[cfa - 2] = fp;
@@ -775,6 +779,30 @@ TEST_F(AgentTest, FindsEveryStackThatTheTreeKnows) {
     tree_.clear();
     const Made made = lay_out({paths[0]});
     EXPECT_EQ(enter(malloc_, made.entry, 8, 0, made.fp), Answer::trap);
+}
+
+// As the tracer's walk does, which ends there.
+TEST_F(AgentTest, WhatIsNoFramePointerLeadsToNoCaller) {
+    constexpr std::uint64_t kGenerated = 0x700000;
+    UnwoundStack stack;
+    stack.frames = {FrameAddress::exact(CodeAddr(0x1000)),
+                    FrameAddress::return_address(CodeAddr(kGenerated)),
+                    FrameAddress::return_address(CodeAddr(kCaller))};
+    stack.end = StackEnd::limit;
+    const std::array rules{Rule::of(Rule::Kind::regular), Rule::of(Rule::Kind::frame_pointer),
+                           Rule::of(Rule::Kind::regular)};
+    ASSERT_TRUE(tree_.add(malloc_.number, stack, rules, StackId(5)));
+    std::fill(stack_.begin(), stack_.end(), kCaller); // wherever it leads to
+    stack_[100] = kGenerated;
+    ASSERT_EQ(enter(malloc_, 100, 8, 0, address(104)), Answer::call);
+    EXPECT_EQ(frame_.stack, 5U);
+    agent::memleax_agent_leave(&frame_, kBlock);
+    EXPECT_EQ(enter(malloc_, 100, 8, 0, address(104) + 4), Answer::trap);
+    EXPECT_EQ(enter(malloc_, 100, 8, 0, address(99)), Answer::trap) << "below the frame";
+    EXPECT_EQ(enter(malloc_, 100, 8, 0, 0), Answer::trap);
+    EXPECT_TRUE(is_plausible_frame_pointer(address(104), address(104)));
+    EXPECT_TRUE(is_plausible_frame_pointer(address(104) + kFramePointerReach - 8, address(104)));
+    EXPECT_FALSE(is_plausible_frame_pointer(address(104) + kFramePointerReach, address(104)));
 }
 
 TEST_F(AgentTest, NeverReadsBesideTheStack) {

@@ -5,6 +5,7 @@
 
 #include "fast_frame.hpp"
 #include "full_frame.hpp"
+#include "memleax/unwind/frame_pointer.hpp"
 
 namespace memleax {
 
@@ -12,13 +13,6 @@ namespace {
 
 /// No thread has more handlers than signals active, save one that is out to keep us busy.
 constexpr unsigned kMaxSignalFrames = 64;
-/// How far a frame without tables may reach from sp: the search is a guess, so it is kept near.
-constexpr std::uint64_t kFramePointerReach = std::uint64_t{1024} * 1024;
-
-/// Is this where a frame pointer would point? `sp` is the frame's own.
-bool plausible_fp(std::uint64_t fp, std::uint64_t sp) {
-    return fp % sizeof(std::uint64_t) == 0 && fp >= sp && fp - sp < kFramePointerReach;
-}
 
 } // namespace
 
@@ -161,7 +155,7 @@ template <class Frame> Step Walker::step_by_frame_pointer(Frame* at) {
     if (fp == 0) { // as the ABI wants it in the outermost frame (AMD64 supplement, section 3.4.1)
         return Step::stop(StackEnd::outermost);
     }
-    if (!plausible_fp(fp, at->sp())) {
+    if (!is_plausible_frame_pointer(fp, at->sp())) {
         return Step::stop(StackEnd::no_rule);
     }
     const auto saved_fp = stack_.stack_word(RemoteAddr(fp));

@@ -11,11 +11,23 @@ namespace {
 
 using agent::Node;
 
+constexpr int kWordBytes = 8;
 constexpr std::uint32_t kSlotsOfPage = 4096 / sizeof(std::uint32_t);
 static_assert(agent::kChildSlots % kSlotsOfPage == 0);
 
 /// The frame's equations, as the agent follows them; nothing if it does not.
 std::optional<Node> walking(const Rule& rule) {
+    if (rule.kind == Rule::Kind::frame_pointer) {
+        // A guess, but no other one than the tracer's: it has to lead to a caller that is known.
+        Node node;
+        node.kind = Node::Kind::walk;
+        node.base = Node::Base::plausible_fp;
+        node.cfa_offset = arch::kFramePointerCfaOffset;
+        node.fp_place = Node::FpPlace::at_cfa;
+        node.fp_offset = -arch::kFramePointerCfaOffset;
+        node.ra_offset = kWordBytes - arch::kFramePointerCfaOffset;
+        return node;
+    }
     const auto ra_offset = static_cast<std::uint64_t>(std::int64_t{rule.ra_offset});
     if (rule.kind != Rule::Kind::regular || rule.ra_place != Rule::RaPlace::at_cfa ||
         arch::agent_return_place(rule.ra_offset) != ra_offset) {

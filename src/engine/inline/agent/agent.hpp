@@ -31,7 +31,12 @@ struct Node {
         walk, ///< by the equations
         leaf, ///< the stack ends here
     };
-    enum class Base : uint8_t { sp, fp, at_fp };
+    enum class Base : uint8_t {
+        sp,
+        fp,
+        at_fp,
+        plausible_fp ///< the same as fp, where that could be a frame pointer
+    };
     enum class FpPlace : uint8_t { unchanged, at_cfa, at_fp };
 
     uint64_t return_address = 0;

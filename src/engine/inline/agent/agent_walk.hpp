@@ -5,6 +5,7 @@
 
 #include "agent.hpp"
 #include "agent_cpu.hpp"
+#include "memleax/unwind/frame_pointer.hpp"
 
 #define AGENT_PART __attribute__((always_inline)) static inline
 
@@ -96,6 +97,9 @@ AGENT_PART uint32_t walk(const Data& data, const Call& call, Reads& reads) {
             return index != 0 && node.kind == Node::Kind::leaf ? node.stack : kNoStackId;
         }
         uint64_t cfa = (node.base == Node::Base::sp ? sp : fp) + offset(node.cfa_offset);
+        if (node.base == Node::Base::plausible_fp && !is_plausible_frame_pointer(fp, sp)) {
+            return kNoStackId;
+        }
         if (node.base == Node::Base::at_fp && !Reads::read(reads, cfa, &cfa)) {
             return kNoStackId;
         }
