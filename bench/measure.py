@@ -17,6 +17,7 @@ import subprocess
 import sys
 
 import attach
+import daemons
 import leave
 import others
 import shapes
@@ -30,9 +31,9 @@ def say(text=""):
     print(text, flush=True)
 
 
-def row(what, figure, measure="", ratio=None, bound=None):
+def row(what, figure, measure="", ratio=None, bound=None, relation="<="):
     ratio_text = "" if ratio is None else f"{ratio:6.2f}"
-    bound_text = "" if bound is None else f"<= {bound:g}"
+    bound_text = "" if bound is None else f"{relation} {bound:g}"
     say(f"  {what:<44} {figure:>14}  {measure:<34} {ratio_text:>6}  {bound_text}")
 
 
@@ -156,6 +157,18 @@ def without_stops(bench):
             (ours - alone) / (theirs - alone), most_ratio)
 
 
+def programs_under_load(bench):
+    say("\nPrograms under load: what they still do while watched, as a share of the untraced")
+    for name, service, least in daemons.SERVICES:
+        try:
+            result = daemons.measure(bench, service)
+        except Failed as reason:
+            row(name, "skipped", str(reason))
+            continue
+        row(name, f"{result.untraced:.0f}/s", f"heaptrack: {result.heaptrack}", result.watched, least, ">=")
+        row("    calls that stopped, of all", f"{result.stopped}", f"of {result.calls}")
+
+
 def many_threads(bench):
     say("\nThe whole attach and the whole leave with many threads; median, and the worst leave")
     for threads, busy in ((16, True), (100, True), (1000, False)):
@@ -171,6 +184,7 @@ PARTS = {
     "attach": lambda bench, _: stop_at_attach(bench),
     "leave": lambda bench, _: many_threads(bench),
     "shapes": lambda bench, _: without_stops(bench),
+    "daemons": lambda bench, _: programs_under_load(bench),
     "others": lambda bench, _: beside_others(bench),
 }
 

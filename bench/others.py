@@ -57,10 +57,18 @@ def gdb(program):
             return target.ns_per_pair(50, timeout=120)
 
 
+def attach_heaptrack(folder, pid):
+    tool = Tool([find("heaptrack"), "--pid", str(pid)], "njection finished", folder)
+    with open(f"/proc/{pid}/maps") as maps:
+        if "libheaptrack" not in maps.read():  # it says that it has finished in any case
+            tool.end()
+            raise Failed("gdb cannot inject it")
+    return tool
+
+
 def heaptrack(program, threads=1, pairs=20000, shape="plain"):
     with tempfile.TemporaryDirectory() as folder, Target(program, threads) as target:
-        command = [find("heaptrack"), "--pid", str(target.pid)]
-        with Tool(command, "njection finished", folder):
+        with attach_heaptrack(folder, target.pid):
             target.ns_per_pair(1000, shape=shape)
             return min(target.ns_per_pair(pairs, shape=shape) for _ in range(3))
 

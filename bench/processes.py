@@ -113,9 +113,9 @@ class Memleax(Process):
 
     END_SIGNAL = signal.SIGINT
 
-    def __init__(self, program, pid, *options):
+    def __init__(self, program, pid, *options, output="/dev/null"):
         begin = time.monotonic()
-        super().__init__([program, "-t", "100000", "-e", "1000", "-q", "-o", "/dev/null", *options,
+        super().__init__([program, "-t", "100000", "-e", "1000", "-q", "-o", output, *options,
                           str(pid)],
                          stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
