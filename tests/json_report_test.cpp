@@ -141,6 +141,14 @@ TEST(JsonReport, CoverageIfMemoryIsKnown) {
               (json{{"rss_growth_bytes", 24'000'000}, {"watched_bytes", 11'000}, {"gap", true}}));
 }
 
+TEST(JsonReport, SaysWhatTheWatchingCost) {
+    Report report;
+    EXPECT_FALSE(json::parse(text_of(write_json, report)).at("session").contains("stops"));
+    report.session.stops = {.running = 7, .stopped = 1};
+    EXPECT_EQ(json::parse(text_of(write_json, report)).at("session").at("stops"),
+              (json{{"looks", 8}, {"stopped", 1}, {"share", 0.125}}));
+}
+
 TEST(JsonReport, NumbersAreExact) {
     constexpr std::uint64_t kMax = 18446744073709551615U;
     Report report = sample_report();

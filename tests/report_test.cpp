@@ -200,6 +200,20 @@ TEST(TextReport, EmptyAndEndReasons) {
     }
 }
 
+TEST(TextReport, SaysWhatTheWatchingCost) {
+    Report report = sample_report();
+    report.session.stops = {.running = 995, .stopped = 5};
+    const std::string line =
+        "\n== Stopped for memleax: 0.5% of the time in which its threads would "
+        "have run (5 of 1000 looks)";
+    EXPECT_NE(text_of(write_text, report).find(line + ".\n"), std::string::npos);
+    report.session.calls.all = 12;
+    report.session.calls.stopped = 2;
+    EXPECT_NE(text_of(write_text, report)
+                  .find(line + "; what 10 calls without a stop took is not measured.\n"),
+              std::string::npos);
+}
+
 TEST(TextReport, TellsHowTheProcessHasEnded) {
     Report report;
     report.session.end_reason = "target-exit";

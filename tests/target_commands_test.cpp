@@ -184,9 +184,10 @@ TEST(Command_status, SaysHowMuchOfItsTimeTheTargetSpendsWithUs) {
     Commands of_idle(idle.pid());
     // A thread that was borrowed to attach may just be going back to sleep.
     EXPECT_THAT(of_idle.output_of("status"),
-                ContainsRegex("\nstopped     (not at all: its threads sleep|for memleax: )"));
+                ContainsRegex("\nstopped     (no thread was seen that would have run|for memleax: "
+                              "[^\n]*looks\\)); [^\n]* the last 0.1 s"));
     of_idle.output_of("pause");
-    EXPECT_THAT(of_idle.output_of("status"), Not(HasSubstr("\nstopped ")));
+    EXPECT_THAT(of_idle.output_of("status"), Not(HasSubstr("the last 0.1 s")));
     of_idle.quit();
 
     ChildProcess busy({fixture_path("storm")});
@@ -194,8 +195,19 @@ TEST(Command_status, SaysHowMuchOfItsTimeTheTargetSpendsWithUs) {
     Commands of_busy(busy.pid());
     EXPECT_THAT(of_busy.output_of("status"),
                 ContainsRegex("\nstopped     for memleax: [0-9.<>]+% of the time in which its "
-                              "threads would have run"));
-    of_busy.quit();
+                              "threads would have run \\([0-9]+ of [0-9]+ looks\\); "
+                              "[0-9.<>]+% in the last 0.1 s"));
+    // All over the session, also when nobody watches any more.
+    of_busy.output_of("pause");
+    EXPECT_THAT(of_busy.output_of("status"),
+                ContainsRegex("\nstopped     for memleax: [0-9.<>]+% [^\n;]+ looks\\)"));
+    EXPECT_THAT(of_busy.quit().output,
+                ContainsRegex("\n== Stopped for memleax: [0-9.<>]+% [^\n]+\\.\n"));
+    Commands as_json(busy.pid(), {"-e", "1000", "-q", "-F", "json"});
+    const auto stops = as_json.quit().json().at("session").at("stops");
+    EXPECT_GE(stops.at("looks"), 1);
+    EXPECT_EQ(stops.at("share"),
+              stops.at("stopped").get<double>() / stops.at("looks").get<double>());
     busy.close_input();
 }
 

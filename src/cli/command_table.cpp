@@ -134,8 +134,9 @@ constexpr std::array kCommands{
         run_stats, Completion::stats, Again::by_watch},
     Command{
         "status", "", "the target, the watching, and memory",
-        "stopped: the part of the time in which its threads would run that they are stopped for\n"
-        "memleax, or wait for it; the cost of watching, just now.",
+        "stopped: the part of the time in which its threads would have run that they were stopped\n"
+        "for memleax, or waited for it, since the watching began, and just now. Fifty looks a\n"
+        "second tell. Calls that are recorded without a stop are in the target's own CPU time.",
         run_status, Completion::none, Again::by_watch},
     Command{"threads", "", "list the target's threads",
             "With what each has allocated that is live.", run_threads, Completion::none,

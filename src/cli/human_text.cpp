@@ -71,15 +71,4 @@ std::string human_duration(double seconds) {
     return fmt::format("{} d {} h", whole / kDay, whole % kDay / kHour);
 }
 
-std::string human_share(double share) {
-    const double percent = share * 100;
-    if (percent > 0 && percent < 0.1) {
-        return "<0.1%";
-    }
-    if (percent < 100 && percent > 99.9) {
-        return ">99.9%";
-    }
-    return fmt::format("{:.{}f}%", percent, percent == std::floor(percent) ? 0 : 1);
-}
-
 } // namespace memleax

@@ -19,7 +19,5 @@ std::string human_rate(double per_second);
 std::string human_byte_rate(double per_second);
 /// "34 ms", "2.5 s", "12 min 3 s", "5 h 12 min", "3 d 4 h"
 std::string human_duration(double seconds);
-/// 0 to 1 as "0%", "0.1%", "54.9%", "100%"; never 0 or 100 for what is not.
-std::string human_share(double share);
 
 } // namespace memleax

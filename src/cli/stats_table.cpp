@@ -30,8 +30,8 @@ struct Column {
 
 std::string kept_text(const StatsRow& row) {
     return row.allocated == 0 ? ""
-                              : human_share(static_cast<double>(row.live.blocks) /
-                                            static_cast<double>(row.allocated));
+                              : share_text(static_cast<double>(row.live.blocks) /
+                                           static_cast<double>(row.allocated));
 }
 
 constexpr std::array<Column, 8> kColumns{{

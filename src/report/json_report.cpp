@@ -202,6 +202,10 @@ Json session_json(const Report::Session& session) {
         json["calls"] = {
             {"all", session.calls.all}, {"stopped", session.calls.stopped}, {"why", why}};
     }
+    if (const auto share = session.stops.share()) {
+        json["stops"] = {
+            {"looks", session.stops.all()}, {"stopped", session.stops.stopped}, {"share", *share}};
+    }
     return json;
 }
 

@@ -25,4 +25,15 @@ std::string number_of(std::uint64_t count, std::string_view what) {
     return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
+std::string share_text(double share) {
+    const double percent = share * 100;
+    if (percent > 0 && percent < 0.1) {
+        return "<0.1%";
+    }
+    if (percent < 100 && percent > 99.9) {
+        return ">99.9%";
+    }
+    return fmt::format("{:.{}f}%", percent, percent == std::floor(percent) ? 0 : 1);
+}
+
 } // namespace memleax

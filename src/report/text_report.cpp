@@ -15,6 +15,7 @@
 #include "memleax/report/live_lines.hpp"
 #include "memleax/report/readable.hpp"
 #include "memleax/report/report_writer.hpp"
+#include "memleax/report/stopped_text.hpp"
 #include "memleax/report/verdict_text.hpp"
 #include "missing_lines.hpp"
 
@@ -139,6 +140,13 @@ std::string coverage_line(const Report& report) {
     return coverage && coverage->is_gap ? fmt::format("== {}.\n", coverage->text()) : "";
 }
 
+/// What the watching cost; nothing where no thread was seen that would have run.
+std::string stopped_line(const Report::Session& session) {
+    return session.stops.all() == 0 ? ""
+                                    : fmt::format("== Stopped {}{}.\n", stopped_text(session.stops),
+                                                  unmeasured_text(session.calls));
+}
+
 std::string header(const Report& report) {
     const Report::Session& session = report.session;
     const std::size_t others = std::max<std::size_t>(report.processes.size(), 1) - 1;
@@ -149,7 +157,7 @@ std::string header(const Report& report) {
     return fmt::format("\n{}\n== Watched {} ({}){} for {} s; {}.\n", first_sentence(report),
                        report.target.pid, printable(report.target.exe), and_others,
                        seconds_text(session.duration_s), end_of(report)) +
-           events_text(session.events) + coverage_line(report) +
+           events_text(session.events) + stopped_line(session) + coverage_line(report) +
            (report.follows_forks ? "" : mapped_text(report.mapped));
 }
 

@@ -91,6 +91,7 @@ void ReportAssembler::add(ProcessAccount& process, bool has_looked_at_heap, Repo
     }
     described.status = facts.status;
     report->processes.push_back(std::move(described));
+    report->session.stops += process.stops();
     if (options_.allocators->tracked().any_mapped()) {
         add_mapped(process.tracker().with([](Tracker& t) { return t.mapped_totals(); }),
                    process.unexplained(), report);

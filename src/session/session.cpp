@@ -103,6 +103,7 @@ void Session::step() {
         const MonotonicNs time = monotonic_now();
         expire(time);
         memory_.sample(time, seconds_since_start(time));
+        stops_.sample(time);
         if (deadline_ && time >= *deadline_) {
             end("time");
         }
@@ -136,10 +137,11 @@ bool Session::on_download() {
 int Session::pause_ms(MonotonicNs now) {
     std::int64_t pause = std::min(kMaxPauseNs, std::max(expire_ns_, kMinPauseNs));
     if (phase_ == Phase::watching) {
+        pause = std::min(pause, std::max<std::int64_t>(stops_.due().value() - now.value(), 0));
         for (ProcessAccount* process : accounts_.all()) {
             const auto next = process->tracker().with([](Tracker& t) { return t.next_expiry(); });
             if (next && process->time(*next) == *next) { // it has not ended before
-                pause = std::clamp(next->value() - now.value(), kMinPauseNs, pause);
+                pause = std::min(pause, std::max(next->value() - now.value(), kMinPauseNs));
             }
         }
     }

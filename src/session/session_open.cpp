@@ -79,7 +79,8 @@ Session::Session(const std::vector<Tid>& pids, const SessionOptions& options, Re
                  .check = options.check},
                 options.debug_info, {options.debug_folders, debuginfod_}),
       wrappers_(options.skip), watcher_(request_of(pids, options, inherited), accounts_),
-      printer_(options, output_, accounts_, filter_, clock_, several_), memory_(accounts_) {
+      printer_(options, output_, accounts_, filter_, clock_, several_), memory_(accounts_),
+      stops_(accounts_) {
     set_live_events(options.events);
     if (debuginfod_ != nullptr) {
         debuginfod_->set_give_up([this] { return on_download(); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// What being traced costs a process just now: how much of the time in which its threads would run
-/// they spend in ptrace-stops, whether the tracer is at work on them or they wait for it.
+/// What being traced costs a process: how much of the time in which its threads would run they
+/// spend in ptrace-stops, whether the tracer is at work on them or they wait for it.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,17 @@ struct StopSamples {
     std::uint64_t running = 0; ///< or ready to run, and without a CPU
     std::uint64_t stopped = 0;
 
+    [[nodiscard]] std::uint64_t all() const { return running + stopped; }
     /// Nothing if none would have run.
     [[nodiscard]] std::optional<double> share() const {
-        const std::uint64_t all = running + stopped;
-        return all == 0 ? std::nullopt
-                        : std::optional(static_cast<double>(stopped) / static_cast<double>(all));
+        return all() == 0
+                   ? std::nullopt
+                   : std::optional(static_cast<double>(stopped) / static_cast<double>(all()));
+    }
+    StopSamples& operator+=(const StopSamples& other) {
+        running += other.running;
+        stopped += other.stopped;
+        return *this;
     }
 };
 

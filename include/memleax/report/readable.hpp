@@ -12,5 +12,7 @@ namespace memleax {
 std::string bytes_text(double bytes);
 /// "1 block", "2 blocks".
 std::string number_of(std::uint64_t count, std::string_view what);
+/// 0 to 1 as "0%", "0.1%", "54.9%", "100%"; never 0 or 100 for what is not.
+std::string share_text(double share);
 
 } // namespace memleax

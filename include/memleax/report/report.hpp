@@ -14,6 +14,7 @@
 #include "memleax/events/mapping_event.hpp"
 #include "memleax/events/seen_calls.hpp"
 #include "memleax/events/source_frame.hpp"
+#include "memleax/proc/stopped_share.hpp"
 #include "memleax/report/folded_name.hpp"
 #include "memleax/report/leak_findings.hpp"
 #include "memleax/track/block_count.hpp"
@@ -116,7 +117,8 @@ struct Report {
         std::string end_reason;           ///< time, user, target-exit, limit, error; "": it goes on
         std::int64_t started_unix_ns = 0; ///< when the watching began, CLOCK_REALTIME; 0: not known
         Events events;
-        SeenCalls calls = {}; ///< of the processes that were not stopped at each
+        SeenCalls calls = {};   ///< of the processes that were not stopped at each
+        StopSamples stops = {}; ///< of threads that would run, all over the session
     };
     /// Of the target, at one moment.
     struct MemorySample {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "memleax/base/types.hpp"
+#include "memleax/proc/stopped_share.hpp"
 #include "memleax/session/heap_view.hpp"
 #include "memleax/session/module_mailbox.hpp"
 #include "memleax/session/shared_tracker.hpp"
@@ -54,6 +55,10 @@ class ProcessAccount final : public ProcessKeeper {
     [[nodiscard]] std::optional<std::uint64_t> unexplained() const { return unexplained_; }
     void set_unexplained(std::uint64_t bytes) { unexplained_ = bytes; }
 
+    /// What StopSampler has seen so far.
+    [[nodiscard]] const StopSamples& stops() const { return stops_; }
+    void add_stops(const StopSamples& seen) { stops_ += seen; }
+
     /// The last look at its heap, for the main thread; null: there was none.
     [[nodiscard]] HeapView* heap() const { return heap_.get(); }
     void set_heap(std::unique_ptr<HeapView> heap) { heap_ = std::move(heap); }
@@ -79,6 +84,7 @@ class ProcessAccount final : public ProcessKeeper {
     GeneratedCode generated_; ///< the tracer thread's
     StackNames names_;
     std::optional<std::uint64_t> unexplained_; ///< the main thread's, as what follows
+    StopSamples stops_;
     std::unique_ptr<HeapView> heap_;
     std::string heap_problem_;
 };

@@ -14,6 +14,7 @@
 #include "memleax/session/session_options.hpp"
 #include "memleax/session/session_printer.hpp"
 #include "memleax/session/stack_filter.hpp"
+#include "memleax/session/stop_sampler.hpp"
 #include "memleax/session/watcher.hpp"
 #include "memleax/session/wrapper_search.hpp"
 #include "memleax/symbols/debuginfod.hpp"
@@ -137,6 +138,7 @@ class Session {
     Watcher watcher_;
     SessionPrinter printer_;
     MemorySampler memory_;
+    StopSampler stops_;
     SessionClient* client_ = nullptr;
     int signals_ = -1;
     Phase phase_ = Phase::starting;

@@ -20,6 +20,7 @@
 #include "memleax/report/coverage.hpp"
 #include "memleax/report/live_lines.hpp"
 #include "memleax/report/readable.hpp"
+#include "memleax/report/stopped_text.hpp"
 
 namespace memleax {
 
@@ -160,7 +161,7 @@ std::string own_line(const Session& session) {
     const double watched = session.watched_s();
     return line("memleax",
                 fmt::format("{} of CPU time{}, {} resident", human_duration(cpu),
-                            watched >= 1 ? fmt::format(" ({})", human_share(cpu / watched)) : "",
+                            watched >= 1 ? fmt::format(" ({})", share_text(cpu / watched)) : "",
                             bytes_text(as_double(try_read_resident_bytes(Tid(getpid()))))));
 }
 
@@ -171,16 +172,27 @@ bool is_stopped(const ProcessFacts& facts) {
 }
 
 /// While it is watched. A process that somebody has stopped stands still in any case.
-std::string stopped_line(const Session& session, const ProcessFacts& target) {
+std::string stops_just_now(const Session& session, const ProcessFacts& target) {
     constexpr std::int64_t kLookNs = 100'000'000;
     if (session.phase() != Session::Phase::watching || is_stopped(target)) {
         return "";
     }
     const std::optional<double> share = sample_stops(target.pid, kLookNs).share();
-    return line("stopped", share ? fmt::format("for memleax: {} of the time in which its threads "
-                                               "would have run (looked at for 0.1 s)",
-                                               human_share(*share))
-                                 : "not at all: its threads sleep (looked at for 0.1 s)");
+    return share ? fmt::format("{} in the last 0.1 s", share_text(*share))
+                 : "its threads have slept for the last 0.1 s";
+}
+
+/// Nothing before it is known.
+std::string stopped_line(const Session& session, const ProcessFacts& target,
+                         const SeenCalls& calls) {
+    const std::string now = stops_just_now(session, target);
+    const StopSamples& all = session.process().stops();
+    if (now.empty() && all.all() == 0) {
+        return "";
+    }
+    const std::string seen =
+        all.all() != 0 ? stopped_text(all) : "no thread was seen that would have run";
+    return line("stopped", seen + (now.empty() ? "" : "; " + now) + unmeasured_text(calls));
 }
 
 /// "" if it is not known. Memory is sampled of all processes together, so of one among several it
@@ -222,7 +234,7 @@ void run_status(CommandContext& context, Arguments& arguments) {
     console.add(line("watched", fmt::format("for {}, engine {}, expiry after {} s",
                                             human_duration(session.watched_s()), target.engine,
                                             seconds_text(session.expire_s()))));
-    console.add(stopped_line(session, target));
+    console.add(stopped_line(session, target, snapshot.calls));
     console.add(event_line(context, snapshot.events));
     if (snapshot.calls.all != 0) {
         console.add(calls_line(snapshot.calls));
