@@ -32,9 +32,6 @@ class NearbyCode {
     std::span<const std::byte> at_;
 };
 
-/// The return address is at fp + 8.
-constexpr std::int32_t kFramePointerReturnOffset = 8 - arch::kFramePointerCfaOffset;
-
 Rule rule_without_tables(FrameAddress frame, const NearbyCode& code) {
     // A call is not made before the frame is set up, so only an exact pc can be at its edges.
     if (!frame.is_return_address()) {
@@ -68,12 +65,7 @@ std::unique_ptr<CfiRow> ModuleRules::read_row(FrameAddress frame) {
 Rule ModuleRules::rule(FrameAddress frame) {
     if (std::find(own_return_places_.begin(), own_return_places_.end(), frame.pc()) !=
         own_return_places_.end()) {
-        Rule rule = Rule::of(Rule::Kind::own);
-        rule.cfa_base = Rule::CfaBase::fp;
-        rule.cfa_offset = arch::kFramePointerCfaOffset;
-        rule.fp_place = Rule::FpPlace::at_fp;
-        rule.ra_offset = kFramePointerReturnOffset;
-        return rule;
+        return rule_by_frame_pointer(Rule::Kind::own);
     }
     if (!modules_.is_executable(frame.lookup_pc())) {
         return Rule::of(Rule::Kind::not_code);

@@ -6,6 +6,8 @@
 
 #include <dwarf.h>
 
+#include "arch.hpp"
+
 namespace memleax {
 
 namespace {
@@ -93,6 +95,16 @@ bool sp_is_cfa(const RegisterRule& sp) {
 }
 
 } // namespace
+
+Rule rule_by_frame_pointer(Rule::Kind kind) {
+    constexpr std::int32_t kReturnAddressAt = 8; // from fp
+    Rule rule = Rule::of(kind);
+    rule.cfa_base = Rule::CfaBase::fp;
+    rule.cfa_offset = arch::kFramePointerCfaOffset;
+    rule.fp_place = Rule::FpPlace::at_fp;
+    rule.ra_offset = kReturnAddressAt - arch::kFramePointerCfaOffset;
+    return rule;
+}
 
 Rule rule_from_row(const CfiRow& row) {
     const RegisterRule& ra = row.registers[arch::kDwarfReturnAddress];

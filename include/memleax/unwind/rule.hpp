@@ -61,5 +61,8 @@ static_assert(sizeof(Rule) <= 16 && std::is_trivially_copyable_v<Rule>);
 
 /// The rule that says the same as this row: `regular` or `outermost` where it can, else `slow`.
 [[nodiscard]] Rule rule_from_row(const CfiRow& row);
+/// The equations of a frame whose frame pointer is set up: it points to the caller's, and the
+/// return address is behind that.
+[[nodiscard]] Rule rule_by_frame_pointer(Rule::Kind kind);
 
 } // namespace memleax

@@ -11,23 +11,14 @@ namespace {
 
 using agent::Node;
 
-constexpr int kWordBytes = 8;
 constexpr std::uint32_t kSlotsOfPage = 4096 / sizeof(std::uint32_t);
 static_assert(agent::kChildSlots % kSlotsOfPage == 0);
 
 /// The frame's equations, as the agent follows them; nothing if it does not.
-std::optional<Node> walking(const Rule& rule) {
-    if (rule.kind == Rule::Kind::frame_pointer) {
-        // A guess, but no other one than the tracer's: it has to lead to a caller that is known.
-        Node node;
-        node.kind = Node::Kind::walk;
-        node.base = Node::Base::plausible_fp;
-        node.cfa_offset = arch::kFramePointerCfaOffset;
-        node.fp_place = Node::FpPlace::at_cfa;
-        node.fp_offset = -arch::kFramePointerCfaOffset;
-        node.ra_offset = kWordBytes - arch::kFramePointerCfaOffset;
-        return node;
-    }
+std::optional<Node> walking(const Rule& given) {
+    // A guess, but no other one than the tracer's: it has to lead to a caller that is known.
+    const bool is_guess = given.kind == Rule::Kind::frame_pointer;
+    const Rule rule = is_guess ? rule_by_frame_pointer(Rule::Kind::regular) : given;
     const auto ra_offset = static_cast<std::uint64_t>(std::int64_t{rule.ra_offset});
     if (rule.kind != Rule::Kind::regular || rule.ra_place != Rule::RaPlace::at_cfa ||
         arch::agent_return_place(rule.ra_offset) != ra_offset) {
@@ -43,7 +34,7 @@ std::optional<Node> walking(const Rule& rule) {
         node.base = Node::Base::sp;
         break;
     case Rule::CfaBase::fp:
-        node.base = Node::Base::fp;
+        node.base = is_guess ? Node::Base::plausible_fp : Node::Base::fp;
         break;
     case Rule::CfaBase::at_fp:
         node.base = Node::Base::at_fp;
