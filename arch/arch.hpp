@@ -63,6 +63,10 @@ void set_argument(Registers& regs, unsigned n, std::uint64_t value);
 /// null if one may.
 [[nodiscard]] const char* reason_against_breakpoint(std::span<const std::uint8_t> code);
 
+/// Below this much under the stack pointer nothing of the thread's is kept (x86_64 psABI 3.2.2, the
+/// red zone; arm64 has none).
+inline constexpr std::int64_t kRedZone = 128;
+
 // ---- Remote system calls ------------------------------------------------------------------------
 
 /// Makes the thread's next instruction, which must be kSyscallBytes, perform this call, and keeps
@@ -104,8 +108,17 @@ struct TrapHandlerCode {
     /// A system call instruction, and behind it an endless loop: whoever executes it stays there
     /// until its registers are put back.
     std::size_t parking = 0;
+    /// A system call instruction, and behind it kWayBackBytes in all: whoever executes it without a
+    /// tracer leaves the call's result at kWayBackDataAt bytes from the code's beginning, and gets
+    /// its registers from the return_frame() that is kReturnFrameAt bytes further on.
+    std::size_t way_back = 0;
     std::size_t data = 0;
 };
+/// In the next page, of whatever size: what is there is written to.
+inline constexpr std::size_t kWayBackDataAt = std::size_t{64} * 1024;
+/// From there on: a byte that the handler sets as soon as a hit has had no tracer.
+inline constexpr std::size_t kUnattendedAt = 8;
+inline constexpr std::size_t kReturnFrameAt = 64;
 [[nodiscard]] TrapHandlerCode trap_handler_code();
 
 /// What the handler reads. `region_count` AddrRanges of slots follow. Each slot's last 8 bytes are
@@ -147,6 +160,14 @@ inline constexpr std::size_t kSignalFrameReadBytes = 640;
 /// The interrupted context's registers out of a frame that was read from sp on; nothing if short.
 [[nodiscard]] std::optional<Registers>
 registers_from_signal_frame(std::span<const std::byte> frame);
+/// The other way round: from where sp points when rt_sigreturn(2) is called, `at`, a multiple of
+/// 64. A thread gets these registers and this signal mask by it, and makes anew the call that it
+/// was interrupted in, which the kernel then knows nothing of (a time limit begins anew).
+/// `vector_registers`: its register set kVectorRegset. Empty if those are not understood.
+[[nodiscard]] std::vector<std::uint8_t> return_frame(const Registers& regs,
+                                                     std::uint64_t signal_mask,
+                                                     std::span<const std::byte> vector_registers,
+                                                     RemoteAddr at);
 
 // ---- Frames without unwind tables ---------------------------------------------------------------
 

@@ -291,6 +291,26 @@ TEST_F(AgentTest, WhatItDoesNotKnowTraps) {
     EXPECT_EQ(recorded(), 1U);
 }
 
+// The tracer and its guardian were killed: a signal's handler has got a trap, and has told so.
+TEST_F(AgentTest, WhatItDoesNotKnowPassesWhereNobodyIsLeft) {
+    std::uint8_t unattended = 0;
+    data_->unattended = reinterpret_cast<std::uint64_t>(&unattended);
+    know_one_caller(malloc_, kCaller, StackId(3));
+    stack_[100] = kCaller;
+    stack_[101] = kCaller + 1;
+    EXPECT_EQ(enter(malloc_, 101, 64), Answer::trap); // not yet
+    unattended = 1;
+    EXPECT_EQ(enter(malloc_, 101, 64), Answer::pass);
+    EXPECT_EQ(enter(realloc_, 100, kBlock, 0), Answer::pass);
+    for (std::uint64_t calls = 0; enter(free_, 100, kBlock) == Answer::call; ++calls) {
+        agent::memleax_agent_leave(&frame_, 0);
+        ASSERT_LE(calls, agent::kRingEntries);
+    }
+    EXPECT_EQ(enter(free_, 100, kBlock), Answer::pass); // no room
+    thread().pointer += 8;
+    EXPECT_EQ(enter(free_, 100, kBlock), Answer::pass); // an unknown thread
+}
+
 TEST_F(AgentTest, DoesNothingWhereItIsDisabled) {
     know_one_caller(malloc_, kCaller, StackId(3));
     stack_[100] = kCaller;

@@ -168,6 +168,8 @@ struct Kind {
     std::string program; ///< of fixtures/, or of PATH
     std::vector<std::string> arguments = {};
     bool sleeps = false; ///< while memleax is there
+    /// Each of its children calls sigaction(3), and waits there for a guardian, for a second.
+    bool has_waiting_children = false;
 };
 void PrintTo(const Kind& kind, std::ostream* out) {
     *out << kind.name;
@@ -229,6 +231,29 @@ class KilledAnywhere : public ::testing::TestWithParam<Kind> {
         EXPECT_TRUE(result.status == SIGKILL || result.status == 0) << result.status << errors_;
     }
 
+    /// While it watches or leaves, and its guardian first: nobody puts anything back.
+    void kill_with_guardian(pid_t pid) {
+        Memleax memleax({"-q", "-e", "1000", std::to_string(pid)});
+        memleax.wait_until_watching();
+        const auto guardian = guardian_of(memleax);
+        if (!guardian) {
+            GTEST_SKIP() << "this kernel does not list children (CONFIG_PROC_CHILDREN)";
+        }
+        kill(*guardian, SIGKILL);
+        const bool leaves = stress_.number_to(2) == 1;
+        const int delay_us = stress_.number_to(leaves ? 6'000 : 40'000);
+        if (leaves) {
+            memleax.interrupt();
+        }
+        usleep(static_cast<useconds_t>(delay_us));
+        memleax.process().signal(SIGKILL);
+        const auto result = memleax.finish();
+        errors_ = fmt::format("{} us after {}: {}", delay_us,
+                              leaves ? "its SIGINT" : "\"watching\"", result.errors);
+        kills_ += result.status == SIGKILL ? 1 : 0;
+        EXPECT_TRUE(result.status == SIGKILL || (leaves && result.status == 0)) << errors_;
+    }
+
     /// Kills memleax this way again and again; each time the target is as it was.
     void check(const std::function<void(pid_t)>& kill) {
         const auto worker = make_worker(GetParam());
@@ -274,6 +299,27 @@ TEST_P(KilledAnywhere, AtACallTheCodeIsThatOfTheFiles) {
     check([this](pid_t pid) { kill_one_at_a_call(pid); });
 }
 
+// What is left in the target then works by itself: jumps, rings that nobody reads any more, and
+// breakpoints with a handler of ours for them.
+TEST_P(KilledAnywhere, WithItsGuardianTheTargetWorksOn) {
+    if (!is_there(GetParam())) {
+        GTEST_SKIP() << GetParam().program << " is not here";
+    }
+    while (stress_.next() && (kills_ == 0 || !GetParam().has_waiting_children)) {
+        const auto worker = make_worker(GetParam());
+        worker->start_working();
+        kill_with_guardian(worker->pid());
+        SCOPED_TRACE(errors_);
+        for (int round = 0; round < 2; ++round) {
+            ASSERT_NO_THROW(worker->stop_working());
+            worker->start_working();
+        }
+        ASSERT_NO_THROW(worker->stop_working());
+        worker->end();
+    }
+    std::cout << fmt::format("{} kills of {}\n", kills_, GetParam().name);
+}
+
 // Without what docs/limits.md, says cannot be helped: threads that block SIGTRAP for a
 // while, again and again, and allocate then (the fixture signals, Go's making of threads).
 INSTANTIATE_TEST_SUITE_P(
@@ -281,7 +327,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Kind{"one_asleep", "alloc_all-O2-nofp-pie", {}, true}, Kind{"many_threads", "threads16"},
         Kind{"short_threads", "thread_churn"},
-        Kind{"fork_vfork_spawn", "forker", {"3", "100000", "dirty"}},
+        Kind{"fork_vfork_spawn", "forker", {"3", "100000", "dirty"}, false, true},
         Kind{"blocks_trap", "survivor"}, Kind{"dlopen_dlclose", "dlopen_plugin"},
         Kind{"static_glibc", "threads16-static"}, Kind{"static_pie", "threads16-static-pie"},
         Kind{"static_musl", "musl-threads16"}, Kind{"exceptions", "longjmp_exceptions"},

@@ -198,6 +198,35 @@ TEST(OwnDeathOf, WhatTheTargetMapsWhereOursWasIsItsOwn) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+// Nobody is left to give a thread its registers back, that executes a system call for memleax just
+// then: it gets them by itself, all of them.
+TEST(OwnDeathOf, AndOfItsGuardiansLeavesAllRegistersAsTheyWere) {
+    if (!has_program("strace")) {
+        GTEST_SKIP() << "strace is not here";
+    }
+    Stress stress(20);
+    while (stress.next()) {
+        Fixture fixture("all_registers");
+        fixture.process().send("spin");
+        ASSERT_EQ(fixture.process().read_line(), "spinning");
+        Memleax memleax({"-q", "-e", "1000", std::to_string(fixture.pid())});
+        memleax.wait_until_watching();
+        const auto guardian = guardian_of(memleax);
+        if (!guardian) {
+            GTEST_SKIP() << "this kernel does not list children (CONFIG_PROC_CHILDREN)";
+        }
+        ASSERT_EQ(kill(*guardian, SIGKILL), 0);
+        const int call = stress.number_to(120);
+        SCOPED_TRACE(call);
+        const KillAtPtraceCall kill_at(memleax, call);
+        memleax.interrupt();
+        (void)memleax.finish();
+        EXPECT_THAT(fixture.ask("stop").failures, IsEmpty());
+        EXPECT_THAT(fixture.go().failures, IsEmpty());
+        EXPECT_EQ(fixture.quit(), 0);
+    }
+}
+
 // With --follow-forks all that are watched: a parent and three children, which are born and
 // allocate meanwhile.
 TEST(OwnDeathOf, AFamilyIsLeftAsItWas) {

@@ -55,6 +55,15 @@ inline constexpr std::array<std::uint8_t, 4> kBreakpointBytes{0x00, 0x00, 0x20, 
 inline constexpr std::array<std::uint8_t, 4> kSyscallBytes{0x01, 0x00, 0x00, 0xd4};
 /// svc #0; b . where a thread waits for its registers if we die meanwhile
 inline constexpr std::array<std::uint8_t, 8> kParkingBytes{0x01, 0, 0, 0xd4, 0, 0, 0, 0x14};
+/// svc #0; then rt_sigreturn(2), for a thread whose sp is at a return_frame(): mov x8,#139; svc #0
+inline constexpr std::array<std::uint8_t, 12> kReturningBytes{0x01, 0,    0,    0xd4, 0x68, 0x11,
+                                                              0x80, 0xd2, 0x01, 0,    0,    0xd4};
+/// TrapHandlerCode::way_back.
+inline constexpr std::size_t kWayBackBytes = 24;
+/// NT_PRFPREG (a system call has no vectors beyond those, SVE's included), and what else a thread
+/// needs of which rt_sigreturn(2) would not know: NT_ARM_GCS begins with the features in use.
+inline constexpr int kVectorRegset = 2;
+inline constexpr int kShadowStackRegset = 0x410;
 /// Handlers return to the vDSO's code.
 inline constexpr bool kHandlersNeedRestorer = false;
 /// The result of a system call takes its first argument's place (x0): the kernel keeps that for

@@ -8,6 +8,7 @@
 //      +304   fault_address
 //      +312   x0 .. x30, sp, pc, pstate
 //      +592   records of further registers, first of all struct fpsimd_context
+#include <array>
 #include <cstring>
 
 #include "arch.hpp"
@@ -22,6 +23,18 @@ template <class T> T object_at(std::span<const std::byte> bytes, std::size_t off
     std::memcpy(&object, bytes.data() + offset, sizeof object);
     return object;
 }
+template <class T> void put(std::vector<std::uint8_t>& bytes, std::size_t offset, const T& object) {
+    std::memcpy(bytes.data() + offset, &object, sizeof object);
+}
+
+constexpr std::size_t kFirstRecord = 592;
+constexpr std::uint32_t kFpsimdMagic = 0x46508001;
+/// struct user_fpsimd_state (arch/arm64/include/uapi/asm/ptrace.h): 32 vectors of 16 bytes, fpsr,
+/// fpcr, and padding.
+constexpr std::size_t kVectorBytes = std::size_t{32} * 16;
+constexpr std::size_t kVectorSetBytes = kVectorBytes + 4 * sizeof(std::uint32_t);
+/// sigcontext's __reserved: all of it is looked through.
+constexpr std::size_t kRecordsBytes = 4096;
 
 } // namespace
 
@@ -37,8 +50,6 @@ bool is_signal_return_code(std::span<const std::byte> code) {
 
 bool looks_like_signal_frame(std::span<const std::byte> frame) {
     constexpr std::size_t kFlagsAndLink = 128;
-    constexpr std::size_t kFirstRecord = 592;
-    constexpr std::uint32_t kFpsimdMagic = 0x46508001;
     return frame.size() >= kFirstRecord + sizeof kFpsimdMagic &&
            object_at<std::uint64_t>(frame, kFlagsAndLink) == 0 &&
            object_at<std::uint64_t>(frame, kFlagsAndLink + 8) == 0 &&
@@ -60,6 +71,29 @@ std::optional<Registers> registers_from_signal_frame(std::span<const std::byte> 
         return std::nullopt;
     }
     return object_at<Registers>(frame, kSignalFrameContextOffset);
+}
+
+// The call that it was interrupted in: the kernel has put pc and x0 back before it already.
+std::vector<std::uint8_t> return_frame(const Registers& regs, std::uint64_t signal_mask,
+                                       std::span<const std::byte> vector_registers,
+                                       RemoteAddr /*at*/) {
+    if (vector_registers.size() < kVectorSetBytes) {
+        return {};
+    }
+    constexpr std::size_t kStackFlags = 128 + 24; // with no such flags the kernel leaves the
+    constexpr std::uint64_t kNone = 0xff;         // thread's sigaltstack alone
+    // struct fpsimd_context: its head, fpsr and fpcr, then the vectors. A head of zeros follows.
+    constexpr std::uint32_t kHeadBytes = 8;
+    constexpr auto kRecordBytes = static_cast<std::uint32_t>(kHeadBytes + 8 + kVectorBytes);
+    std::vector<std::uint8_t> frame(kFirstRecord + kRecordsBytes);
+    put(frame, kStackFlags, kNone);
+    put(frame, kSignalFrameMaskOffset, signal_mask);
+    put(frame, kSignalFrameContextOffset, regs);
+    put(frame, kFirstRecord, std::array{kFpsimdMagic, kRecordBytes});
+    put(frame, kFirstRecord + kHeadBytes, object_at<std::uint64_t>(vector_registers, kVectorBytes));
+    std::memcpy(frame.data() + kFirstRecord + kHeadBytes + 8, vector_registers.data(),
+                kVectorBytes);
+    return frame;
 }
 
 } // namespace aarch64

@@ -20,18 +20,23 @@
 #define SLOT_KEY 56
 #define BREAKPOINT 0xd4200000
 #define HOLD_ROUNDS (1 << 26) /* about a second */
+#define MOST_HOLDS 8 /* then nobody is left who puts the code back */
 #define SIGNAL_TRAP 5
 #define TRAP_BIT (1 << (SIGNAL_TRAP - 1))
 #define SIG_SETMASK_ 2
 #define SIGSET_BYTES 8
 #define SA_NODEFER_ 0x40000000
 #define SA_RESETHAND_ 0x80000000
+#define WAY_BACK_DATA 0x10000 /* kWayBackDataAt */
+#define UNATTENDED 8 /* kUnattendedAt */
+#define WAITED 9 /* in vain, so often */
+#define RETURN_FRAME 64 /* kReturnFrameAt */
 
         .section .rodata
         .globl  memleax_trap_handler, memleax_trap_handler_restorer
-        .globl  memleax_trap_handler_parking, memleax_trap_handler_data
+        .globl  memleax_trap_handler_parking, memleax_trap_handler_way_back, memleax_trap_handler_data
         .hidden memleax_trap_handler, memleax_trap_handler_restorer
-        .hidden memleax_trap_handler_parking, memleax_trap_handler_data
+        .hidden memleax_trap_handler_parking, memleax_trap_handler_way_back, memleax_trap_handler_data
         .balign 16
 memleax_trap_handler:
         adr     x3, memleax_trap_handler_data
@@ -59,10 +64,14 @@ memleax_trap_handler:
         sub     x6, x6, #1
         b       .Lregion
 .Lfound:
+        adr     x14, memleax_trap_handler+WAY_BACK_DATA
         tbz     x10, #63, .Lgo                  // kSlotHolds: sigaction(3)
         ldr     w11, [x2, #UC_X0]               // its first argument
         cmp     w11, #SIGNAL_TRAP
         b.ne    .Lgo
+        ldrb    w15, [x14, #WAITED]
+        cmp     w15, #MOST_HOLDS
+        b.hs    .Lgo
         mov     w12, #HOLD_ROUNDS               // no system call: a filter might end the process
         mov     w13, #BREAKPOINT
 .Lhold:
@@ -72,7 +81,11 @@ memleax_trap_handler:
         isb                                     // a pause
         subs    w12, w12, #1
         b.ne    .Lhold
+        add     w15, w15, #1
+        strb    w15, [x14, #WAITED]
 .Lgo:
+        mov     w12, #1
+        strb    w12, [x14, #UNATTENDED]
         str     x8, [x2, #UC_PC]
 .Ldone:
         ret
@@ -151,6 +164,14 @@ memleax_trap_handler_restorer:
 memleax_trap_handler_parking:
         svc     #0
 1:      b       1b
+
+memleax_trap_handler_way_back:                  // the thread's own stack is not touched
+        svc     #0
+        adr     x1, memleax_trap_handler+WAY_BACK_DATA
+        str     x0, [x1]
+        add     sp, x1, #RETURN_FRAME
+        mov     x8, #SYS_rt_sigreturn
+        svc     #0
 
         .balign 16
 memleax_trap_handler_data:

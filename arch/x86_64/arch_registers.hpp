@@ -58,6 +58,16 @@ inline constexpr std::array<std::uint8_t, 1> kBreakpointBytes{0xcc};
 inline constexpr std::array<std::uint8_t, 2> kSyscallBytes{0x0f, 0x05};
 /// syscall; then a jump to itself, where a thread waits for its registers if we die meanwhile
 inline constexpr std::array<std::uint8_t, 4> kParkingBytes{0x0f, 0x05, 0xeb, 0xfe};
+/// syscall; then rt_sigreturn(2), for a thread whose sp is at a return_frame(): mov $15,%eax;
+/// syscall
+inline constexpr std::array<std::uint8_t, 9> kReturningBytes{0x0f, 0x05, 0xb8, 0x0f, 0,
+                                                             0,    0,    0x0f, 0x05};
+/// TrapHandlerCode::way_back.
+inline constexpr std::size_t kWayBackBytes = 23;
+/// NT_X86_XSTATE, and what else a thread needs of which rt_sigreturn(2) would not know:
+/// NT_X86_SHSTK begins with the shadow stack's pointer.
+inline constexpr int kVectorRegset = 0x202;
+inline constexpr int kShadowStackRegset = 0x204;
 /// Whoever sets a handler tells the kernel what it returns to (SA_RESTORER).
 inline constexpr bool kHandlersNeedRestorer = true;
 /// The result of a system call does not take an argument's place (rdi).

@@ -19,18 +19,23 @@
 #define SLOT_KEY 56
 #define BREAKPOINT 0xcc
 #define HOLD_ROUNDS (1 << 26) /* about a second */
+#define MOST_HOLDS 8 /* then nobody is left who puts the code back */
 #define SIGNAL_TRAP 5
 #define TRAP_BIT (1 << (SIGNAL_TRAP - 1))
 #define SIG_SETMASK_ 2
 #define SIGSET_BYTES 8
 #define SA_NODEFER_ 0x40000000
 #define SA_RESETHAND_ 0x80000000
+#define WAY_BACK_DATA 0x10000 /* kWayBackDataAt */
+#define UNATTENDED (WAY_BACK_DATA + 8) /* kUnattendedAt */
+#define WAITED (UNATTENDED + 1) /* in vain, so often */
+#define RETURN_FRAME (WAY_BACK_DATA + 64) /* kReturnFrameAt */
 
         .section .rodata
         .globl  memleax_trap_handler, memleax_trap_handler_restorer
-        .globl  memleax_trap_handler_parking, memleax_trap_handler_data
+        .globl  memleax_trap_handler_parking, memleax_trap_handler_way_back, memleax_trap_handler_data
         .hidden memleax_trap_handler, memleax_trap_handler_restorer
-        .hidden memleax_trap_handler_parking, memleax_trap_handler_data
+        .hidden memleax_trap_handler_parking, memleax_trap_handler_way_back, memleax_trap_handler_data
         .balign 16
 memleax_trap_handler:
         cmpl    $CODE_KERNEL, SI_CODE(%rsi)
@@ -68,6 +73,8 @@ memleax_trap_handler:
         jz      .Lgo
         cmpl    $SIGNAL_TRAP, UC_RDI(%rdx)      // its first argument
         jne     .Lgo
+        cmpb    $MOST_HOLDS, memleax_trap_handler+WAITED(%rip)
+        jae     .Lgo
         mov     $HOLD_ROUNDS, %r8d              // no system call: a filter might end the process
 .Lhold:
         cmpb    $BREAKPOINT, (%rcx)
@@ -75,7 +82,9 @@ memleax_trap_handler:
         pause
         dec     %r8d
         jnz     .Lhold
+        incb    memleax_trap_handler+WAITED(%rip)
 .Lgo:
+        movb    $1, memleax_trap_handler+UNATTENDED(%rip)
         mov     %r10, UC_RIP(%rdx)
 .Ldone:
         ret
@@ -168,6 +177,13 @@ memleax_trap_handler_restorer:
 memleax_trap_handler_parking:
         syscall
 1:      jmp     1b
+
+memleax_trap_handler_way_back:                  // the thread's own stack is not touched
+        syscall
+        mov     %rax, memleax_trap_handler+WAY_BACK_DATA(%rip)
+        lea     memleax_trap_handler+RETURN_FRAME(%rip), %rsp
+        mov     $SYS_rt_sigreturn, %eax
+        syscall
 
         .balign 16
 memleax_trap_handler_data:

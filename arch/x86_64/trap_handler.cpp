@@ -5,6 +5,7 @@ extern "C" {
 extern const std::uint8_t memleax_trap_handler[];
 extern const std::uint8_t memleax_trap_handler_restorer[];
 extern const std::uint8_t memleax_trap_handler_parking[];
+extern const std::uint8_t memleax_trap_handler_way_back[];
 extern const std::uint8_t memleax_trap_handler_data[];
 }
 
@@ -19,6 +20,7 @@ TrapHandlerCode trap_handler_code() {
     result.entry = 0;
     result.restorer = offset(memleax_trap_handler_restorer);
     result.parking = offset(memleax_trap_handler_parking);
+    result.way_back = offset(memleax_trap_handler_way_back);
     result.data = offset(memleax_trap_handler_data);
     result.code = {memleax_trap_handler, result.data};
     return result;

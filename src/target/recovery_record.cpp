@@ -82,6 +82,7 @@ bool RecoveryRecord::add_agent_data(AddrRange range) {
 // Empty until the last store, whatever it was before: who reads it may do so after our death.
 void RecoveryRecord::set_handler(AddrRange page) {
     std::atomic_ref(handler.end).store(0);
+    has_way_back.store(0);
     std::atomic_ref(handler.begin).store(page.begin);
     std::atomic_ref(handler.end).store(page.end);
 }
@@ -121,12 +122,14 @@ std::shared_ptr<RecoveryRecord> RecoveryRecord::copy_for(std::int32_t child,
     copy->borrowed.mask = borrowed.mask;
     copy->borrowed.tid_of_mask.store(borrowed.tid_of_mask.load());
     copy->borrowed.registers = borrowed.registers;
-    copy->borrowed.parking = borrowed.parking;
-    copy->borrowed.parking_bytes = borrowed.parking_bytes;
-    copy->borrowed.parking_byte_count = borrowed.parking_byte_count;
+    copy->borrowed.code = borrowed.code;
+    copy->borrowed.code_bytes = borrowed.code_bytes;
+    copy->borrowed.code_byte_count = borrowed.code_byte_count;
+    copy->borrowed.result_at = borrowed.result_at;
     copy->borrowed.number = borrowed.number;
     copy->borrowed.tid.store(borrowed.tid.load());
     copy->handler = handler;
+    copy->has_way_back.store(has_way_back.load());
     copy->set_target_action(target_action());
     copy->handler_may_be_saved.store(handler_may_be_saved.load());
     copy->handler_in_force.store(handler_in_force.load());

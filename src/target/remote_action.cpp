@@ -10,6 +10,7 @@
 
 #include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/target.hpp"
+#include "memleax/target/way_back.hpp"
 #include "thread_ended.hpp"
 
 namespace memleax {
@@ -17,10 +18,6 @@ namespace memleax {
 namespace {
 
 using Action = RecoveryRecord::SignalAction;
-
-/// Below this much under the stack pointer nothing of the thread's is kept (x86_64 psABI 3.2.2, the
-/// red zone; arm64 has none).
-constexpr std::int64_t kRedZone = 128;
 
 } // namespace
 
@@ -31,7 +28,8 @@ Result<void> exchange_trap_action(Target& target, Tid worker, RemoteMemory& memo
         return thread_ended(worker);
     }
     // Borrows a few bytes under the thread's stack, and gives them back as they were.
-    const RemoteAddr buffer((arch::sp(regs) - kRedZone - 64).value() & ~15ULL);
+    const RemoteAddr buffer((arch::sp(regs) - arch::kRedZone - WayBack::kArgumentBytes).value() &
+                            ~15ULL);
     Action before{};
     if (memory.try_read(buffer, std::as_writable_bytes(std::span(&before, 1))) != sizeof before) {
         return Error("the stack cannot be read", EFAULT);

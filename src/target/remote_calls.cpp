@@ -17,6 +17,7 @@
 #include "memleax/target/recovery_record.hpp"
 #include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/target.hpp"
+#include "memleax/target/way_back.hpp"
 #include "ptrace_options.hpp"
 #include "thread_ended.hpp"
 
@@ -108,30 +109,50 @@ class BorrowedThread {
         if (stop_signal_ != 0) {
             ptrace(PTRACE_GETSIGINFO, tid_.value(), nullptr, &info_);
         }
-        entry_.parking_byte_count = 0;
+        entry_.code_byte_count = 0;
+        entry_.result_at = 0;
     }
     /// Borrows a few bytes of code, too.
-    Result<void> park_in(CodeAddr padding) {
-        static_assert(arch::kParkingBytes.size() <= sizeof entry_.parking_bytes);
-        const auto bytes = std::as_writable_bytes(std::span(entry_.parking_bytes))
-                               .first(arch::kParkingBytes.size());
+    Result<void> write_code(CodeAddr padding, long number, const arch::Registers& own) {
+        // What an mmap has mapped only the thread itself can tell, as long as it stays there.
+        if (number != SYS_mmap) {
+            way_back_ = WayBack::below_stack(memory_, tid_, own);
+        }
+        const auto code = way_back_ ? std::span<const std::uint8_t>(arch::kReturningBytes)
+                                    : std::span<const std::uint8_t>(arch::kParkingBytes);
+        const auto bytes = std::as_writable_bytes(std::span(entry_.code_bytes)).first(code.size());
         if (memory_.try_read(padding.as_data(), bytes) != bytes.size()) {
             return Error("cannot read the code", EFAULT);
         }
-        entry_.parking = padding.value();
-        entry_.parking_byte_count = static_cast<std::uint32_t>(bytes.size());
-        entry_.tid.store(tid_.value());
-        return memory_.write(padding.as_data(), arch::kParkingBytes);
+        entry_.code_byte_count = static_cast<std::uint32_t>(bytes.size());
+        use(AddrRange::at(padding, code.size()));
+        return memory_.write(padding.as_data(), code);
     }
-    void use(CodeAddr instruction) {
-        entry_.parking = instruction.value();
-        entry_.tid.store(tid_.value());
+    /// Code of ours that is there.
+    void use(const RemoteCalls::OwnPage& page, const arch::Registers& own) {
+        if (page.has_way_back) {
+            way_back_ = WayBack::in_page(memory_, tid_, own, page.begin);
+        }
+        if (way_back_) {
+            entry_.result_at = way_back_->result_at().value();
+        }
+        use(way_back_ ? page.way_back() : page.parking());
     }
-    [[nodiscard]] CodeAddr instruction() const { return CodeAddr(entry_.parking); }
+    /// Code of the target's, behind which nothing keeps the thread.
+    void use(CodeAddr instruction) { use(AddrRange::at(instruction, arch::kSyscallBytes.size())); }
+    void prepare(arch::Registers* regs) const {
+        if (way_back_) {
+            way_back_->set_stack_pointer(*regs);
+        }
+    }
+    [[nodiscard]] CodeAddr instruction() const { return CodeAddr(entry_.code.begin); }
     ~BorrowedThread() {
-        if (entry_.parking_byte_count != 0) {
-            (void)memory_.write(RemoteAddr(entry_.parking),
-                                std::span(entry_.parking_bytes).first(entry_.parking_byte_count));
+        if (entry_.code_byte_count != 0) {
+            (void)memory_.write(RemoteAddr(entry_.code.begin),
+                                std::span(entry_.code_bytes).first(entry_.code_byte_count));
+        }
+        if (way_back_) {
+            way_back_->give_back_memory();
         }
         entry_.tid.store(0);
     }
@@ -151,8 +172,14 @@ class BorrowedThread {
     }
 
   private:
+    void use(AddrRange code) {
+        entry_.code = code;
+        entry_.tid.store(tid_.value());
+    }
+
     RecoveryRecord::BorrowedThread& entry_;
     RemoteMemory& memory_;
+    std::optional<WayBack> way_back_;
     Tid tid_;
     int stop_signal_;
     siginfo_t info_{};
@@ -192,7 +219,7 @@ Result<CodeAddr> find_syscall_instruction(Tid pid, RemoteMemory& memory) {
 
 Result<long> RemoteCalls::perform(Tid tid, long number,
                                   std::initializer_list<std::uint64_t> arguments) {
-    return perform(tid, target_.pid(), target_.memory(), parking_, number,
+    return perform(tid, target_.pid(), target_.memory(), page_, number,
                    std::span(arguments.begin(), arguments.size()));
 }
 
@@ -201,18 +228,18 @@ Result<long> RemoteCalls::perform_in_copy(Tid tid, RemoteMemory& memory, long nu
     const std::span<const std::uint64_t> as_span(arguments.begin(), arguments.size());
     // Our page is in a forked child, too, unless it is the one that is to go.
     std::array<std::uint8_t, arch::kParkingBytes.size()> there{};
-    const bool goes = parking_ && number == SYS_munmap &&
-                      AddrRange::at(RemoteAddr(as_span[0]), as_span[1]).contains(*parking_);
+    const bool goes = page_ && number == SYS_munmap &&
+                      AddrRange::at(RemoteAddr(as_span[0]), as_span[1]).contains(page_->begin);
     const bool is_there =
-        parking_ && !goes &&
-        memory.try_read(parking_->as_data(), std::as_writable_bytes(std::span(there))) ==
+        page_ && !goes &&
+        memory.try_read(page_->parking().start(), std::as_writable_bytes(std::span(there))) ==
             there.size() &&
         there == arch::kParkingBytes;
-    return perform(tid, tid, memory, is_there ? parking_ : std::nullopt, number, as_span);
+    return perform(tid, tid, memory, is_there ? page_ : std::nullopt, number, as_span);
 }
 
 Result<long> RemoteCalls::perform(Tid tid, Tid process, RemoteMemory& memory,
-                                  std::optional<CodeAddr> parking, long number,
+                                  std::optional<OwnPage> page, long number,
                                   std::span<const std::uint64_t> arguments) {
     auto ready = prepare(tid);
     if (!ready) {
@@ -224,15 +251,16 @@ Result<long> RemoteCalls::perform(Tid tid, Tid process, RemoteMemory& memory,
     if (!StoppedThread(tid).get_registers(&saved) || stands_in_another_program(tid)) {
         return thread_ended(tid);
     }
+    const arch::Registers as_the_kernel_gave_them = saved;
     interrupted_.finish(tid, &saved);
     BorrowedThread borrowed(target_.record(), memory, tid, saved, target_.stop_signal(tid));
-    if (!parking && !(padding_ && is_padding(memory, *padding_))) {
+    if (!page && !(padding_ && is_padding(memory, *padding_))) {
         padding_ = find_padding(process, memory);
     }
-    if (parking) {
-        borrowed.use(*parking);
+    if (page) {
+        borrowed.use(*page, as_the_kernel_gave_them);
     } else if (padding_) {
-        auto patched = borrowed.park_in(*padding_);
+        auto patched = borrowed.write_code(*padding_, number, as_the_kernel_gave_them);
         if (!patched) {
             return std::move(patched).error();
         }
@@ -248,7 +276,9 @@ Result<long> RemoteCalls::perform(Tid tid, Tid process, RemoteMemory& memory,
     const bool unmaps = number == SYS_munmap && &memory == &target_.memory();
     target_.record().borrowed.unmapped =
         unmaps ? AddrRange::at(RemoteAddr(arguments[0]), arguments[1]) : AddrRange{};
-    auto result = execute(tid, saved, borrowed.instruction(), number, arguments, is_owed);
+    arch::Registers regs = saved;
+    borrowed.prepare(&regs);
+    auto result = execute(tid, regs, borrowed.instruction(), number, arguments, is_owed);
     if (number == SYS_mmap && result && !is_errno(*result)) {
         target_.record().borrowed.mapped.store(static_cast<std::uint64_t>(*result));
     }
@@ -274,9 +304,8 @@ Result<void> RemoteCalls::prepare(Tid tid) {
     return settled;
 }
 
-Result<long> RemoteCalls::execute(Tid tid, const arch::Registers& saved, CodeAddr instruction,
-                                  long number, std::span<const std::uint64_t> arguments,
-                                  bool to_signal_stop) {
+Result<long> RemoteCalls::execute(Tid tid, arch::Registers regs, CodeAddr instruction, long number,
+                                  std::span<const std::uint64_t> arguments, bool to_signal_stop) {
     const SeccompSuspended unfiltered(tid);
     if (!unfiltered.ok()) {
         return Error(fmt::format("thread {} has a seccomp filter, which memleax may not suspend",
@@ -284,7 +313,6 @@ Result<long> RemoteCalls::execute(Tid tid, const arch::Registers& saved, CodeAdd
                      EPERM)
             .with_advice("run memleax with CAP_SYS_ADMIN");
     }
-    arch::Registers regs = saved;
     arch::prepare_system_call(regs, instruction, number, arguments);
     if (!StoppedThread(tid).set_registers(regs)) {
         return thread_ended(tid);

@@ -23,6 +23,20 @@ class Target;
 /// signals are as before. The result is the kernel's (-errno).
 class RemoteCalls {
   public:
+    /// See arch::trap_handler_code().
+    struct OwnPage {
+        RemoteAddr begin;
+        bool has_way_back = false;
+        /// The code that a call is made by: a thread stays there, or comes back by itself.
+        [[nodiscard]] AddrRange parking() const {
+            return AddrRange::at(begin + arch::trap_handler_code().parking,
+                                 arch::kParkingBytes.size());
+        }
+        [[nodiscard]] AddrRange way_back() const {
+            return AddrRange::at(begin + arch::trap_handler_code().way_back, arch::kWayBackBytes);
+        }
+    };
+
     RemoteCalls(Target& target, ThreadTable& threads, InterruptedCalls& interrupted,
                 Stepper& stepper)
         : target_(target), threads_(threads), interrupted_(interrupted), stepper_(stepper) {}
@@ -31,18 +45,17 @@ class RemoteCalls {
     /// In a stopped thread of another address space: a forked child's, a new program's.
     Result<long> perform_in_copy(Tid tid, RemoteMemory& memory, long number,
                                  std::initializer_list<std::uint64_t> arguments);
-    /// Where arch::kParkingBytes lie in a page of ours. Without them, the first call is made in the
+    /// Our handler's page, from which calls are made. Without it, the first one is made in the
     /// padding behind some module's code.
-    void set_parking(std::optional<CodeAddr> parking) { parking_ = parking; }
+    void set_page(std::optional<OwnPage> page) { page_ = page; }
 
   private:
     /// In a thread of `process`, whose memory that is.
-    Result<long> perform(Tid tid, Tid process, RemoteMemory& memory,
-                         std::optional<CodeAddr> parking, long number,
-                         std::span<const std::uint64_t> arguments);
+    Result<long> perform(Tid tid, Tid process, RemoteMemory& memory, std::optional<OwnPage> page,
+                         long number, std::span<const std::uint64_t> arguments);
     Result<void> prepare(Tid tid);
     /// `to_signal_stop`: where the signal of the thread's stop can be put back.
-    Result<long> execute(Tid tid, const arch::Registers& saved, CodeAddr instruction, long number,
+    Result<long> execute(Tid tid, arch::Registers regs, CodeAddr instruction, long number,
                          std::span<const std::uint64_t> arguments, bool to_signal_stop);
     /// Is this thread, which has been stopped for something else, another by now? The one that
     /// executes a program gets the first thread's id.
@@ -52,7 +65,7 @@ class RemoteCalls {
     ThreadTable& threads_;
     InterruptedCalls& interrupted_;
     Stepper& stepper_;
-    std::optional<CodeAddr> parking_;
+    std::optional<OwnPage> page_;
     std::optional<CodeAddr> padding_; ///< where the last call without parking was made
 };
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <csignal>
+#include <span>
 
 #include <elf.h>
 #include <sys/ptrace.h>
@@ -11,6 +12,23 @@
 #include "memleax/proc/process_info.hpp"
 
 namespace memleax {
+
+namespace {
+
+constexpr std::size_t kMostWords = 2048; // AMX's tiles take 8 KiB
+using RegisterSet = std::array<std::uint64_t, kMostWords>;
+
+/// The part of `words` that it takes, in whole words; nothing if the thread or the machine has
+/// none.
+std::optional<std::span<const std::uint64_t>> read_set(Tid tid, int set, RegisterSet* words) {
+    iovec io{words->data(), sizeof *words};
+    if (ptrace(PTRACE_GETREGSET, tid.value(), set, &io) != 0) {
+        return std::nullopt;
+    }
+    return std::span(*words).first(io.iov_len / sizeof words->front());
+}
+
+} // namespace
 
 bool StoppedThread::get_registers(arch::Registers* regs) const {
     if constexpr (arch::kGetRegistersRequest >= 0) {
@@ -117,20 +135,29 @@ bool StoppedThread::has_temporary_mask() const {
 }
 
 std::vector<std::uint64_t> StoppedThread::register_words() const {
-    constexpr std::size_t kMostWords = 2048; // AMX's tiles take 8 KiB
     std::vector<std::uint64_t> result;
-    std::array<std::uint64_t, kMostWords> words{};
+    RegisterSet words{};
     for (const int set : arch::kPointerRegsets) {
-        iovec io{words.data(), sizeof words};
-        if (ptrace(PTRACE_GETREGSET, tid_.value(), set, &io) == 0) {
-            result.insert(result.end(), words.begin(),
-                          words.begin() +
-                              static_cast<std::ptrdiff_t>(io.iov_len / sizeof words[0]));
+        if (const auto got = read_set(tid_, set, &words)) {
+            result.insert(result.end(), got->begin(), got->end());
         } else if (set == NT_PRSTATUS) {
             return {};
         }
     }
     return result;
+}
+
+std::vector<std::byte> StoppedThread::vector_registers() const {
+    RegisterSet words{};
+    const auto got = read_set(tid_, arch::kVectorRegset, &words);
+    const auto bytes = std::as_bytes(got.value_or(std::span<const std::uint64_t>()));
+    return {bytes.begin(), bytes.end()};
+}
+
+bool StoppedThread::has_shadow_stack() const {
+    RegisterSet words{};
+    const auto got = read_set(tid_, arch::kShadowStackRegset, &words);
+    return got && !got->empty() && got->front() != 0;
 }
 
 } // namespace memleax

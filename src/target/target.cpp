@@ -115,7 +115,7 @@ Result<void> Target::reopen_memory() {
         return std::move(memory).error();
     }
     memory_ = *std::move(memory);
-    parts_->calls.set_parking(std::nullopt);
+    parts_->calls.set_page(std::nullopt);
     return {};
 }
 

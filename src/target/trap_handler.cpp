@@ -18,6 +18,9 @@ namespace {
 
 /// A page of the largest size that Linux has (arm64).
 constexpr std::uint64_t kPageBytes = 64ULL * 1024;
+/// The code with what the handler reads, and what WayBack writes to.
+constexpr std::uint64_t kMappedBytes = 2 * kPageBytes;
+static_assert(arch::kWayBackDataAt == kPageBytes);
 /// <asm-generic/signal.h>, <asm/signal.h>; the C library keeps it to itself.
 constexpr std::uint64_t kRestorerFlag = 0x04000000;
 
@@ -30,7 +33,7 @@ RemoteAddr TrapHandler::data() const {
 Result<void> TrapHandler::map(Tid worker) {
     auto mapped = target_.system_call(
         worker, SYS_mmap,
-        {0, kPageBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, ~0ULL, 0});
+        {0, kMappedBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, ~0ULL, 0});
     if (!mapped) {
         return std::move(mapped).error();
     }
@@ -39,7 +42,7 @@ Result<void> TrapHandler::map(Tid worker) {
                      static_cast<int>(-*mapped));
     }
     const auto begin = static_cast<std::uint64_t>(*mapped);
-    page_ = {begin, begin + kPageBytes};
+    page_ = {begin, begin + kMappedBytes};
     region_count_ = 0;
     target_.record().set_handler(page_);
     target_.record().borrowed.mapped.store(0);
@@ -48,7 +51,18 @@ Result<void> TrapHandler::map(Tid worker) {
     if (!written) {
         return written;
     }
-    target_.parts().calls.set_parking(CodeAddr(begin + code.parking));
+    target_.parts().calls.set_page({{RemoteAddr(begin)}});
+    auto made_writable = target_.system_call(
+        worker, SYS_mprotect, {begin + kPageBytes, kPageBytes, PROT_READ | PROT_WRITE});
+    if (!made_writable) {
+        return std::move(made_writable).error();
+    }
+    if (*made_writable != 0) {
+        return Error(fmt::format("mprotect in process {}", target_.pid().value()),
+                     static_cast<int>(-*made_writable));
+    }
+    target_.record().has_way_back.store(1);
+    target_.parts().calls.set_page({{RemoteAddr(begin), true}});
     return {};
 }
 
@@ -56,8 +70,8 @@ void TrapHandler::adopt() {
     page_ = target_.record().handler;
     region_count_ = target_.record().region_count;
     if (mapped()) {
-        target_.parts().calls.set_parking(
-            CodeAddr(page_.begin + arch::trap_handler_code().parking));
+        target_.parts().calls.set_page(
+            {{RemoteAddr(page_.begin), target_.record().has_way_back.load() != 0}});
     }
 }
 
@@ -113,7 +127,7 @@ Result<void> TrapHandler::unmap(Tid worker) {
                     page_.begin);
         return {};
     }
-    target_.parts().calls.set_parking(std::nullopt);
+    target_.parts().calls.set_page(std::nullopt);
     auto result = target_.system_call(worker, SYS_munmap, {page_.begin, page_.size()});
     if (!result) {
         return std::move(result).error();
@@ -131,7 +145,7 @@ void TrapHandler::forget() {
     page_ = {};
     region_count_ = 0;
     target_.record().set_handler({});
-    target_.parts().calls.set_parking(std::nullopt);
+    target_.parts().calls.set_page(std::nullopt);
 }
 
 } // namespace memleax

@@ -243,6 +243,38 @@ TEST(Arm64Registers, CallsThatHandlersEnd) {
     EXPECT_FALSE(ends(63, 0, 0)) << "read: SA_RESTART tells";
 }
 
+// What a thread gets by rt_sigreturn(2) is what it had: kernel, arch/arm64/kernel/signal.c,
+// restore_sigframe.
+TEST(Arm64SignalFrame, LeadsBackToTheRegistersThatItIsMadeOf) {
+    Registers regs{};
+    for (std::uint64_t i = 0; i < 31; ++i) {
+        regs.x[i] = 0x1111111111111111 * (i % 16) + i;
+    }
+    regs.sp = 0x7fff0000;
+    regs.pc = 0x400004;
+    regs.pstate = 0x60001000;
+    std::array<std::uint64_t, 66> vectors{}; // struct user_fpsimd_state
+    for (std::size_t i = 0; i < vectors.size(); ++i) {
+        vectors[i] = i * 0x0101010101010101;
+    }
+    const std::uint64_t mask = 0x0000000000014a02;
+    const auto frame =
+        return_frame(regs, mask, std::as_bytes(std::span(vectors)), RemoteAddr(0x10040));
+    const auto bytes = std::as_bytes(std::span(frame));
+    EXPECT_TRUE(looks_like_signal_frame(bytes));
+    const auto back = registers_from_signal_frame(bytes);
+    ASSERT_TRUE(back);
+    EXPECT_EQ(std::memcmp(&*back, &regs, sizeof regs), 0);
+    EXPECT_EQ(std::memcmp(frame.data() + kSignalFrameMaskOffset, &mask, sizeof mask), 0);
+    const std::array<std::uint32_t, 2> head{0x46508001, 528};
+    EXPECT_EQ(std::memcmp(frame.data() + 592, head.data(), sizeof head), 0);
+    EXPECT_EQ(std::memcmp(frame.data() + 600, &vectors[64], 8), 0); // fpsr, fpcr
+    EXPECT_EQ(std::memcmp(frame.data() + 608, vectors.data(), 512), 0);
+    const std::array<std::uint32_t, 2> end{};
+    EXPECT_EQ(std::memcmp(frame.data() + 592 + 528, end.data(), sizeof end), 0);
+    EXPECT_TRUE(return_frame(regs, mask, {}, RemoteAddr(0x10040)).empty());
+}
+
 } // namespace
 } // namespace aarch64
 } // namespace memleax::arch

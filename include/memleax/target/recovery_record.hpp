@@ -76,10 +76,14 @@ struct RecoveryRecord {
         std::uint64_t mask;
         std::atomic<std::int32_t> tid; ///< 0: nobody's registers are exchanged
         arch::Registers registers;
-        std::uint64_t parking; ///< where it executes the system call
+        /// Where it executes the system call. It stays in this code if nobody stops it behind that
+        /// call, or goes on by itself with its own registers and mask (WayBack).
+        AddrRange code;
         /// What was there before, if that is not our own page.
-        std::array<std::uint8_t, 8> parking_bytes;
-        std::uint32_t parking_byte_count;
+        std::array<std::uint8_t, 16> code_bytes;
+        std::uint32_t code_byte_count;
+        /// Where it leaves the call's result on its way back; 0: nowhere, or it stays.
+        std::uint64_t result_at;
         std::int64_t number;        ///< of the system call
         std::uint64_t mapped_bytes; ///< what it maps, if it is mmap
         /// Where that is, until the line that tells what it is for has been written; 0: nothing.
@@ -92,7 +96,8 @@ struct RecoveryRecord {
     BorrowedThread borrowed;
     std::atomic<std::uint32_t> owed_count;
     std::array<OwedSignal, kMaxOwed> owed;
-    AddrRange handler; ///< the page with our SIGTRAP handler; empty: none
+    AddrRange handler;                       ///< the page with our SIGTRAP handler; empty: none
+    std::atomic<std::uint32_t> has_way_back; ///< that page has one (WayBack)
     std::atomic<std::uint32_t> handler_in_force;
     /// The target has set an action without our seeing it, and may have been given ours as the one
     /// before: it may put that back when we have left, so the handler's page must stay.

@@ -2,6 +2,7 @@
 /// The ptrace requests about one thread that is in a ptrace-stop.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -24,6 +25,10 @@ class StoppedThread {
     /// All registers in which a program may keep a pointer, those for vectors included, as words;
     /// also some that are none. Empty if the thread is gone.
     [[nodiscard]] std::vector<std::uint64_t> register_words() const;
+    /// Its register set arch::kVectorRegset, as ptrace(2) has it; empty if there is none.
+    [[nodiscard]] std::vector<std::byte> vector_registers() const;
+    /// Does it keep its return addresses a second time (CET, GCS)?
+    [[nodiscard]] bool has_shadow_stack() const;
     /// See arch::thread_pointer(); `regs` are the thread's. 0: nothing is known.
     [[nodiscard]] std::uint64_t thread_pointer(const arch::Registers& regs) const;
     /// The bits of a return address that are a signature (pointer authentication); 0 where the CPU

@@ -91,6 +91,10 @@ Result<void> AgentMemory::map(Tid worker, bool checks) {
         live_table_ = RemoteAddr(table->begin);
         write_object(at(offsetof(Data, live)), table->begin);
     }
+    if (const AddrRange handler = target_.record().handler; !handler.empty()) {
+        write_object(at(offsetof(Data, unattended)),
+                     handler.begin + arch::kWayBackDataAt + arch::kUnattendedAt);
+    }
     // We write there nevertheless, as a debugger does.
     auto made = target_.system_call(worker, SYS_mprotect,
                                     {data->begin, offsetof(Data, next_ticket), PROT_READ});

@@ -2,6 +2,7 @@
 #include "borrowed_thread.hpp"
 
 #include <bit>
+#include <optional>
 #include <set>
 #include <span>
 
@@ -15,6 +16,8 @@
 #include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/thread_borrower.hpp"
 #include "memleax/target/thread_signals.hpp"
+#include "memleax/target/way_back.hpp"
+#include "recorded_handler.hpp"
 
 namespace memleax {
 
@@ -38,16 +41,34 @@ constexpr int kBetweenLooksMs = 1;
 /// CPU.
 constexpr std::int64_t kMostMsUntilSeen = 3000;
 
-/// A thread that is in the loop behind its mmap or munmap has that call's result.
-void note_mapping(RecoveryRecord& record, const arch::Registers& now) {
+/// The result of its call, if it has been made. `now`: its registers, if it still stands there.
+std::optional<long> result_of_call(Target& target, const std::optional<arch::Registers>& now) {
+    const RecoveryRecord& record = target.record();
+    const RecoveryRecord::BorrowedThread& borrowed = record.borrowed;
+    const auto left_there = borrowed.result_at != 0
+                                ? WayBack::result(target.memory(), RemoteAddr(borrowed.result_at))
+                                : std::nullopt;
+    if (left_there) {
+        return left_there;
+    }
+    if (now) {
+        const bool is_behind =
+            arch::pc(*now) == CodeAddr(borrowed.code.begin + arch::kSyscallBytes.size());
+        return is_behind ? std::optional(arch::system_call_result(*now)) : std::nullopt;
+    }
+    // Our last page cannot keep the result of its own munmap.
+    const bool was_last = borrowed.number == SYS_munmap && !record.handler.empty() &&
+                          borrowed.unmapped == record.handler &&
+                          look_for_handler(target.pid(), record) != HandlersPlace::handler;
+    return was_last ? std::optional(0) : std::nullopt;
+}
+
+void note_mapping(RecoveryRecord& record, long result) {
     RecoveryRecord::BorrowedThread& borrowed = record.borrowed;
-    const long result = arch::system_call_result(now);
-    const bool executed =
-        arch::pc(now) == CodeAddr(borrowed.parking) + std::int64_t{arch::kSyscallBytes.size()};
-    if (executed && borrowed.number == SYS_mmap && !is_errno(result)) {
+    if (borrowed.number == SYS_mmap && !is_errno(result)) {
         borrowed.mapped.store(static_cast<std::uint64_t>(result));
     }
-    if (executed && borrowed.number == SYS_munmap && result == 0) {
+    if (borrowed.number == SYS_munmap && result == 0) {
         record.on_unmapped(borrowed.unmapped);
     }
 }
@@ -86,12 +107,12 @@ bool holds_back(std::uint64_t mask, std::uint64_t own) {
 /// Asleep in a call that it has made itself: it got its registers back before the tracer died, and
 /// may be in a transfer that a stop would cut short. So may one that runs: it does not know how to
 /// sleep where we let it stand, so that this is waited for until it has computed for long enough.
-bool sleeps_by_itself(Tid pid, Tid tid, AddrRange parking) {
+bool sleeps_by_itself(Tid pid, Tid tid, AddrRange code) {
     ComputingThreads computing;
     for (const Patience patience(kMostMsUntilSeen);; poll(nullptr, 0, kBetweenLooksMs)) {
         const auto kernel = try_read_kernel_state(pid, tid);
         if (kernel && (kernel->state == 'S' || kernel->state == 'D') && kernel->system_call) {
-            return !parking.contains(kernel->pc);
+            return !code.contains(kernel->pc);
         }
         if (!kernel || kernel->state != 'R' || computing.computes(pid, tid) || patience.is_over()) {
             return false;
@@ -111,12 +132,12 @@ void wait_out_transfer(Target& target, Tid tid) {
 
 /// It may be in our handler, for the step of the call that it executed: where it stands then is not
 /// yet where that call has left it. Out of there it gets by itself, and soon.
-void leave_handler(Target& target, Tid tid, AddrRange parking) {
+void leave_handler(Target& target, Tid tid, AddrRange code) {
     const AddrRange page = target.record().handler;
     arch::Registers now{};
     for (const Patience patience(kMostMsForOthers);
          StoppedThread(tid).get_registers(&now) && page.contains(arch::pc(now)) &&
-         !parking.contains(arch::pc(now)) && !patience.is_over();) {
+         !code.contains(arch::pc(now)) && !patience.is_over();) {
         target.signals().let_run_on(tid);
         if (!stop_or_see_end(target, tid)) {
             return;
@@ -128,24 +149,30 @@ void leave_handler(Target& target, Tid tid, AddrRange parking) {
 
 Tid return_borrowed_thread(Target& target) {
     RecoveryRecord::BorrowedThread& borrowed = target.record().borrowed;
-    const auto parking = AddrRange::at(CodeAddr(borrowed.parking), arch::kParkingBytes.size());
+    const AddrRange code = borrowed.code;
+    const bool is_any = borrowed.tid.load() != 0;
     Tid tid(borrowed.tid.load());
-    if (tid.value() != 0 && sleeps_by_itself(target.pid(), tid, parking)) {
+    if (tid.value() != 0 && sleeps_by_itself(target.pid(), tid, code)) {
         tid = Tid();
     }
+    std::optional<arch::Registers> now;
     if (tid.value() != 0 && stop_or_see_end(target, tid)) {
-        arch::Registers now{};
-        leave_handler(target, tid, parking);
-        if (StoppedThread(tid).get_registers(&now) && parking.contains(arch::pc(now))) {
-            note_mapping(target.record(), now);
-            StoppedThread(tid).set_registers(borrowed.registers);
+        leave_handler(target, tid, code);
+        now.emplace();
+        if (!StoppedThread(tid).get_registers(&*now) || !code.contains(arch::pc(*now))) {
+            now.reset();
         }
     }
+    if (const auto result = is_any ? result_of_call(target, now) : std::nullopt) {
+        note_mapping(target.record(), *result);
+    }
+    if (now) {
+        StoppedThread(tid).set_registers(borrowed.registers);
+    }
     // Also if it has ended since, or has its own registers.
-    if (borrowed.tid.load() != 0 && borrowed.parking_byte_count != 0) {
-        (void)target.memory().write(
-            RemoteAddr(borrowed.parking),
-            std::span(borrowed.parking_bytes).first(borrowed.parking_byte_count));
+    if (borrowed.tid.load() != 0 && borrowed.code_byte_count != 0) {
+        (void)target.memory().write(RemoteAddr(borrowed.code.begin),
+                                    std::span(borrowed.code_bytes).first(borrowed.code_byte_count));
     }
     borrowed.tid.store(0);
     const Tid masked(borrowed.tid_of_mask.load());

@@ -170,9 +170,16 @@ AGENT_PART bool take_live(const Data& data, uint64_t address, uint8_t ended_by) 
     return false;
 }
 
-AGENT_PART Answer trap(Progress& progress, Trap why) {
+/// The call is the tracer's. Where that and its guardian are dead, a trap costs a signal, and rings
+/// stay full: it passes.
+AGENT_PART Answer trap(const Data& data) {
+    const bool is_unattended =
+        data.unattended != 0 && load(*reinterpret_cast<const uint8_t*>(data.unattended)) != 0;
+    return is_unattended ? Answer::pass : Answer::trap;
+}
+AGENT_PART Answer trap(const Data& data, Progress& progress, Trap why) {
     progress.why = why;
-    return Answer::trap;
+    return trap(data);
 }
 
 AGENT_PART uint64_t requested_size(const Function& function, Frame& frame) {
@@ -198,14 +205,14 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, uint64_
     }
     const Thread* thread = find_thread(data);
     if (thread == nullptr) {
-        return Answer::trap;
+        return trap(data);
     }
     Progress& progress = data.progress[thread - data.threads];
     if (load(thread->trap) != 0 || sp < thread->stack_begin || sp >= thread->stack_end) {
-        return trap(progress, Trap::other);
+        return trap(data, progress, Trap::other);
     }
     if (!has_room(*thread, progress)) {
-        return trap(progress, Trap::no_room);
+        return trap(data, progress, Trap::no_room);
     }
     // Of this call, whatever becomes of it: the next one has another.
     const uint32_t forced_stack = progress.forced_stack;
@@ -218,7 +225,7 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, uint64_
     if (progress.inside > sp) {
         if (load(progress.interrupted) != 0 ||
             (function->kind == Function::Kind::reallocate && pointer != 0)) {
-            return trap(progress, Trap::other);
+            return trap(data, progress, Trap::other);
         }
         if (pointer != 0) {
             forget_young(data, pointer);
@@ -250,7 +257,7 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, uint64_
     if (!frees) {
         frame->size = requested_size(*function, *frame);
         if (function->kind == Function::Kind::reallocate && frame->size == 0) {
-            return trap(progress, Trap::other); // may free, or not
+            return trap(data, progress, Trap::other); // may free, or not
         }
     }
     if (!frees || checks) {
@@ -261,11 +268,11 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, uint64_
                            Call{function->number, {sp, thread->stack_end}, fp, return_address});
         }
         if (frame->stack == kNoStackId) {
-            return trap(progress, Trap::other);
+            return trap(data, progress, Trap::other);
         }
     }
     if (checks && pointer != 0 && !take_live(data, pointer, function->allocated_by)) {
-        return trap(progress, Trap::not_live);
+        return trap(data, progress, Trap::not_live);
     }
     if (function->nothrow_argument >= 0) {
         // An object of an empty class is told by its address only, which is any.

@@ -236,6 +236,9 @@ struct Data {
     /// Goes on when stacks are taken out of the tree. Its low byte is never 0 while it is one.
     uint32_t epoch = 0;
     uint64_t live = 0; ///< where the LiveTable is; 0: there is none
+    /// Where a byte says that nobody is left to trap for, once it is not 0 (arch::kUnattendedAt);
+    /// 0: nowhere.
+    uint64_t unattended = 0;
     Thread threads[kMaxThreads];
     uint16_t thread_slots[kThreadSlots]; ///< by thread_slot(): its index + 1; 0: none,
                                          ///< kNoThread: none any more

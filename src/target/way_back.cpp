@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/target/way_back.hpp"
+
+#include <limits>
+#include <span>
+
+#include "memleax/target/stopped_thread.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// No result of a system call: neither an address nor an error.
+constexpr std::int64_t kNoResult = std::numeric_limits<std::int64_t>::min();
+
+/// Empty if there can be none.
+std::vector<std::uint8_t> frame_for(Tid tid, const arch::Registers& own, RemoteAddr at) {
+    const StoppedThread thread(tid);
+    const auto mask = thread.signal_mask();
+    // A shadow stack would have to know of the frame.
+    return mask && !thread.has_shadow_stack()
+               ? arch::return_frame(own, *mask, thread.vector_registers(), at)
+               : std::vector<std::uint8_t>();
+}
+
+} // namespace
+
+std::optional<WayBack> WayBack::in_page(RemoteMemory& memory, Tid tid, const arch::Registers& own,
+                                        RemoteAddr page) {
+    WayBack result(memory);
+    result.result_at_ = page + arch::kWayBackDataAt;
+    const RemoteAddr at = result.result_at_ + arch::kReturnFrameAt;
+    const std::vector<std::uint8_t> frame = frame_for(tid, own, at);
+    if (frame.empty() || !memory.write_object(result.result_at_, kNoResult) ||
+        !memory.write(at, frame)) {
+        return std::nullopt;
+    }
+    return result;
+}
+
+// The frame's size does not depend on where it is.
+std::optional<WayBack> WayBack::below_stack(RemoteMemory& memory, Tid tid,
+                                            const arch::Registers& own) {
+    constexpr std::uint64_t kAlignment = 64;
+    const std::size_t size = frame_for(tid, own, RemoteAddr()).size();
+    WayBack result(memory);
+    result.frame_ = RemoteAddr((arch::sp(own).value() - arch::kRedZone - kArgumentBytes - size) &
+                               ~(kAlignment - 1));
+    const std::vector<std::uint8_t> frame = frame_for(tid, own, result.frame_);
+    result.before_.resize(frame.size());
+    const auto before = std::as_writable_bytes(std::span(result.before_));
+    if (frame.empty() || memory.try_read(result.frame_, before) != before.size() ||
+        !memory.write(result.frame_, frame)) {
+        return std::nullopt;
+    }
+    return result;
+}
+
+void WayBack::give_back_memory() {
+    if (!before_.empty()) {
+        (void)memory_->write(frame_, before_);
+    }
+}
+
+void WayBack::set_stack_pointer(arch::Registers& regs) const {
+    if (!before_.empty()) {
+        arch::set_sp(regs, frame_);
+    }
+}
+
+std::optional<long> WayBack::result(RemoteMemory& memory, RemoteAddr at) {
+    std::int64_t value = kNoResult;
+    const auto bytes = std::as_writable_bytes(std::span(&value, 1));
+    return memory.try_read(at, bytes) == bytes.size() && value != kNoResult ? std::optional(value)
+                                                                            : std::nullopt;
+}
+
+} // namespace memleax
