@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-from others import attach_heaptrack, find
+from others import attach_heaptrack, find, heaptrack_from_start
 from processes import Failed, Lines, Memleax, Process
 
 ROUNDS = 3
@@ -51,9 +51,9 @@ def run(command, **options):
 # round of load.
 
 @contextlib.contextmanager
-def redis(folder, *options, requests=200_000):
+def redis(folder, tool=(), options=(), requests=200_000):
     path = f"{folder}/socket"
-    with Process([find("redis-server"), "--port", "0", "--unixsocket", path, "--save", "", "--appendonly", "no",
+    with Process([*tool, find("redis-server"), "--port", "0", "--unixsocket", path, "--save", "", "--appendonly", "no",
                   "--dir", folder], **QUIET) as server:
         wait_until(lambda: os.path.exists(path))
 
@@ -65,8 +65,8 @@ def redis(folder, *options, requests=200_000):
         yield server.pid, rate
 
 
-def redis_pipelined(folder):
-    return redis(folder, "-P", "16", requests=1_000_000)
+def redis_pipelined(folder, tool=()):
+    return redis(folder, tool, ("-P", "16"), requests=1_000_000)
 
 
 class Worker(Process):
@@ -103,9 +103,9 @@ for line in sys.stdin:
 
 
 @contextlib.contextmanager
-def memcached(folder):
+def memcached(folder, tool=()):
     path = f"{folder}/socket"
-    with Process([find("memcached"), "-u", "root", "-s", path, "-m", "64"], **QUIET) as server:
+    with Process([*tool, find("memcached"), "-u", "root", "-s", path, "-m", "64"], **QUIET) as server:
         wait_until(lambda: os.path.exists(path))
         with Worker([sys.executable, "-c", MEMCACHED_CLIENT, path]) as client:
             yield server.pid, client.rate
@@ -120,12 +120,12 @@ http {{ access_log off; client_body_temp_path {folder}/1; proxy_temp_path {folde
 
 
 @contextlib.contextmanager
-def nginx(folder):
+def nginx(folder, tool=()):
     port = 20000 + os.getpid() % 20000
     pathlib.Path(f"{folder}/index.html").write_text("hello\n")
     pathlib.Path(f"{folder}/conf").write_text(NGINX_CONF.format(folder=folder, port=port))
     os.chmod(folder, 0o755)
-    with Process([find("nginx"), "-c", f"{folder}/conf", "-p", folder], **QUIET) as server:
+    with Process([*tool, find("nginx"), "-c", f"{folder}/conf", "-p", folder], **QUIET) as server:
         wait_until(lambda: os.path.exists(f"{folder}/pid"))
 
         def rate():
@@ -151,8 +151,10 @@ class Pgbench(Process):
 
 
 @contextlib.contextmanager
-def postgres(folder):
+def postgres(folder, tool=()):
     """Its backend."""
+    if tool:
+        raise Failed("not in forked processes")
     folders = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/postgres"))
     try:
         user = pwd.getpwnam("postgres")
@@ -211,15 +213,15 @@ require('readline').createInterface({ input: process.stdin }).on('line', () => {
 
 
 @contextlib.contextmanager
-def python(_folder):
+def python(_folder, tool=()):
     """Without its own allocator, so that every object is a malloc."""
-    with Worker(["/usr/bin/python3", "-c", PYTHON_PROGRAM], env=os.environ | {"PYTHONMALLOC": "malloc"}) as program:
+    with Worker([*tool, "/usr/bin/python3", "-c", PYTHON_PROGRAM], env=os.environ | {"PYTHONMALLOC": "malloc"}) as program:
         yield program.pid, program.rate
 
 
 @contextlib.contextmanager
-def node(_folder):
-    with Worker([find("node"), "-e", NODE_PROGRAM]) as program:
+def node(_folder, tool=()):
+    with Worker([*tool, find("node"), "-e", NODE_PROGRAM]) as program:
         yield program.pid, program.rate
 
 
@@ -250,14 +252,28 @@ def measure(bench, service):
                 calls += seen["all"]
         untraced = statistics.median(alone)
         share = statistics.median(w / a for w, a in zip(watched, alone))
-        return Shares(untraced, share, heaptracks_share(folder, pid, rate, untraced), stopped, calls)
+        heaptrack = heaptracks_rate(folder, pid, rate)
+    if heaptrack is None:
+        heaptrack = heaptracks_rate_from_start(service)
+    of_heaptrack = f"{heaptrack / untraced:.2f}" if isinstance(heaptrack, float) else heaptrack
+    return Shares(untraced, share, of_heaptrack, stopped, calls)
 
 
-def heaptracks_share(folder, pid, rate, untraced):
-    """Last: its library stays in the process."""
+def heaptracks_rate(folder, pid, rate):
+    """Last: its library stays in the process. None if it cannot be injected."""
     try:
         with attach_heaptrack(folder, pid):
             rate()
-            return f"{statistics.median(rate() for _ in range(ROUNDS)) / untraced:.2f}"
+            return statistics.median(rate() for _ in range(ROUNDS))
+    except Failed:
+        return None
+
+
+def heaptracks_rate_from_start(service):
+    try:
+        with tempfile.TemporaryDirectory() as folder, heaptrack_from_start(folder) as tool, \
+                service(folder, tool) as (_pid, rate):
+            rate()
+            return statistics.median(rate() for _ in range(ROUNDS))
     except Failed as reason:
         return str(reason)
