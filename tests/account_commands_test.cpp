@@ -44,6 +44,10 @@ TEST(Command_status, HasTheTotals) {
     EXPECT_THAT(status, ContainsRegex("coverage    RSS [+-][0-9.]+ [KM]?i?B, watched blocks \\+"));
     EXPECT_THAT(status, ContainsRegex("faults      [0-9]+ minor"));
     EXPECT_THAT(status, ContainsRegex("limits      OOM score [0-9]+ of 2000, "));
+    EXPECT_THAT(status, ContainsRegex("pressure    [a-z].* memory"));
+    EXPECT_THAT(status,
+                ContainsRegex("resident    [0-9.]+ [KM]iB anonymous \\([+-].*\\), .* 1 threads"));
+    EXPECT_THAT(status, ContainsRegex("machine     [0-9.]+ [MGT]iB of [0-9.]+ [MGT]iB available"));
     EXPECT_THAT(status, ContainsRegex("memleax     .* of CPU time.*, [0-9.]+ MiB resident"));
     commands_of.quit();
 }

@@ -105,6 +105,19 @@ TEST_F(HtmlBrowser, Renders) {
         8, 2, true, true])"));
 }
 
+TEST_F(HtmlBrowser, WhoseMemoryIsShort) {
+    EXPECT_EQ(browse(short_of_memory_report(),
+                     {eval(kReady), eval("document.querySelector('#shortage').textContent"),
+                      eval("[...document.querySelectorAll('#panels figcaption b')].map((b) => "
+                           "b.textContent)"),
+                      eval("document.querySelectorAll('#panels svg polyline').length"),
+                      eval("[...document.querySelectorAll('#panels .waited .now')].map((b) => "
+                           "b.textContent)")}),
+              json::parse(R"(["yes", "The group is nearly full: 95% of 60.0 MiB used.",
+                              ["Live blocks", "Resident set", "Control group", "Available",
+                               "Waiting, machine"], 5, ["0.02 % at most"]])"));
+}
+
 TEST_F(HtmlBrowser, FitsAPhone) {
     const json results = browse(
         server_report(),

@@ -163,6 +163,19 @@ TEST_F(HtmlReport, TimesOfIntervalsAreShared) {
     EXPECT_EQ(all.at("memory").size(), 3U * 121);
 }
 
+TEST_F(HtmlReport, WhoseMemoryIsShort) {
+    EXPECT_FALSE(data(server_report()).contains("shortage")) << "nobody has looked";
+    const json all = data(short_of_memory_report());
+    const json& shortage = all.at("shortage");
+    EXPECT_EQ(shortage.at("verdict"), "the group is nearly full: 95% of 60.0 MiB used");
+    ASSERT_EQ(shortage.at("samples").size(), 5U * 121);
+    EXPECT_EQ(shortage.at("samples")[0], nullptr) << "the group had no limit yet";
+    EXPECT_EQ(shortage.at("samples")[5], 1 << 20);
+    EXPECT_EQ(shortage.at("samples")[6], 60 << 20);
+    EXPECT_EQ(shortage.at("samples")[8], nullptr) << "no pressure file";
+    EXPECT_EQ(shortage.at("samples")[9], 1000);
+}
+
 TEST_F(HtmlReport, LeakCheck) {
     EXPECT_FALSE(data(sample_report()).contains("leaks")) << "nobody has looked";
     const json all = data(leak_check_report());

@@ -188,6 +188,29 @@ Report server_report() {
     return report;
 }
 
+Report short_of_memory_report() {
+    Report report = server_report();
+    constexpr std::uint64_t kLimit = 60 << 20;
+    std::uint64_t i = 0;
+    for (Report::MemorySample& sample : report.memory) {
+        if (i > 0) {
+            sample.group_bytes = i << 20;
+            sample.group_limit = kLimit;
+        }
+        sample.available_bytes = (std::uint64_t{8} << 30) - (i << 20);
+        sample.machine_stalled_us = 1000 * i;
+        ++i;
+    }
+    MemoryLook look;
+    look.group.folder = "/sys/fs/cgroup/app";
+    look.group.limit = kLimit;
+    look.group.current = 57 << 20;
+    look.machine.available = std::uint64_t{8} << 30;
+    report.processes.resize(1);
+    report.processes[0].looks = MemoryLooks{look, look};
+    return report;
+}
+
 Report leak_check_report() {
     Report report = sample_report();
     LeakRecord lost;

@@ -10,6 +10,9 @@ namespace memleax {
 /// memory samples.
 Report server_report();
 
+/// The same, in a control group that fills, on a machine whose memory gets less.
+Report short_of_memory_report();
+
 /// sample_report() with a complete leak check: lost blocks of its call stack 3, others of before
 /// the watching, and reachable ones with their holders.
 Report leak_check_report();

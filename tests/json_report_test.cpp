@@ -15,6 +15,42 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
+TEST(JsonReport, WhoseMemoryIsShort) {
+    Report report = sample_report();
+    MemoryLook first;
+    first.process.rss = 1000;
+    first.process.minor_faults = 7;
+    first.group.path = "/app";
+    first.group.folder = "/sys/fs/cgroup/app";
+    first.group.version_2 = true;
+    first.group.at_limit = 3;
+    first.machine.available = 5000;
+    first.machine.pressure = MemoryPressure{StalledTime{0, 0, 0, 40}, {}};
+    MemoryLook last = first;
+    last.process.rss = 900;
+    last.process.oom_score = 667;
+    last.group.limit = 8000;
+    last.group.at_limit = 5;
+    last.machine.available = 4500;
+    last.machine.pressure = MemoryPressure{StalledTime{1.5, 0.5, 0.25, 90}, {}};
+    report.processes.resize(1);
+    report.processes[0].looks = MemoryLooks{first, last};
+    const json all = json::parse(text_of(write_json, report));
+    EXPECT_EQ(all.at("memory"), json::parse(R"({
+        "short": "nobody", "verdict": "nothing is short of memory",
+        "process": {"rss_bytes": 900, "rss_bytes_change": -100, "minor_faults": 7,
+                    "minor_faults_change": 0, "oom_score": 667},
+        "group": {"path": "/app", "version": 2, "limit_bytes": 8000, "at_limit": 5,
+                  "at_limit_change": 2},
+        "machine": {"available_bytes": 4500, "available_bytes_change": -500,
+                    "pressure": {"some": {"avg10": 1.5, "avg60": 0.5, "avg300": 0.25,
+                                          "total_us": 90, "total_us_change": 50}}}})"));
+    report.follows_forks = true;
+    const json several = json::parse(text_of(write_json, report));
+    EXPECT_FALSE(several.contains("memory"));
+    EXPECT_EQ(several.at("processes")[0].at("memory"), all.at("memory"));
+}
+
 TEST(JsonReport, Whole) {
     Report report = sample_report();
     report.callstacks.erase(report.callstacks.begin()); // two show all forms

@@ -181,7 +181,7 @@ void compare_census(CommandContext& context, Arguments& arguments) {
     constexpr auto kFormat = "{:>10}  {:>9}  ";
     console.add(console.styled(Style::heading, fmt::format(kFormat, "GROWN", "BLOCKS") + "WHAT\n"));
     for (const Growth& row : std::span(rows).first(std::min(context.stats_rows, rows.size()))) {
-        console.add(shortened(fmt::format(kFormat, human_change(static_cast<double>(row.bytes)),
+        console.add(shortened(fmt::format(kFormat, change_text(static_cast<double>(row.bytes)),
                                           fmt::format("{:+}", row.blocks)) +
                                   row.label,
                               console.columns()) +

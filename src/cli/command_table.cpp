@@ -136,7 +136,16 @@ constexpr std::array kCommands{
         "status", "", "the target, the watching, and memory",
         "stopped: the part of the time in which its threads would have run that they were stopped\n"
         "for memleax, or waited for it, since the watching began, and just now. Fifty looks a\n"
-        "second tell. Calls that are recorded without a stop are in the target's own CPU time.",
+        "second tell. Calls that are recorded without a stop are in the target's own CPU time.\n"
+        "pressure: who is short of memory, the control group, the machine, or nobody: a group "
+        "that\n"
+        "was at its limit since the attach, or whose tasks wait for memory; a machine with less\n"
+        "than 5% available, or whose tasks wait. Below it the figures, with their changes since "
+        "the\n"
+        "attach. File cache that nobody uses does not count as used.\n"
+        "killed first: the process with the highest OOM score, of the group if it has a limit, "
+        "else\n"
+        "of the machine, if all of its processes can be seen.",
         run_status, Completion::none, Again::by_watch},
     Command{"threads", "", "list the target's threads",
             "With what each has allocated that is live.", run_threads, Completion::none,

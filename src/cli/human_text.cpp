@@ -27,10 +27,6 @@ std::string three_digits(double value) {
 
 } // namespace
 
-std::string human_change(double bytes) {
-    return fmt::format("{}{}", bytes < 0 ? "-" : "+", bytes_text(std::fabs(bytes)));
-}
-
 std::string human_count(BlockCount count) {
     return number_of(count.blocks, "block") + ", " + bytes_text(static_cast<double>(count.bytes));
 }

@@ -9,8 +9,6 @@
 
 namespace memleax {
 
-/// Bytes with a sign, for changes: "+1.4 MiB", "-312 B", "+0 B".
-std::string human_change(double bytes);
 /// "12 blocks, 1.4 MiB"
 std::string human_count(BlockCount count);
 /// Events in a second: "312/s", "0.02/s", "1.2M/s".

@@ -5,6 +5,7 @@
 
 #include "clock_text.hpp"
 #include "human_text.hpp"
+#include "memleax/report/memory_shortage.hpp"
 #include "memleax/report/readable.hpp"
 #include "memleax/report/verdict_text.hpp"
 #include "stack_rows.hpp"
@@ -21,6 +22,9 @@ std::string PeriodicStats::text_of(ProcessAccount& process) {
                     session_.has_several() ? fmt::format(" process {}:", process.pid().value())
                                            : "",
                     count, rows.size()));
+    if (const auto& looks = process.memory()) {
+        text += fmt::format("memory: {}\n", shortage_of(*looks).text);
+    }
     for (const StackRow& row : std::span(rows).first(count)) {
         const std::string reason = why(row.judgement);
         text +=
@@ -37,6 +41,7 @@ std::string PeriodicStats::text_of(ProcessAccount& process) {
 
 bool PeriodicStats::on_timer() {
     timer_.acknowledge();
+    session_.look_at_memory();
     for (ProcessAccount* process : session_.processes().all()) {
         console_.write(text_of(*process));
     }

@@ -2,27 +2,21 @@
 #include "memleax/proc/process_memory.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <sstream>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "memleax/proc/memory_look.hpp"
+#include "named_numbers.hpp"
 #include "proc_file.hpp"
 
 namespace memleax {
 
 namespace {
-
-std::optional<std::uint64_t> number(std::string_view text) {
-    std::uint64_t value = 0;
-    const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
-    return end.ec == std::errc() ? std::optional(value) : std::nullopt;
-}
 
 std::vector<std::string> words(const std::string& text) {
     std::istringstream stream(text);
@@ -50,7 +44,7 @@ void read_smaps_rollup(Tid pid, ProcessMemory* memory) {
     std::istringstream lines(*text);
     for (std::string line; std::getline(lines, line);) {
         const auto parts = words(line);
-        const auto kib = parts.size() == 3 ? number(parts[1]) : std::nullopt;
+        const auto kib = parts.size() == 3 ? leading_number(parts[1]) : std::nullopt;
         if (!kib) {
             continue;
         }
@@ -70,98 +64,21 @@ void read_smaps_rollup(Tid pid, ProcessMemory* memory) {
     }
 }
 
-/// Fields 10 and 12 of /proc/PID/stat, counted behind the name in parentheses (field 2).
-void read_faults(Tid pid, ProcessMemory* memory) {
-    const auto text = try_read_proc_file(proc_path(pid, "stat"));
-    const auto close = text ? text->rfind(')') : std::string::npos;
-    if (close == std::string::npos) {
-        return;
-    }
-    const auto fields = words(text->substr(close + 1));
-    constexpr std::size_t kMinor = 7;
-    constexpr std::size_t kMajor = 9;
-    if (fields.size() > kMajor) {
-        memory->minor_faults = number(fields[kMinor]);
-        memory->major_faults = number(fields[kMajor]);
-    }
-}
-
-/// The unified hierarchy's path: "0::/system.slice/foo.service" (cgroups(7)).
-std::optional<std::string> cgroup_path(Tid pid) {
-    const auto text = try_read_proc_file(proc_path(pid, "cgroup"));
-    if (!text) {
-        return std::nullopt;
-    }
-    std::istringstream lines(*text);
-    for (std::string line; std::getline(lines, line);) {
-        if (line.starts_with("0::")) {
-            return line.substr(3);
-        }
-    }
-    return std::nullopt;
-}
-
-/// A limit holds for everything below it, so the tightest one on the way to the root counts.
-void read_cgroup(Tid pid, ProcessMemory* memory) {
-    auto path = cgroup_path(pid);
-    while (path && path->size() > 1) {
-        const std::string folder = "/sys/fs/cgroup" + *path + "/";
-        const auto limit = try_read_proc_file(folder + "memory.max");
-        const auto bytes = limit ? number(*limit) : std::nullopt; // "max": none
-        if (bytes && (!memory->cgroup_limit || *bytes < *memory->cgroup_limit)) {
-            memory->cgroup_limit = bytes;
-            const auto usage = try_read_proc_file(folder + "memory.current");
-            memory->cgroup_usage = usage ? number(*usage) : std::nullopt;
-        }
-        path->resize(path->rfind('/'));
-    }
-}
-
-/// In these control groups: v1 has a hierarchy for memory alone.
-std::uint64_t room_in_cgroups(const std::string& hierarchy, std::string path, const char* limit,
-                              const char* usage) {
-    std::uint64_t least = UINT64_MAX;
-    for (;;) {
-        const std::string folder = hierarchy + path + "/";
-        const auto most = try_read_proc_file(folder + limit);
-        const auto used = try_read_proc_file(folder + usage);
-        const auto most_bytes = most ? number(*most) : std::nullopt; // "max": none
-        const auto used_bytes = used ? number(*used) : std::nullopt;
-        if (most_bytes && used_bytes) {
-            least = std::min(least, *most_bytes - std::min(*most_bytes, *used_bytes));
-        }
-        if (path.empty()) { // in a container, this one may have a limit as well
-            return least;
-        }
-        path.resize(path.rfind('/'));
-    }
-}
-
 } // namespace
 
 std::uint64_t available_memory() {
-    const auto text = try_read_proc_file("/proc/meminfo");
-    std::istringstream lines(text.value_or(""));
-    std::uint64_t available = 0;
-    for (std::string line; std::getline(lines, line);) {
-        constexpr std::string_view kName = "MemAvailable:";
-        if (line.starts_with(kName)) {
-            const auto fields = words(line);
-            available = (fields.size() > 1 ? number(fields[1]).value_or(0) : 0) * 1024;
-        }
+    const std::uint64_t available = read_machine_memory().available.value_or(0);
+    const GroupMemory group = read_group_memory(Tid(getpid()));
+    if (!group.limit) {
+        return available;
     }
-    const std::string path = cgroup_path(Tid(getpid())).value_or("/");
-    return std::min({available,
-                     room_in_cgroups("/sys/fs/cgroup", path.size() > 1 ? path : "", "memory.max",
-                                     "memory.current"),
-                     room_in_cgroups("/sys/fs/cgroup/memory", "", "memory.limit_in_bytes",
-                                     "memory.usage_in_bytes")});
+    return std::min(available, *group.limit - std::min(*group.limit, group.current.value_or(0)));
 }
 
 std::optional<std::uint64_t> try_read_resident_bytes(Tid pid) {
     const auto text = try_read_proc_file(proc_path(pid, "statm"));
     const auto fields = text ? words(*text) : std::vector<std::string>{};
-    const auto pages = fields.size() > 1 ? number(fields[1]) : std::nullopt;
+    const auto pages = fields.size() > 1 ? leading_number(fields[1]) : std::nullopt;
     if (!pages) {
         return std::nullopt;
     }
@@ -174,13 +91,6 @@ ProcessMemory read_process_memory(Tid pid) {
     if (!memory.rss) { // no right to look at the pages themselves
         memory.rss = try_read_resident_bytes(pid);
     }
-    read_faults(pid, &memory);
-    if (const auto score = try_read_proc_file(proc_path(pid, "oom_score"))) {
-        if (const auto value = number(*score)) {
-            memory.oom_score = static_cast<std::int64_t>(*value);
-        }
-    }
-    read_cgroup(pid, &memory);
     return memory;
 }
 

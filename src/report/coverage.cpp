@@ -2,7 +2,6 @@
 #include "memleax/report/coverage.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 
@@ -14,10 +13,6 @@ namespace {
 
 /// Less may be stacks, code that was loaded, and pages that were there and are touched now.
 constexpr std::int64_t kLeastGrowth = std::int64_t{4} << 20;
-
-std::string change_text(double bytes) {
-    return fmt::format("{}{}", bytes < 0 ? "-" : "+", bytes_text(std::fabs(bytes)));
-}
 
 } // namespace
 

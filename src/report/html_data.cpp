@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,7 @@
 #include "frame_labels.hpp"
 #include "frame_tree.hpp"
 #include "function_name.hpp"
+#include "memleax/report/memory_shortage.hpp"
 #include "memleax/report/own_frame.hpp"
 #include "memleax/report/verdict_text.hpp"
 #include "name_table.hpp"
@@ -49,6 +51,7 @@ class DataWriter {
 
   private:
     void write_about(const Report& report);
+    void write_shortage(const Report& report);
     void write_stacks(const Report& report);
     void write_stack(const CallStackReport& stack);
     void write_leaks(const LeakFindings& findings);
@@ -117,6 +120,26 @@ void DataWriter::write_about(const Report& report) {
         separator = ",";
     }
     out_.print("],\n");
+    write_shortage(report);
+}
+
+void DataWriter::write_shortage(const Report& report) {
+    if (report.processes.empty() || !report.processes[0].looks) {
+        return;
+    }
+    const auto figure = [](std::optional<std::uint64_t> value) {
+        return value ? fmt::format("{}", *value) : std::string("null");
+    };
+    out_.print("\"shortage\":{{\"verdict\":{},\"samples\":[",
+               json_text(shortage_of(*report.processes[0].looks).text));
+    const char* separator = "";
+    for (const Report::MemorySample& sample : report.memory) { // as many as in "memory"
+        out_.print("{}{},{},{},{},{}", separator, figure(sample.group_bytes),
+                   figure(sample.group_limit), figure(sample.available_bytes),
+                   figure(sample.group_stalled_us), figure(sample.machine_stalled_us));
+        separator = ",";
+    }
+    out_.print("]}},\n");
 }
 
 void DataWriter::write_stacks(const Report& report) {

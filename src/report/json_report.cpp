@@ -13,6 +13,7 @@
 #include "memleax/report/place_text.hpp"
 #include "memleax/report/report_writer.hpp"
 #include "memleax/report/verdict_text.hpp"
+#include "memory_json.hpp"
 
 namespace memleax {
 
@@ -251,6 +252,9 @@ Json process_json(const Report::Process& process) {
     if (process.mapped) {
         json["mapped"] = mapped_json(*process.mapped);
     }
+    if (process.looks) {
+        json["memory"] = memory_looks_json(*process.looks);
+    }
     return json;
 }
 
@@ -273,6 +277,9 @@ void write_json(const Report& report, ReportSink& sink) {
         member("coverage", {{"rss_growth_bytes", coverage->rss_growth},
                             {"watched_bytes", coverage->watched},
                             {"gap", coverage->is_gap}});
+    }
+    if (!report.follows_forks && !report.processes.empty() && report.processes[0].looks) {
+        member("memory", memory_looks_json(*report.processes[0].looks));
     }
     if (report.follows_forks) {
         Json processes = Json::array();

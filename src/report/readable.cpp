@@ -21,6 +21,10 @@ std::string bytes_text(double bytes) {
     return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, kUnits[unit]);
 }
 
+std::string change_text(double bytes) {
+    return fmt::format("{}{}", bytes < 0 ? "-" : "+", bytes_text(std::fabs(bytes)));
+}
+
 std::string number_of(std::uint64_t count, std::string_view what) {
     return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }

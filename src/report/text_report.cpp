@@ -13,6 +13,7 @@
 #include "memleax/report/growth_text.hpp"
 #include "memleax/report/leak_check_report.hpp"
 #include "memleax/report/live_lines.hpp"
+#include "memleax/report/memory_shortage.hpp"
 #include "memleax/report/readable.hpp"
 #include "memleax/report/report_writer.hpp"
 #include "memleax/report/stopped_text.hpp"
@@ -140,6 +141,18 @@ std::string coverage_line(const Report& report) {
     return coverage && coverage->is_gap ? fmt::format("== {}.\n", coverage->text()) : "";
 }
 
+/// Whose memory is short, if anybody's is: of the first process that is short of it.
+std::string shortage_line(const Report& report) {
+    for (const Report::Process& process : report.processes) {
+        const MemoryShortage shortage =
+            process.looks ? shortage_of(*process.looks) : MemoryShortage{};
+        if (shortage.is_short()) {
+            return fmt::format("== Memory: {}.\n", shortage.text);
+        }
+    }
+    return "";
+}
+
 /// What the watching cost; nothing where no thread was seen that would have run.
 std::string stopped_line(const Report::Session& session) {
     return session.stops.all() == 0 ? ""
@@ -158,7 +171,7 @@ std::string header(const Report& report) {
                        report.target.pid, printable(report.target.exe), and_others,
                        seconds_text(session.duration_s), end_of(report)) +
            events_text(session.events) + stopped_line(session) + coverage_line(report) +
-           (report.follows_forks ? "" : mapped_text(report.mapped));
+           shortage_line(report) + (report.follows_forks ? "" : mapped_text(report.mapped));
 }
 
 /// "== Process 4712 (worker, /usr/bin/worker), child of 4711, from 1.2 s to 3 s: exit status 0."

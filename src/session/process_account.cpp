@@ -31,6 +31,14 @@ MonotonicNs ProcessAccount::time(MonotonicNs now) const {
     return std::min(now, facts_.ended.value_or(now));
 }
 
+void ProcessAccount::add_memory(MemoryLook look, bool is_last) {
+    has_last_memory_ = is_last;
+    if (!memory_) {
+        memory_ = MemoryLooks{look, {}};
+    }
+    memory_->last = std::move(look);
+}
+
 void ProcessAccount::on_given_up() {
     given_up_.store(true);
 }

@@ -90,6 +90,7 @@ void ReportAssembler::add(ProcessAccount& process, bool has_looked_at_heap, Repo
         described.end_s = clock_.seconds_since_begin(*facts.ended);
     }
     described.status = facts.status;
+    described.looks = process.memory();
     report->processes.push_back(std::move(described));
     report->session.stops += process.stops();
     if (options_.allocators->tracked().any_mapped()) {

@@ -278,6 +278,7 @@ void Session::finish_leaving() {
     }
     if (phase_ != Phase::left) {
         check_mappings();
+        look_at_memory();
         look_at_heaps();
         watcher_.stop();
         if (!clock_.is_frozen()) {

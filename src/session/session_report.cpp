@@ -37,8 +37,15 @@ void Session::check_mappings() {
     }
 }
 
+void Session::look_at_memory() {
+    if (phase_ == Phase::watching) { // else nobody tells us that a process has ended
+        memory_.look(now());
+    }
+}
+
 Report Session::make_report() {
     check_mappings();
+    look_at_memory();
     return ReportAssembler(options_, accounts_, filter_, wrappers_, clock_)
         .assemble({.expire_s = expire_s(),
                    .end_reason = end_reason_ != nullptr ? end_reason_ : "",

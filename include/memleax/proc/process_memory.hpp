@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// How much memory a process has, and what stands in its way (proc(5), cgroups(7)).
+/// How much memory a process has (proc(5)); memory_look.hpp has what stands in its way.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,13 @@ namespace memleax {
 /// size. Nothing if the process is gone.
 std::optional<std::uint64_t> try_read_resident_bytes(Tid pid);
 
-/// All in bytes but the faults and the score. What could not be read is absent.
+/// In bytes. What could not be read is absent.
 struct ProcessMemory {
     std::optional<std::uint64_t> rss;
     std::optional<std::uint64_t> pss;           ///< proportional: shared pages by their users
     std::optional<std::uint64_t> private_bytes; ///< what would be free if the process ended
     std::optional<std::uint64_t> shared;
     std::optional<std::uint64_t> swap;
-    std::optional<std::uint64_t> minor_faults;
-    std::optional<std::uint64_t> major_faults; ///< that had to wait for a disk
-    std::optional<std::int64_t> oom_score;     ///< 0 to 2000: the highest is killed first
-    std::optional<std::uint64_t> cgroup_limit; ///< memory.max, the tightest up to the root
-    std::optional<std::uint64_t> cgroup_usage; ///< memory.current of the same cgroup
 };
 
 /// /proc/PID/smaps_rollup makes the kernel walk the page tables: milliseconds for a large process,

@@ -14,6 +14,7 @@
 #include "memleax/events/mapping_event.hpp"
 #include "memleax/events/seen_calls.hpp"
 #include "memleax/events/source_frame.hpp"
+#include "memleax/proc/memory_look.hpp"
 #include "memleax/proc/stopped_share.hpp"
 #include "memleax/report/folded_name.hpp"
 #include "memleax/report/leak_findings.hpp"
@@ -125,6 +126,14 @@ struct Report {
         double time_s = 0;            ///< since the watching began
         std::uint64_t live_bytes = 0; ///< of the blocks that we know
         std::uint64_t rss_bytes = 0;  ///< resident set size; 0 if it could not be read
+        // Of its control group, if that has a limit, and of the machine. See GroupMemory,
+        // MachineMemory.
+        std::optional<std::uint64_t> group_bytes = {};
+        std::optional<std::uint64_t> group_limit = {};
+        std::optional<std::uint64_t> available_bytes = {};
+        /// Time in which some task has waited for memory, since the group was made, or the boot.
+        std::optional<std::uint64_t> group_stalled_us = {};
+        std::optional<std::uint64_t> machine_stalled_us = {};
     };
     /// A file with code of the target.
     struct Module {
@@ -161,7 +170,8 @@ struct Report {
         std::optional<int> status;   ///< how it ended, as from waitpid, if that is known
         Events events;
         Totals totals;
-        std::optional<Mapped> mapped; ///< absent: not tracked
+        std::optional<Mapped> mapped;     ///< absent: not tracked
+        std::optional<MemoryLooks> looks; ///< at whose memory is short; absent: nobody has looked
     };
 
     std::string version;

@@ -8,9 +8,11 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "memleax/base/types.hpp"
+#include "memleax/proc/memory_look.hpp"
 #include "memleax/proc/stopped_share.hpp"
 #include "memleax/session/heap_view.hpp"
 #include "memleax/session/module_mailbox.hpp"
@@ -59,6 +61,12 @@ class ProcessAccount final : public ProcessKeeper {
     [[nodiscard]] const StopSamples& stops() const { return stops_; }
     void add_stops(const StopSamples& seen) { stops_ += seen; }
 
+    /// What MemorySampler has seen; nothing before it has looked.
+    [[nodiscard]] const std::optional<MemoryLooks>& memory() const { return memory_; }
+    /// The last one, of a process that has ended, is about its group and the machine alone.
+    void add_memory(MemoryLook look, bool is_last);
+    [[nodiscard]] bool has_last_memory() const { return has_last_memory_; }
+
     /// The last look at its heap, for the main thread; null: there was none.
     [[nodiscard]] HeapView* heap() const { return heap_.get(); }
     void set_heap(std::unique_ptr<HeapView> heap) { heap_ = std::move(heap); }
@@ -85,6 +93,8 @@ class ProcessAccount final : public ProcessKeeper {
     StackNames names_;
     std::optional<std::uint64_t> unexplained_; ///< the main thread's, as what follows
     StopSamples stops_;
+    std::optional<MemoryLooks> memory_;
+    bool has_last_memory_ = false;
     std::unique_ptr<HeapView> heap_;
     std::string heap_problem_;
 };

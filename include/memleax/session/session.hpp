@@ -64,6 +64,8 @@ class Session {
     [[nodiscard]] MonotonicNs process_time() const { return process().time(now()); }
     /// To be called before something is said of the accounts; see Watcher.
     void bring_up_to_date() { watcher_.bring_up_to_date(); }
+    /// Looks anew at whose memory is short (ProcessAccount::memory()); only while watching.
+    void look_at_memory();
     /// The memory of all of them, over time.
     [[nodiscard]] const std::vector<Report::MemorySample>& memory() const {
         return memory_.samples();

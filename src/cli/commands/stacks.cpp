@@ -9,6 +9,7 @@
 #include "../human_text.hpp"
 #include "../stats_table.hpp"
 #include "memleax/report/live_lines.hpp"
+#include "memleax/report/readable.hpp"
 #include "memleax/report/verdict_text.hpp"
 
 namespace memleax {
@@ -280,7 +281,7 @@ void run_since(CommandContext& context, Arguments& arguments) {
     const double elapsed = seconds(context.session.process_time().value() - mark.time.value());
     Console& console = context.console;
     console.add(fmt::format("Since {}, {} ago: {} in {:+} blocks\n", mark.name,
-                            human_duration(elapsed), human_change(static_cast<double>(sum.bytes)),
+                            human_duration(elapsed), change_text(static_cast<double>(sum.bytes)),
                             sum.blocks));
     if (rows.empty()) {
         return;
@@ -291,7 +292,7 @@ void run_since(CommandContext& context, Arguments& arguments) {
     for (const Growth& row : std::span(rows).first(std::min(context.stats_rows, rows.size()))) {
         const std::string line =
             fmt::format(
-                kFormat, row.number, human_change(static_cast<double>(row.bytes)),
+                kFormat, row.number, change_text(static_cast<double>(row.bytes)),
                 fmt::format("{:+}", row.blocks),
                 human_byte_rate(elapsed > 0 ? static_cast<double>(row.bytes) / elapsed : 0)) +
             where_text(context.session, context.session.process(), row.id);

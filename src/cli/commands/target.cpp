@@ -12,6 +12,7 @@
 
 #include "../command.hpp"
 #include "../human_text.hpp"
+#include "../memory_lines.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/base/printable.hpp"
 #include "memleax/proc/living_thread.hpp"
@@ -68,45 +69,6 @@ const char* unseen_objects(LanguageRuntime runtime) {
     return "?";
 }
 
-std::string line(const char* name, const std::string& text) {
-    return fmt::format("{:<12}{}\n", name, text);
-}
-
-template <class T> double as_double(const std::optional<T>& value) {
-    return static_cast<double>(value.value_or(0));
-}
-
-/// "12.3 MiB (+1.1 MiB)"
-std::string with_change(std::optional<std::uint64_t> now, std::optional<std::uint64_t> before) {
-    if (!now) {
-        return "?";
-    }
-    const std::string text = bytes_text(as_double(now));
-    return before ? fmt::format("{} ({})", text, human_change(as_double(now) - as_double(before)))
-                  : text;
-}
-
-std::string memory_lines(const ProcessMemory& now, const ProcessMemory& before) {
-    std::string text = line(
-        "memory",
-        fmt::format("RSS {}, PSS {}, private {}, shared {}, swap {} since the begin",
-                    with_change(now.rss, before.rss), with_change(now.pss, before.pss),
-                    with_change(now.private_bytes, before.private_bytes),
-                    with_change(now.shared, before.shared), with_change(now.swap, before.swap)));
-    text +=
-        line("faults", fmt::format("{} minor (+{}), {} major (+{})", now.minor_faults.value_or(0),
-                                   now.minor_faults.value_or(0) - before.minor_faults.value_or(0),
-                                   now.major_faults.value_or(0),
-                                   now.major_faults.value_or(0) - before.major_faults.value_or(0)));
-    std::string limits = now.oom_score ? fmt::format("OOM score {} of 2000", *now.oom_score)
-                                       : std::string("OOM score unknown");
-    limits += now.cgroup_limit ? fmt::format(", cgroup limit {} ({} used)",
-                                             bytes_text(as_double(now.cgroup_limit)),
-                                             bytes_text(as_double(now.cgroup_usage)))
-                               : ", no cgroup limit";
-    return text + line("limits", limits);
-}
-
 std::string event_line(CommandContext& context, const EventCounts& events) {
     const std::uint64_t all = events.all();
     const MonotonicNs now = context.session.process_time();
@@ -117,15 +79,16 @@ std::string event_line(CommandContext& context, const EventCounts& events) {
     const std::uint64_t fresh = all - context.events_before;
     context.events_before = all;
     context.events_before_time = now;
-    return line("events",
-                fmt::format("{} ({} since {}): {} allocations, {} frees, {} reallocations, {} "
-                            "failed, {} not followed, {} frees of unknown blocks, {} double frees, "
-                            "{} invalid, {} mismatched",
-                            all, human_rate(elapsed > 0 ? static_cast<double>(fresh) / elapsed : 0),
-                            first ? "the begin" : "the last status", events.alloc, events.free,
-                            events.realloc, events.failed_alloc, events.unfollowed_alloc,
-                            events.unknown_free, events.double_free, events.invalid_free,
-                            events.mismatched_free));
+    return status_line(
+        "events",
+        fmt::format("{} ({} since {}): {} allocations, {} frees, {} reallocations, {} "
+                    "failed, {} not followed, {} frees of unknown blocks, {} double frees, "
+                    "{} invalid, {} mismatched",
+                    all, human_rate(elapsed > 0 ? static_cast<double>(fresh) / elapsed : 0),
+                    first ? "the begin" : "the last status", events.alloc, events.free,
+                    events.realloc, events.failed_alloc, events.unfollowed_alloc,
+                    events.unknown_free, events.double_free, events.invalid_free,
+                    events.mismatched_free));
 }
 
 std::string calls_line(const SeenCalls& calls) {
@@ -138,7 +101,7 @@ std::string calls_line(const SeenCalls& calls) {
                                 describe(static_cast<StopReason>(i)));
         }
     }
-    return line("calls", text);
+    return status_line("calls", text);
 }
 
 std::string mapped_line(const MappedTotals& mapped) {
@@ -159,10 +122,11 @@ std::string own_line(const Session& session) {
     };
     const double cpu = to_seconds(usage.ru_utime) + to_seconds(usage.ru_stime);
     const double watched = session.watched_s();
-    return line("memleax",
-                fmt::format("{} of CPU time{}, {} resident", human_duration(cpu),
-                            watched >= 1 ? fmt::format(" ({})", share_text(cpu / watched)) : "",
-                            bytes_text(as_double(try_read_resident_bytes(Tid(getpid()))))));
+    return status_line(
+        "memleax", fmt::format("{} of CPU time{}, {} resident", human_duration(cpu),
+                               watched >= 1 ? fmt::format(" ({})", share_text(cpu / watched)) : "",
+                               bytes_text(static_cast<double>(
+                                   try_read_resident_bytes(Tid(getpid())).value_or(0)))));
 }
 
 /// By job control, which only we are told of while we trace it.
@@ -192,7 +156,7 @@ std::string stopped_line(const Session& session, const ProcessFacts& target,
     }
     const std::string seen =
         all.all() != 0 ? stopped_text(all) : "no thread was seen that would have run";
-    return line("stopped", seen + (now.empty() ? "" : "; " + now) + unmeasured_text(calls));
+    return status_line("stopped", seen + (now.empty() ? "" : "; " + now) + unmeasured_text(calls));
 }
 
 /// "" if it is not known. Memory is sampled of all processes together, so of one among several it
@@ -205,7 +169,7 @@ std::string coverage_line(const Session& session, const TrackerSnapshot& snapsho
     const auto coverage =
         coverage_of(session.memory(),
                     is_tracked ? std::optional(mapped_bytes(snapshot.mapped.live)) : std::nullopt);
-    return coverage ? line("coverage", coverage->text()) : "";
+    return coverage ? status_line("coverage", coverage->text()) : "";
 }
 
 } // namespace
@@ -225,29 +189,39 @@ void run_status(CommandContext& context, Arguments& arguments) {
         expired = expired + stack.account.may_leak();
     }
     Console& console = context.console;
-    console.add(line(
+    console.add(status_line(
         "target", fmt::format("{} ({}), {}{}", target.pid.value(), printable(target.executable),
                               describe(session.phase()),
                               is_stopped(target) ? "; it is stopped, until it gets SIGCONT" : "")));
     const std::size_t threads = list_threads(target.pid).size();
-    console.add(line("threads", threads > 0 ? fmt::format("{}", threads) : "none: it has ended"));
-    console.add(line("watched", fmt::format("for {}, engine {}, expiry after {} s",
-                                            human_duration(session.watched_s()), target.engine,
-                                            seconds_text(session.expire_s()))));
+    console.add(
+        status_line("threads", threads > 0 ? fmt::format("{}", threads) : "none: it has ended"));
+    console.add(
+        status_line("watched", fmt::format("for {}, engine {}, expiry after {} s",
+                                           human_duration(session.watched_s()), target.engine,
+                                           seconds_text(session.expire_s()))));
     console.add(stopped_line(session, target, snapshot.calls));
     console.add(event_line(context, snapshot.events));
     if (snapshot.calls.all != 0) {
         console.add(calls_line(snapshot.calls));
     }
-    console.add(line("live", human_count(live)));
-    console.add(line("expired", human_count(expired)));
+    console.add(status_line("live", human_count(live)));
+    console.add(status_line("expired", human_count(expired)));
     if (session.options().allocators->tracked().any_mapped()) {
-        console.add(line("mapped", mapped_line(snapshot.mapped)));
+        console.add(status_line("mapped", mapped_line(snapshot.mapped)));
+    }
+    session.look_at_memory();
+    const auto& looks = session.process().memory();
+    if (looks) {
+        console.add(pressure_line(*looks));
     }
     if (threads > 0) {
         const bool is_first = &session.process() == session.processes().first();
-        console.add(memory_lines(read_process_memory(target.pid),
-                                 is_first ? context.memory_at_start : ProcessMemory{}));
+        console.add(process_memory_lines(read_process_memory(target.pid),
+                                         is_first ? context.memory_at_start : ProcessMemory{}));
+    }
+    if (looks) {
+        console.add(memory_look_lines(*looks));
     }
     console.add(coverage_line(session, snapshot));
     console.add(own_line(session));
