@@ -17,6 +17,7 @@ using testing::Not;
 
 TEST(JsonReport, WhoseMemoryIsShort) {
     Report report = sample_report();
+    report.session.saved_because = "RSS of process 4711 is 2.0 GiB (--at-memory 2G)";
     MemoryLook first;
     first.process.rss = 1000;
     first.process.minor_faults = 7;
@@ -36,6 +37,8 @@ TEST(JsonReport, WhoseMemoryIsShort) {
     report.processes.resize(1);
     report.processes[0].looks = MemoryLooks{first, last};
     const json all = json::parse(text_of(write_json, report));
+    EXPECT_EQ(all.at("session").at("saved_because"),
+              "RSS of process 4711 is 2.0 GiB (--at-memory 2G)");
     EXPECT_EQ(all.at("memory"), json::parse(R"({
         "short": "nobody", "verdict": "nothing is short of memory",
         "process": {"rss_bytes": 900, "rss_bytes_change": -100, "minor_faults": 7,

@@ -185,6 +185,34 @@ TEST(OptionsTest, SeveralProcesses) {
     EXPECT_THAT(accepted({"--name", "nginx"}).pids, testing::IsEmpty());
 }
 
+TEST(OptionsTest, AtMemory) {
+    const Options options = accepted({"--at-memory", "90%", "--at-memory=1.5G", "--at-memory",
+                                      "800MiB", "--at-memory", "7kB", "--at-memory", "4096", "1"});
+    ASSERT_EQ(options.at_memory.size(), 5U);
+    EXPECT_EQ(options.at_memory[0].text, "90%");
+    EXPECT_EQ(options.at_memory[0].share, 0.9);
+    EXPECT_EQ(options.at_memory[1].share, std::nullopt);
+    EXPECT_EQ(options.at_memory[1].rss_bytes, 3ULL << 29);
+    EXPECT_EQ(options.at_memory[2].rss_bytes, 800ULL << 20);
+    EXPECT_EQ(options.at_memory[3].rss_bytes, 7U << 10);
+    EXPECT_EQ(options.at_memory[4].rss_bytes, 4096U);
+    EXPECT_TRUE(accepted({"1"}).at_memory.empty());
+}
+
+TEST(OptionsTest, AtPressure) {
+    const auto stall_of = [](const char* text) {
+        const Options options = accepted({"--at-pressure", text, "1"});
+        return options.at_pressure.value_or(PressureThreshold{}).stall;
+    };
+    EXPECT_EQ(stall_of("some"), (StallThreshold{false, 150'000, 2'000'000}));
+    EXPECT_EQ(stall_of("full"), (StallThreshold{true, 150'000, 2'000'000}));
+    EXPECT_EQ(stall_of("full:50ms"), (StallThreshold{true, 50'000, 2'000'000}));
+    EXPECT_EQ(stall_of("some:0.3/10"), (StallThreshold{false, 300'000, 10'000'000}));
+    EXPECT_EQ(accepted({"--at-pressure", "some:1s/1s", "--at-output", "x%p", "1"}).at_output,
+              "x%p");
+    EXPECT_EQ(accepted({"1"}).at_pressure.has_value(), false);
+}
+
 TEST(OptionsTest, HelpAndVersion) {
     for (const Words& words : {Words{"-h"}, Words{"--help"}, Words{"1", "-q", "-h"}}) {
         const auto parsed = parse(words);

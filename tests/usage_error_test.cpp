@@ -95,8 +95,29 @@ TEST(UsageErrorTest, LeakCheckByItselfIsOneLook) {
               "option says that the process is to be watched");
     EXPECT_EQ(refused({"--leak-check", "-F", "json", "1"}), "(accepted)");
     EXPECT_EQ(refused({"--leak-check", "-t", "5", "-F", "folded", "1"}), "(accepted)");
+    EXPECT_EQ(refused({"--leak-check", "--at-memory", "1G", "-F", "folded", "1"}), "(accepted)");
     EXPECT_EQ(refused({"--error-exitcode", "9", "--errors-for", "lost", "1"}),
               "--errors-for: lost goes with --leak-check only");
+}
+
+TEST(UsageErrorTest, WrongThresholds) {
+    for (const char* value : {"", "0", "0%", "101%", "-5%", "nan%", "nan", "inf", "1X", "90 %", "G",
+                              "5Gi", "5GiBs", "1e30"}) {
+        EXPECT_EQ(refused({"--at-memory", value, "1"}),
+                  fmt::format("--at-memory: '{}' is neither a percentage above 0 (as 90%) nor a "
+                              "size (as 800M, 1.5G)",
+                              value));
+    }
+    EXPECT_EQ(refused({"--at-pressure", "most", "1"}),
+              "--at-pressure: 'most' is none of some, full, as in some:150ms/2s");
+    EXPECT_EQ(refused({"--at-pressure", "some:", "1"}),
+              "--at-pressure: '' is not a time above 0 (as 30, 30s, 5m, 2h)");
+    EXPECT_EQ(refused({"--at-pressure", "some:1ms/0.4", "1"}),
+              "--at-pressure: a window of 0.4 is none from 500ms to 10s, as the kernel wants it");
+    EXPECT_EQ(refused({"--at-pressure", "full:3s", "1"}),
+              "--at-pressure: nobody waits 3s within a window of 2 s");
+    EXPECT_EQ(refused({"--at-output", "x", "1"}),
+              "--at-output: goes with --at-memory or --at-pressure only");
 }
 
 TEST(UsageErrorTest, UnknownOptions) {

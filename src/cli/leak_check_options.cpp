@@ -9,6 +9,7 @@ bool is_single_look(const Options& options) {
     const bool watches = !options.command.empty() || options.time_s || options.interval_s ||
                          !options.commands.empty() || options.follow_forks || options.check ||
                          options.events || options.children || options.live ||
+                         !options.at_memory.empty() || options.at_pressure ||
                          options.interactive == Options::Interactive::always;
     return options.leak_check && !watches;
 }

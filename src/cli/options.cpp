@@ -16,6 +16,7 @@
 #include "option_checks.hpp"
 #include "option_description.hpp"
 #include "option_values.hpp"
+#include "threshold_options.hpp"
 
 namespace memleax {
 
@@ -93,6 +94,24 @@ class Parser {
             ->take_last();
     }
 
+    /// The same for one that may be given several times, each time for another value.
+    template <class Take>
+    void add_each(const std::string& names, const char* value_name, const std::string& help,
+                  Take take) {
+        const auto begin = names.find("--");
+        const std::string name = begin == std::string::npos ? names : names.substr(begin);
+        app_.add_option_function<std::vector<std::string>>(
+                names,
+                [take, name](const std::vector<std::string>& texts) {
+                    for (const std::string& text : texts) {
+                        take(name, text);
+                    }
+                },
+                help)
+            ->type_name(value_name)
+            ->allow_extra_args(false);
+    }
+
     CLI::App app_{"Tells where a running process leaks memory.", "memleax"};
     std::vector<std::string> positionals_;
     std::optional<double> expire_s_;
@@ -141,36 +160,19 @@ Parser::Parser(Options& options) {
         whole_into(options.call_stack_max, std::uint64_t{0}, kMax64));
     add("-d,--debug-info", "FILE", "debug information of the program",
         file_into(options.debug_info));
-    app_.add_option_function<std::vector<std::string>>(
-            "--debug-dir",
-            [&options](const std::vector<std::string>& folders) {
-                for (const std::string& folder : folders) {
-                    options.debug_folders.push_back(parse_file("--debug-dir", folder));
-                }
-            },
-            "look for debug files in DIR before /usr/lib/debug;\nrepeatable")
-        ->type_name("DIR")
-        ->allow_extra_args(false);
-    app_.add_option_function<std::vector<std::string>>(
-            "-p,--pid",
-            [&options](const std::vector<std::string>& pids) {
-                for (const std::string& pid : pids) {
-                    options.pids.push_back(parse_pid(pid));
-                }
-            },
-            "watch this process, as PID does; repeatable")
-        ->type_name("PID")
-        ->allow_extra_args(false);
-    app_.add_option_function<std::vector<std::string>>(
-            "--name",
-            [&options](const std::vector<std::string>& names) {
-                for (const std::string& name : names) {
-                    options.names.push_back(parse_process_name("--name", name));
-                }
-            },
-            "watch the processes whose name matches, as pgrep\nfinds them; repeatable")
-        ->type_name("PATTERN")
-        ->allow_extra_args(false);
+    add_each("--debug-dir", "DIR", "look for debug files in DIR before /usr/lib/debug;\nrepeatable",
+             [&options](const std::string& name, const std::string& folder) {
+                 options.debug_folders.push_back(parse_file(name, folder));
+             });
+    add_each("-p,--pid", "PID", "watch this process, as PID does; repeatable",
+             [&options](const std::string&, const std::string& pid) {
+                 options.pids.push_back(parse_pid(pid));
+             });
+    add_each("--name", "PATTERN",
+             "watch the processes whose name matches, as pgrep\nfinds them; repeatable",
+             [&options](const std::string& name, const std::string& pattern) {
+                 options.names.push_back(parse_process_name(name, pattern));
+             });
     app_.add_flag("--children", options.children, "watch the child processes that are there, too")
         ->disable_flag_override();
     add("--ns-pid", "N",
@@ -195,6 +197,20 @@ Parser::Parser(Options& options) {
             options.errors_for = parse_name(name, text, kErrors);
             has_errors_for_ = true;
         });
+    add_each("--at-memory", "90%|SIZE",
+             "save a report when 90% of the control group's limit\n(or of the machine) is used, or "
+             "RSS is 2G; repeatable",
+             [&options](const std::string& name, const std::string& text) {
+                 options.at_memory.push_back(parse_memory_threshold(name, text));
+             });
+    add("--at-pressure", "KIND[:TIME[/WINDOW]]",
+        "... when tasks wait for memory that long within a\nwindow: some (default: some:150ms/2s) "
+        "or full",
+        [&options](const std::string& name, const std::string& text) {
+            options.at_pressure = parse_pressure_threshold(name, text);
+        });
+    choices_["--at-pressure"] = {"some", "full"};
+    add("--at-output", "FILE", "... there (%p is the PID)", file_into(options.at_output));
     add("--log", "LEVEL", "error, warning, info (default) or debug",
         name_into(options.log_level, kLevels));
     add("--interval", "TIME[,COUNT]",
@@ -209,29 +225,19 @@ Parser::Parser(Options& options) {
         });
     add("--top", "N", "how many call stacks --interval prints (default 10)",
         whole_into(options.top, std::uint64_t{1}, kMax64));
-    app_.add_option_function<std::vector<std::string>>(
-            "--skip",
-            [&options](const std::vector<std::string>& globs) {
-                for (const std::string& glob : globs) {
-                    if (glob.empty()) { // an unset variable of a script
-                        throw UsageError("--skip: the pattern is empty");
-                    }
-                    options.skip.push_back(glob);
-                }
-            },
-            "name call stacks by the caller of functions (or\nmodules) that match; repeatable")
-        ->type_name("PATTERN")
-        ->allow_extra_args(false);
-    app_.add_option_function<std::vector<std::string>>(
-            "-x",
-            [&options](const std::vector<std::string>& lines) {
-                for (const std::string& line : lines) {
-                    options.commands.push_back(parse_command("-x", line));
-                }
-            },
-            "run a command of the prompt before the target is\nlet go; repeatable")
-        ->type_name("COMMAND")
-        ->allow_extra_args(false);
+    add_each("--skip", "PATTERN",
+             "name call stacks by the caller of functions (or\nmodules) that match; repeatable",
+             [&options](const std::string&, const std::string& glob) {
+                 if (glob.empty()) { // an unset variable of a script
+                     throw UsageError("--skip: the pattern is empty");
+                 }
+                 options.skip.push_back(glob);
+             });
+    add_each("-x", "COMMAND",
+             "run a command of the prompt before the target is\nlet go; repeatable",
+             [&options](const std::string& name, const std::string& line) {
+                 options.commands.push_back(parse_command(name, line));
+             });
     add("--engine", "ENGINE",
         "how calls are seen: auto (default), inline (without\nstops) or int3; see memleax(1)",
         name_into(options.engine, kEngines));
@@ -301,16 +307,10 @@ void Parser::add_allocators(Options& options) {
             "tell of frees that are wrong, with the stacks of\nallocation, first and second free")
         ->disable_flag_override();
     for (const Row& row : rows) {
-        app_.add_option_function<std::vector<std::string>>(
-                row.name,
-                [api, row](const std::vector<std::string>& texts) {
-                    for (const std::string& text : texts) {
-                        row.take(*api, row.name, text);
-                    }
-                },
-                row.help)
-            ->type_name(row.value)
-            ->allow_extra_args(false);
+        add_each(row.name, row.value, row.help,
+                 [api, row](const std::string& name, const std::string& text) {
+                     row.take(*api, name, text);
+                 });
     }
 }
 
@@ -362,6 +362,7 @@ std::variant<Options, EarlyExit> parse_options(int argc, const char* const* argv
         take_target(parser.positionals(), own < argc, options);
         take_expiry(parser.expire_s(), options);
         refuse_binary_on_terminal(options);
+        check_thresholds(options);
         check_leak_check(options);
         check_events(options);
         check_live(options);

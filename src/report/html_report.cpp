@@ -82,10 +82,13 @@ std::string verdict_html(const Summary& summary) {
 
 /// Figures of a moment, which later reports do not have.
 std::string goes_on_html(const Report::Session& session) {
+    const std::string why =
+        session.saved_because.empty() ? "" : " as " + unbroken(escaped(session.saved_because));
     return session.end_reason.empty()
-               ? fmt::format("<p class=\"note\">Saved after {}&nbsp;s, while the watching goes on: "
-                             "all figures are those of that moment.</p>\n",
-                             seconds_text(session.duration_s))
+               ? fmt::format(
+                     "<p class=\"note\">Saved after {}&nbsp;s{}, while the watching goes on: "
+                     "all figures are those of that moment.</p>\n",
+                     seconds_text(session.duration_s), why)
                : "";
 }
 

@@ -193,6 +193,9 @@ Json session_json(const Report::Session& session) {
               {"expire_s", session.expire_s},
               {"end_reason", session.end_reason},
               {"events", events_json(session.events)}};
+    if (!session.saved_because.empty()) {
+        json["saved_because"] = session.saved_because;
+    }
     if (session.calls.all != 0) {
         Json why = Json::object();
         for (std::size_t i = 0; i < session.calls.why.size(); ++i) {

@@ -8,13 +8,13 @@ namespace memleax {
 
 namespace {
 constexpr std::array kFormats{
-    ReportFormat{"text", "for people; the default", write_text},
-    ReportFormat{"json", "for programs: all that is known", write_json},
-    ReportFormat{"folded", "live bytes, for flame graphs", write_folded},
-    ReportFormat{"folded-blocks", "live blocks, for flame graphs", write_folded_blocks},
-    ReportFormat{"pprof", "for pprof: profile.proto, in gzip", write_pprof, {}, true},
-    ReportFormat{"callgrind", "for KCachegrind", write_callgrind},
-    ReportFormat{"html", "for browsers: a page that fetches nothing",
+    ReportFormat{"text", ".txt", "for people; the default", write_text},
+    ReportFormat{"json", ".json", "for programs: all that is known", write_json},
+    ReportFormat{"folded", ".folded", "live bytes, for flame graphs", write_folded},
+    ReportFormat{"folded-blocks", ".folded", "live blocks, for flame graphs", write_folded_blocks},
+    ReportFormat{"pprof", ".pb.gz", "for pprof: profile.proto, in gzip", write_pprof, {}, true},
+    ReportFormat{"callgrind", ".callgrind", "for KCachegrind", write_callgrind},
+    ReportFormat{"html", ".html", "for browsers: a page that fetches nothing",
                  MEMLEAX_WITH_HTML != 0 ? write_html : nullptr, MEMLEAX_WHY_WITHOUT_HTML},
 };
 } // namespace

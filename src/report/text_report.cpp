@@ -153,6 +153,13 @@ std::string shortage_line(const Report& report) {
     return "";
 }
 
+/// Why it was saved before the end.
+std::string saved_line(const Report::Session& session) {
+    return session.saved_because.empty()
+               ? ""
+               : fmt::format("== Saved as {}.\n", printable(session.saved_because));
+}
+
 /// What the watching cost; nothing where no thread was seen that would have run.
 std::string stopped_line(const Report::Session& session) {
     return session.stops.all() == 0 ? ""
@@ -170,8 +177,9 @@ std::string header(const Report& report) {
     return fmt::format("\n{}\n== Watched {} ({}){} for {} s; {}.\n", first_sentence(report),
                        report.target.pid, printable(report.target.exe), and_others,
                        seconds_text(session.duration_s), end_of(report)) +
-           events_text(session.events) + stopped_line(session) + coverage_line(report) +
-           shortage_line(report) + (report.follows_forks ? "" : mapped_text(report.mapped));
+           saved_line(session) + events_text(session.events) + stopped_line(session) +
+           coverage_line(report) + shortage_line(report) +
+           (report.follows_forks ? "" : mapped_text(report.mapped));
 }
 
 /// "== Process 4712 (worker, /usr/bin/worker), child of 4711, from 1.2 s to 3 s: exit status 0."

@@ -10,10 +10,15 @@
 namespace memleax {
 
 Result<ReportOutput> ReportOutput::open(const std::string& path) {
-    if (path.empty()) {
-        return ReportOutput(stdout);
-    }
-    std::FILE* file = std::fopen(path.c_str(), "we");
+    return path.empty() ? ReportOutput(stdout) : opened(path, "we");
+}
+
+Result<ReportOutput> ReportOutput::create(const std::string& path) {
+    return opened(path, "wxe");
+}
+
+Result<ReportOutput> ReportOutput::opened(const std::string& path, const char* mode) {
+    std::FILE* file = std::fopen(path.c_str(), mode);
     if (file == nullptr) {
         return Error(fmt::format("cannot write {}", path), errno);
     }

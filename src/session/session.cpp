@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include <poll.h>
 #include <sys/signalfd.h>
@@ -87,11 +89,13 @@ void Session::step() {
     const int input = client_ != nullptr && phase_ != Phase::starting ? client_->input_fd() : -1;
     // A reader that goes is not only found out by what would be written next: that may never come.
     const int output = output_.error() == 0 ? output_.fd() : -1;
-    pollfd ready[] = {{signals_, POLLIN, 0},
-                      {watcher_.changes_fd(), POLLIN, 0},
-                      {input, POLLIN, 0},
-                      {output, 0, 0}};
-    if (poll(ready, std::size(ready), pause_ms(monotonic_now())) < 0 && errno != EINTR) {
+    std::vector<pollfd> ready{{signals_, POLLIN, 0},
+                              {watcher_.changes_fd(), POLLIN, 0},
+                              {input, POLLIN, 0},
+                              {output, 0, 0}};
+    const std::size_t own = ready.size();
+    thresholds_.add_to_poll(&ready);
+    if (poll(ready.data(), ready.size(), pause_ms(monotonic_now())) < 0 && errno != EINTR) {
         end("user"); // cannot happen; but the target comes first
     }
     if ((ready[3].revents & POLLERR) != 0) {
@@ -104,6 +108,10 @@ void Session::step() {
         expire(time);
         memory_.sample(time, seconds_since_start(time));
         stops_.sample(time);
+        for (const ThresholdPassed& passed :
+             thresholds_.take(time, std::span(ready).subspan(own))) {
+            save_report(passed);
+        }
         if (deadline_ && time >= *deadline_) {
             end("time");
         }

@@ -60,6 +60,12 @@ Result<std::unique_ptr<Session>> Session::open(const SessionOptions& options,
     if (!pids) {
         return pids.error();
     }
+    if (auto usable = ThresholdWatch::check(options, *pids); !usable) {
+        return std::move(usable).error();
+    }
+    if (auto writable = ThresholdReports::check(options); !writable) {
+        return std::move(writable).error();
+    }
     auto output = ReportOutput::open(options.output);
     if (!output) {
         return std::move(output).error();
@@ -80,7 +86,7 @@ Session::Session(const std::vector<Tid>& pids, const SessionOptions& options, Re
                 options.debug_info, {options.debug_folders, debuginfod_}),
       wrappers_(options.skip), watcher_(request_of(pids, options, inherited), accounts_),
       printer_(options, output_, accounts_, filter_, clock_, several_), memory_(accounts_),
-      stops_(accounts_) {
+      stops_(accounts_), thresholds_(options, accounts_), threshold_reports_(options, several_) {
     set_live_events(options.events);
     if (debuginfod_ != nullptr) {
         debuginfod_->set_give_up([this] { return on_download(); });

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The report of a session, and its exit status.
+#include <fmt/format.h>
+
 #include "mapping_check.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/events/process_end.hpp"
@@ -52,6 +54,19 @@ Report Session::make_report() {
                    .memory = memory_.samples(),
                    .several = several_,
                    .has_looked_at_heaps = has_looked_at_heaps_});
+}
+
+void Session::save_report(const ThresholdPassed& passed) {
+    bring_up_to_date();
+    Report report = make_report();
+    report.session.saved_because = passed.why;
+    const auto path = threshold_reports_.save(report, passed);
+    if (!path) {
+        log_error("{}", path.error().message());
+        failed_ = true;
+        return;
+    }
+    announce(fmt::format("{} saved as {}", *path, passed.why));
 }
 
 int Session::write_report() {

@@ -118,8 +118,9 @@ struct Report {
         std::string end_reason;           ///< time, user, target-exit, limit, error; "": it goes on
         std::int64_t started_unix_ns = 0; ///< when the watching began, CLOCK_REALTIME; 0: not known
         Events events;
-        SeenCalls calls = {};   ///< of the processes that were not stopped at each
-        StopSamples stops = {}; ///< of threads that would run, all over the session
+        std::string saved_because = {}; ///< a mark that was passed; "": somebody wanted it
+        SeenCalls calls = {};           ///< of the processes that were not stopped at each
+        StopSamples stops = {};         ///< of threads that would run, all over the session
     };
     /// Of the target, at one moment.
     struct MemorySample {

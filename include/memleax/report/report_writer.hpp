@@ -47,6 +47,7 @@ void write_html(const Report& report, ReportSink& sink);
 
 struct ReportFormat {
     std::string_view name;             ///< of --format and of the prompt's `save`
+    std::string_view extension;        ///< of files, if nobody has named them
     std::string_view what;             ///< for --help
     ReportWriter write;                ///< null: this build is without it
     std::string_view why_without = {}; ///< ... for which reason

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdio>
+#include <string>
 #include <string_view>
 
 #include "memleax/base/error.hpp"
@@ -14,6 +15,8 @@ class ReportOutput final : public ReportSink {
   public:
     /// Opens the file at once, before the target is touched; "" is stdout.
     static Result<ReportOutput> open(const std::string& path);
+    /// A file that is not there yet; a symbolic link is.
+    static Result<ReportOutput> create(const std::string& path);
     ReportOutput(ReportOutput&& other) noexcept;
     ReportOutput& operator=(ReportOutput&&) = delete;
     ~ReportOutput() override;
@@ -28,6 +31,7 @@ class ReportOutput final : public ReportSink {
     [[nodiscard]] int error() const { return error_; }
 
   private:
+    static Result<ReportOutput> opened(const std::string& path, const char* mode);
     explicit ReportOutput(std::FILE* file) : file_(file) {}
     std::FILE* file_;
     int error_ = 0;

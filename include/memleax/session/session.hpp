@@ -15,6 +15,8 @@
 #include "memleax/session/session_printer.hpp"
 #include "memleax/session/stack_filter.hpp"
 #include "memleax/session/stop_sampler.hpp"
+#include "memleax/session/threshold_reports.hpp"
+#include "memleax/session/threshold_watch.hpp"
 #include "memleax/session/watcher.hpp"
 #include "memleax/session/wrapper_search.hpp"
 #include "memleax/symbols/debuginfod.hpp"
@@ -125,6 +127,8 @@ class Session {
     void check_mappings();
     [[nodiscard]] int pause_ms(MonotonicNs now);
     int write_report();
+    /// What --at-memory and --at-pressure are for.
+    void save_report(const ThresholdPassed& passed);
 
     const SessionOptions& options_;
     const SpawnAttributes& inherited_;
@@ -141,13 +145,15 @@ class Session {
     SessionPrinter printer_;
     MemorySampler memory_;
     StopSampler stops_;
+    ThresholdWatch thresholds_;
+    ThresholdReports threshold_reports_;
     SessionClient* client_ = nullptr;
     int signals_ = -1;
     Phase phase_ = Phase::starting;
     std::optional<MonotonicNs> deadline_;
     const char* end_reason_ = nullptr; ///< set: the target is being let go of, or has been
     bool ending_ = false;              ///< ... and the loop ends then
-    bool failed_ = false;              ///< the watching broke off
+    bool failed_ = false;              ///< the watching broke off, or a report was not saved
     bool has_looked_at_heaps_ = false;
     bool over_ = false;
 };

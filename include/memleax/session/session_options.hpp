@@ -11,6 +11,7 @@
 #include "memleax/allocators/allocator_api.hpp"
 #include "memleax/engine/watch.hpp"
 #include "memleax/report/report_writer.hpp"
+#include "memleax/session/threshold.hpp"
 
 namespace memleax {
 
@@ -50,6 +51,10 @@ struct SessionOptions {
     std::vector<std::string> skip;            ///< globs of functions that a stack is not named by
     /// Look at the heap at the end of the watching.
     bool leak_check = false;
+    /// Save a report when one of these is passed.
+    std::vector<MemoryThreshold> at_memory;
+    std::optional<PressureThreshold> at_pressure;
+    std::string at_output; ///< the name of these reports; "": see ThresholdReports
 };
 
 } // namespace memleax
