@@ -65,14 +65,23 @@ std::string group_text(const MemoryLooks& looks) {
                                          : fmt::format("{} used", bytes_text(used));
     const std::string mine = own_part(looks.last.process, used);
     if (const auto kills = since(before.oom_kills, now.oom_kills); kills > 0) {
+        // What is used now is what the others have left.
         return fmt::format("the group was out of memory: the kernel has killed {} of it since the "
-                           "attach ({})",
-                           kills == 1 ? "a process" : fmt::format("{} processes", kills), amount);
+                           "attach{}",
+                           kills == 1 ? "a process" : fmt::format("{} processes", kills),
+                           now.limit ? fmt::format(" (limit {})", bytes_text(as_double(now.limit)))
+                                     : "");
     }
     const auto at_limit = since(before.at_limit, now.at_limit);
-    if (at_limit > 0 && (share >= kHasRoom || percent >= kWaits)) {
+    if (at_limit > 0 && share >= kHasRoom) {
         return fmt::format("the group is full: {}, {} at its limit since the attach{}", amount,
                            times(at_limit), mine);
+    }
+    if (at_limit > 0 && percent >= kWaits) {
+        return fmt::format("the group is full of file cache that is in use: {} at its limit ({}) "
+                           "since the attach, and some task waited in {} of the last 10 s",
+                           times(at_limit), bytes_text(as_double(now.limit)),
+                           share_text(percent / 100));
     }
     const auto above_high = since(before.above_high, now.above_high);
     if (above_high > 0 && now.high && used >= kHasRoom * as_double(now.high)) {
