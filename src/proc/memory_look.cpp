@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "memleax/proc/living_thread.hpp"
+#include "memleax/proc/meminfo.hpp"
 #include "memleax/proc/process_list.hpp"
 #include "named_numbers.hpp"
 #include "proc_file.hpp"
@@ -130,6 +131,10 @@ MachineMemory read_machine_memory() {
     const auto text = [](const char* path) { return try_read_proc_file(path).value_or(""); };
     return parse_machine_memory(text("/proc/meminfo"), text("/proc/vmstat"),
                                 text("/proc/pressure/memory"));
+}
+
+MachineMemory read_meminfo() {
+    return parse_machine_memory(try_read_proc_file("/proc/meminfo").value_or(""), "", "");
 }
 
 ProcessUse parse_process_use(std::string_view status, std::string_view stat) {

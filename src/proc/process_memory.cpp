@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "memleax/proc/memory_look.hpp"
+#include "memleax/proc/meminfo.hpp"
 #include "named_numbers.hpp"
 #include "proc_file.hpp"
 
@@ -67,7 +67,7 @@ void read_smaps_rollup(Tid pid, ProcessMemory* memory) {
 } // namespace
 
 std::uint64_t available_memory() {
-    const std::uint64_t available = read_machine_memory().available.value_or(0);
+    const std::uint64_t available = read_meminfo().available.value_or(0);
     const GroupMemory group = read_group_memory(Tid(getpid()));
     if (!group.limit) {
         return available;

@@ -8,6 +8,7 @@
 
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
+#include "memleax/proc/meminfo.hpp"
 #include "memleax/proc/process_memory.hpp"
 #include "memleax/report/readable.hpp"
 
@@ -17,7 +18,7 @@ namespace {
 
 /// Some small files are read that often.
 constexpr std::int64_t kLookNs = 200'000'000;
-/// After so many looks: has the process been moved to another group?
+/// After so many looks: has the process been moved to another group, or has one got a limit?
 constexpr unsigned kLooksAtOneGroup = 50;
 /// A value that goes up and down around the threshold passes it once.
 constexpr double kBelow = 0.95;
@@ -143,7 +144,7 @@ void ThresholdWatch::look_at_group(const MemoryThreshold& threshold, ProcessAcco
                 passed);
         return;
     }
-    const MachineMemory machine = read_machine_memory();
+    const MachineMemory machine = read_meminfo();
     if (machine.total && machine.available) {
         const auto total = static_cast<double>(*machine.total);
         const double value = total - static_cast<double>(*machine.available);
@@ -171,8 +172,11 @@ void ThresholdWatch::compare(const MemoryThreshold& threshold, const std::string
 
 const GroupMemory& ThresholdWatch::group_of(Tid pid) {
     Group& group = groups_[pid];
-    const bool is_known = group.looks != 0 && group.memory.limit;
-    group.memory = is_known ? look_again(group.memory) : read_group_memory(pid);
+    if (group.looks == 0) {
+        group.memory = read_group_memory(pid);
+    } else if (group.memory.limit) { // else its amounts are nobody's concern
+        group.memory = look_again(group.memory);
+    }
     group.looks = (group.looks + 1) % kLooksAtOneGroup;
     return group.memory;
 }
