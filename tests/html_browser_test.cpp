@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "html_support.hpp"
+#include "memleax/report/leak_check_report.hpp"
 #include "report_support.hpp"
 
 namespace memleax {
@@ -47,6 +48,9 @@ class HtmlBrowser : public testing::Test {
 
     /// Results of the steps. Fails on anything in the console, and on any request but the page's.
     json browse(const Report& report, const json& steps) {
+        return browse(text_of(find_report_format("html")->write, report), steps);
+    }
+    json browse(const std::string& text, const json& steps) {
         class File final : public ReportSink {
           public:
             explicit File(const std::filesystem::path& path) : stream_(path) {}
@@ -56,7 +60,7 @@ class HtmlBrowser : public testing::Test {
             std::ofstream stream_;
         };
         const auto page = folder_ / "report.html";
-        File(page).write(text_of(find_report_format("html")->write, report));
+        File(page).write(text);
         std::ofstream(folder_ / "steps.json") << steps;
         const std::string command =
             fmt::format("python3 {0}/tests/browse_page.py {1}/report.html <{1}/steps.json "
@@ -377,6 +381,39 @@ TEST_F(HtmlBrowser, AnIncompleteLeakCheck) {
                         eval("document.querySelector('#leaks').innerText.trim()")});
     EXPECT_EQ(results, json::parse(R"([["verdict", "stacks", "leaks", "flame"], [],
         "Leak check\n\nIncomplete: it has ended. Nothing is said of any block."])"));
+}
+
+TEST_F(HtmlBrowser, ALookWithoutWatching) {
+    LeakCheckReport report;
+    static_cast<LeakFindings&>(report) = *leak_check_report().leak_check;
+    report.records.erase(report.records.begin()); // its call stack was watched
+    report.version = "2";
+    report.pid = 16129;
+    report.exe = "/srv/shopd";
+    report.arch = "x86_64";
+    report.threads = 1;
+    StringSink page;
+    find_report_format("html")->write_leak_check(report, page);
+    const json results =
+        browse(page.text, {eval(kReady), eval("document.title"), eval(kVisibleSections),
+                           eval("document.querySelector('#session').innerText"),
+                           eval("document.querySelector('#facts').innerText"),
+                           eval("document.querySelector('#made').innerText"),
+                           eval("document.querySelector('#leaks-look').textContent"),
+                           eval("document.querySelector('#leaks-columns').innerText"), eval(kLeaks),
+                           click("document.querySelectorAll('#leaks-rows .open')[0]"),
+                           eval("document.querySelector('#leaks-rows .details').innerText")});
+    EXPECT_EQ(results, json::parse(R"(["yes", "shopd 16129: memleax report", ["verdict", "leaks"],
+        "shopd 16129 · 1 thread · looked at once", "",
+        "Made by memleax 2 (x86_64). This page is whole: it fetches nothing.",
+        "The whole heap at one moment, by what points to its blocks. The process stood still for 12.5 ms.",
+        "Class\tType\tBlocks\tBytes\tHeld by",
+        [["indirectly lost", "type not known of 24 bytes each", "2", "48 B", "–"],
+         ["still reachable", "shop::Session of different sizes", "6", "4.1 KiB",
+          "5: shop::g_sessions, server.cpp"],
+         ["still reachable", "type not known of 96 bytes each", "1", "96 B",
+          "shop::g_sessions, server.cpp"]],
+        "indirectly lost: Only lost blocks point to them. 2 blocks of 24 bytes each.\n\nAt 0x8010, 0x8030"])"));
 }
 
 TEST_F(HtmlBrowser, NamesAreTextOnly) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "html_support.hpp"
+#include "memleax/report/leak_check_report.hpp"
 #include "memleax/report/own_frame.hpp"
 #include "report_support.hpp"
 
@@ -212,6 +213,75 @@ TEST_F(HtmlReport, LeakCheck) {
     EXPECT_EQ(leaks.at("records")[3][10], json::array({holder, 1}));
 }
 
+TEST_F(HtmlReport, LostBlocksComeFirst) {
+    Report report = leak_check_report();
+    EXPECT_EQ(
+        verdict(report),
+        "<h1 class=\"leaking\">1.5&nbsp;KiB in 17 blocks are lost: nothing points to them any "
+        "more</h1>\n<p>The largest part of it was allocated by: <code>foo</code></p>\n"
+        "<p>Besides: 2 call stacks may leak: 2.0&nbsp;KiB in 21 blocks older than 10&nbsp;s."
+        "</p>\n");
+    LeakFindings& found = *report.leak_check;
+    found.records.erase(found.records.begin()); // what was allocated before is left
+    found.records[0].loss = LossClass::definite;
+    found.records[0].type = "shop::Basket<int>";
+    found.totals = {BlockCount{2, 48}};
+    report.callstacks.clear();
+    EXPECT_EQ(verdict(report),
+              "<h1 class=\"leaking\">48&nbsp;B in 2 blocks are lost: nothing points to them any "
+              "more</h1>\n<p>That is 2 blocks of 24 bytes (shop::Basket&lt;int&gt;).</p>\n");
+    found.complete = false;
+    EXPECT_THAT(verdict(report), HasSubstr("No leak found")) << "nothing may be said of them";
+}
+
+/// Of a look without watching.
+LeakCheckReport look() {
+    LeakCheckReport report;
+    static_cast<LeakFindings&>(report) = *leak_check_report().leak_check;
+    report.version = "2";
+    report.pid = 4711;
+    report.exe = "/usr/bin/test";
+    report.arch = "x86_64";
+    report.threads = 5;
+    for (LeakRecord& record : report.records) {
+        record.callstack = 0;
+        record.frames = {};
+    }
+    return report;
+}
+
+TEST_F(HtmlReport, OfALookWithoutWatching) {
+    const auto text = [](const LeakCheckReport& report) {
+        StringSink sink;
+        find_report_format("html")->write_leak_check(report, sink);
+        return sink.text;
+    };
+    const auto verdict = [&text](const LeakCheckReport& report) {
+        return between(text(report), "aria-label=\"Verdict\">\n", "</section>");
+    };
+    LeakCheckReport report = look();
+    EXPECT_EQ(
+        verdict(report),
+        "<h1 class=\"leaking\">1.5&nbsp;KiB in 17 blocks are lost: nothing points to them any "
+        "more</h1>\n<p>The largest part is 15 blocks of 101 bytes.</p>\n");
+    const json data = json::parse(
+        between(text(report), "<script id=\"data\" type=\"application/json\">", "</script>"));
+    EXPECT_EQ(data.at("session").at("look"), true);
+    EXPECT_EQ(data.at("target"),
+              json::parse(R"({"pid":4711,"exe":"/usr/bin/test","arch":"x86_64","threads":5})"));
+    EXPECT_EQ(data.at("leaks").at("records").size(), 4U);
+    report.totals[0] = report.totals[1] = {};
+    EXPECT_EQ(verdict(report), "<h1 class=\"good\">No block is lost</h1>\n<p>A chain of pointers "
+                               "leads to 4.2 KiB in 7 blocks.</p>\n");
+    report.totals[2] = {2, 96};
+    EXPECT_THAT(verdict(report), HasSubstr("leads to 4.3 KiB in 9 blocks, to 2 of them by pointers "
+                                           "into them only."));
+    report.complete = false;
+    report.why = "x < y";
+    EXPECT_EQ(verdict(report), "<h1 class=\"growing\">The heap could not be read whole</h1>\n"
+                               "<p>x &lt; y.</p>\n");
+}
+
 TEST_F(HtmlReport, NothingIsSaidOfAnIncompleteLeakCheck) {
     Report report = leak_check_report();
     report.leak_check->complete = false;
@@ -226,10 +296,13 @@ TEST_F(HtmlReport, NoNameBreaksOut) {
     const std::string evil = "</script><!--<img src=x onerror=alert(1)>\"&\xff";
     Report report = sample_report();
     report.target.exe = evil;
-    change_frame(report.callstacks[2].frames, 1, [&evil](SourceFrame& frame) {
-        frame.function = frame.module = frame.file = evil;
-    });
     report.leak_check = leak_check_report().leak_check;
+    for (Backtrace* frames :
+         {&report.callstacks[2].frames, &report.leak_check->records[0].frames}) {
+        change_frame(*frames, 1, [&evil](SourceFrame& frame) {
+            frame.function = frame.module = frame.file = evil;
+        });
+    }
     report.leak_check->records[2].type = report.leak_check->records[2].holders[0].name = evil;
     EXPECT_THAT(page(report), Not(HasSubstr("<img")));
     EXPECT_THAT(page(report), Not(HasSubstr("\xff")));

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -12,6 +13,7 @@
 
 #include "leaks_support.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/report/report_writer.hpp"
 #include "process_support.hpp"
 #include "share_support.hpp"
 #include "snapshot_support.hpp"
@@ -74,6 +76,25 @@ TEST_F(LeakCheck, TextHasTheSame) {
     const auto result = Memleax({"--leak-check", std::to_string(fixture.pid())}).finish();
     EXPECT_EQ(exit_status(result), 0) << result.errors;
     EXPECT_THAT(result.output, HasSubstr("definitely lost: 3 blocks of 328 bytes at 0x"));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST_F(LeakCheck, HtmlHasTheSame) {
+    if (find_report_format("html")->write == nullptr) {
+        GTEST_SKIP() << "this build is without html";
+    }
+    Fixture fixture("lost_blocks");
+    const FixtureAnswer answer = fixture.go();
+    const Leaks classes = classes_of(check(fixture.pid()).json());
+    const auto result =
+        Memleax({"--leak-check", "-F", "html", std::to_string(fixture.pid())}).finish();
+    EXPECT_EQ(exit_status(result), 0) << result.errors;
+    const std::uint64_t lost = classes.at("definite").blocks + classes.at("indirect").blocks;
+    EXPECT_THAT(result.output, HasSubstr(fmt::format(" in {} blocks are lost: nothing", lost)));
+    EXPECT_THAT(result.output,
+                HasSubstr(fmt::format(R"("totals":[{},{},{},{},)", classes.at("definite").blocks,
+                                      classes.at("definite").bytes, classes.at("indirect").blocks,
+                                      classes.at("indirect").bytes)));
     EXPECT_EQ(fixture.quit(), 0);
 }
 

@@ -91,7 +91,7 @@ TEST(UsageErrorTest, WrongTarget) {
 
 TEST(UsageErrorTest, LeakCheckByItselfIsOneLook) {
     EXPECT_EQ(refused({"--leak-check", "-F", "folded", "1"}),
-              "--leak-check: goes with --format text and json only, unless --time or another "
+              "--leak-check: goes with --format text, json and html only, unless --time or another "
               "option says that the process is to be watched");
     EXPECT_EQ(refused({"--leak-check", "-F", "json", "1"}), "(accepted)");
     EXPECT_EQ(refused({"--leak-check", "-t", "5", "-F", "folded", "1"}), "(accepted)");

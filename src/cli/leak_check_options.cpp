@@ -15,10 +15,9 @@ bool is_single_look(const Options& options) {
 }
 
 void check_leak_check(const Options& options) {
-    if (is_single_look(options) && options.format->write != write_text &&
-        options.format->write != write_json) {
-        throw UsageError("--leak-check: goes with --format text and json only, unless --time or "
-                         "another option says that the process is to be watched");
+    if (is_single_look(options) && options.format->write_leak_check == nullptr) {
+        throw UsageError("--leak-check: goes with --format text, json and html only, unless --time "
+                         "or another option says that the process is to be watched");
     }
     if (is_single_look(options) && options.pids.size() + options.names.size() > 1) {
         throw UsageError("--leak-check: looks at one process: give one PID");

@@ -103,9 +103,9 @@ void DataWriter::write_about(const Report& report) {
     out_.print("\"target\":{{\"pid\":{},\"exe\":{},\"arch\":{},\"threads\":{}}},\n",
                report.target.pid, json_text(report.target.exe), json_text(report.target.arch),
                report.target.threads);
-    out_.print("\"session\":{{\"engine\":{},\"duration\":{},\"expire\":{},\"end\":{},",
-               json_text(session.engine), number(session.duration_s), number(session.expire_s),
-               json_text(session.end_reason));
+    out_.print("\"session\":{{\"look\":{},\"engine\":{},\"duration\":{},\"expire\":{},\"end\":{},",
+               session.is_look, json_text(session.engine), number(session.duration_s),
+               number(session.expire_s), json_text(session.end_reason));
     out_.print("\"allocs\":{},\"frees\":{},\"reallocs\":{},\"failed\":{},\"unknownFrees\":{},"
                "\"doubleFrees\":{}}},\n",
                events.alloc, events.free, events.realloc, events.failed_alloc, events.unknown_free,

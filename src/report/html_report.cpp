@@ -9,6 +9,7 @@
 #include "html_data.hpp"
 #include "html_page.hpp"
 #include "memleax/base/printable.hpp"
+#include "memleax/report/leak_check_report.hpp"
 #include "memleax/report/live_lines.hpp"
 #include "memleax/report/report_writer.hpp"
 #include "summary.hpp"
@@ -77,6 +78,9 @@ std::string verdict_html(const Summary& summary) {
     } else if (!summary.detail.empty()) {
         html += fmt::format("<p>{}.</p>\n", escaped(summary.detail));
     }
+    if (!summary.besides.empty()) {
+        html += fmt::format("<p>Besides: {}.</p>\n", unbroken(escaped(summary.besides)));
+    }
     return html;
 }
 
@@ -84,7 +88,7 @@ std::string verdict_html(const Summary& summary) {
 std::string goes_on_html(const Report::Session& session) {
     const std::string why =
         session.saved_because.empty() ? "" : " as " + unbroken(escaped(session.saved_because));
-    return session.end_reason.empty()
+    return session.end_reason.empty() && !session.is_look
                ? fmt::format(
                      "<p class=\"note\">Saved after {}&nbsp;s{}, while the watching goes on: "
                      "all figures are those of that moment.</p>\n",
@@ -100,6 +104,15 @@ void write_html(const Report& report, ReportSink& sink) {
     sink.write(kHtmlPage.before_data);
     write_html_data(report, sink);
     sink.write(kHtmlPage.after_data);
+}
+
+void write_leak_check_html(const LeakCheckReport& report, ReportSink& sink) {
+    Report page;
+    page.version = report.version;
+    page.target = {report.pid, report.exe, report.arch, report.threads};
+    page.session.is_look = true;
+    page.leak_check = report;
+    write_html(page, sink);
 }
 
 } // namespace memleax

@@ -2,20 +2,29 @@
 #include <algorithm>
 #include <array>
 
+#include "memleax/report/leak_check_report.hpp"
 #include "memleax/report/report_writer.hpp"
 
 namespace memleax {
 
 namespace {
 constexpr std::array kFormats{
-    ReportFormat{"text", ".txt", "for people; the default", write_text},
-    ReportFormat{"json", ".json", "for programs: all that is known", write_json},
+    ReportFormat{
+        "text", ".txt", "for people; the default", write_text, {}, false, write_leak_check_text},
+    ReportFormat{"json",
+                 ".json",
+                 "for programs: all that is known",
+                 write_json,
+                 {},
+                 false,
+                 write_leak_check_json},
     ReportFormat{"folded", ".folded", "live bytes, for flame graphs", write_folded},
     ReportFormat{"folded-blocks", ".folded", "live blocks, for flame graphs", write_folded_blocks},
     ReportFormat{"pprof", ".pb.gz", "for pprof: profile.proto, in gzip", write_pprof, {}, true},
     ReportFormat{"callgrind", ".callgrind", "for KCachegrind", write_callgrind},
     ReportFormat{"html", ".html", "for browsers: a page that fetches nothing",
-                 MEMLEAX_WITH_HTML != 0 ? write_html : nullptr, MEMLEAX_WHY_WITHOUT_HTML},
+                 MEMLEAX_WITH_HTML != 0 ? write_html : nullptr, MEMLEAX_WHY_WITHOUT_HTML, false,
+                 write_leak_check_html},
 };
 } // namespace
 

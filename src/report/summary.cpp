@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "summary.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <tuple>
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "memleax/report/live_lines.hpp"
+#include "memleax/report/own_frame.hpp"
 #include "memleax/report/place_text.hpp"
 #include "memleax/report/readable.hpp"
 
@@ -76,9 +78,81 @@ Summary summarize_unjudged(const Report& report) {
             suspects.stacks == 1 ? "It is" : "Most is held by", place_of(suspects.worst)};
 }
 
-} // namespace
+std::string amount_text(BlockCount count) {
+    return fmt::format("{} in {}", bytes_text(static_cast<double>(count.bytes)),
+                       number_of(count.blocks, "block"));
+}
 
-Summary summarize(const Report& report) {
+const LeakRecord* worst_definite(const LeakFindings& found) {
+    const LeakRecord* worst = nullptr;
+    for (const LeakRecord& record : found.records) {
+        if (record.loss == LossClass::definite &&
+            (worst == nullptr || record.count.bytes > worst->count.bytes)) {
+            worst = &record;
+        }
+    }
+    return worst;
+}
+
+/// Of a record whose call stack is not known.
+std::string blocks_text(const LeakRecord& record) {
+    const std::string type = record.type.empty() ? "" : fmt::format(" ({})", record.type);
+    return record.size == 0
+               ? fmt::format("{} of different sizes{}", number_of(record.count.blocks, "block"),
+                             type)
+               : fmt::format("{} of {} bytes{}", number_of(record.count.blocks, "block"),
+                             record.size, type);
+}
+
+/// The frame that it is named by: as its call stack, which knows more wrappers of allocators.
+std::size_t where_of(const Report& report, const LeakRecord& record) {
+    const auto stack = std::find_if(
+        report.callstacks.begin(), report.callstacks.end(), [&record](const auto& each) {
+            return each.id == record.callstack && each.process == record.process;
+        });
+    return stack != report.callstacks.end() && !stack->frames.empty() ? where_of(*stack)
+                                                                      : own_frame(record.frames);
+}
+
+/// Blocks that nothing points to: that is a proof, and comes first.
+Summary summarize_lost(const Report& report) {
+    const LeakFindings& found = *report.leak_check;
+    const BlockCount lost = found.total(LossClass::definite) + found.total(LossClass::indirect);
+    Summary summary{Summary::Mood::leaking,
+                    fmt::format("{} {} lost: nothing points to {} any more", amount_text(lost),
+                                lost.blocks == 1 ? "is" : "are", lost.blocks == 1 ? "it" : "them")};
+    const LeakRecord* worst = worst_definite(found);
+    if (worst == nullptr) {
+        return summary;
+    }
+    const bool is_all = worst->count.blocks == lost.blocks;
+    if (worst->callstack == 0 || worst->frames.empty()) {
+        summary.detail =
+            fmt::format("{} {}", is_all ? "That is" : "The largest part is", blocks_text(*worst));
+    } else {
+        summary.detail =
+            fmt::format("{} was allocated by", is_all ? "That" : "The largest part of it");
+        summary.place = frame_name(*worst->frames.at(where_of(report, *worst)), NameStyle::folded);
+    }
+    return summary;
+}
+
+/// Of a look that has found none, or has not come to an end.
+Summary summarize_look(const LeakFindings& found) {
+    if (!found.complete) {
+        return {Summary::Mood::not_judged, "The heap could not be read whole", found.why};
+    }
+    const std::uint64_t interior = found.total(LossClass::possible).blocks;
+    return {Summary::Mood::good, "No block is lost",
+            fmt::format(
+                "A chain of pointers leads to {}{}",
+                amount_text(found.total(LossClass::reachable) + found.total(LossClass::possible)),
+                interior == 0
+                    ? ""
+                    : fmt::format(", to {} of them by pointers into them only", interior))};
+}
+
+Summary summarize_watching(const Report& report) {
     std::array<Group, kVerdicts> groups; // by verdict
     std::uint64_t judged = 0;
     for (const CallStackReport& stack : report.callstacks) {
@@ -128,6 +202,23 @@ Summary summarize(const Report& report) {
                                       bytes_text(static_cast<double>(report.totals.live.bytes)),
                                       number_of(report.totals.live.blocks, "block")),
             ""};
+}
+
+} // namespace
+
+Summary summarize(const Report& report) {
+    const bool is_look = report.session.is_look;
+    if (!report.leak_check || !report.leak_check->complete ||
+        report.leak_check->total(LossClass::definite).blocks == 0) {
+        return is_look && report.leak_check ? summarize_look(*report.leak_check)
+                                            : summarize_watching(report);
+    }
+    Summary summary = summarize_lost(report);
+    const Summary watched = is_look ? Summary{} : summarize_watching(report);
+    if (watched.mood >= Summary::Mood::not_judged) {
+        summary.besides = watched.headline;
+    }
+    return summary;
 }
 
 } // namespace memleax

@@ -82,8 +82,7 @@ int run_leak_check(const SessionOptions& options) {
         return 1;
     }
     const LeakCheckReport report = report_of(*pid, *snapshot);
-    const bool is_json = options.format->write == write_json;
-    (is_json ? write_leak_check_json : write_leak_check_text)(report, *output);
+    options.format->write_leak_check(report, *output);
     if (output->error() != 0) {
         log_error("{}", Error("cannot write the report", output->error()).message());
         return 1;

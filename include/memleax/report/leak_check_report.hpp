@@ -52,5 +52,7 @@ std::string leak_findings_text(const LeakFindings& findings, NameStyle style = N
 
 void write_leak_check_text(const LeakCheckReport& report, ReportSink& sink);
 void write_leak_check_json(const LeakCheckReport& report, ReportSink& sink);
+/// The page of write_html(), with what such a look has found.
+void write_leak_check_html(const LeakCheckReport& report, ReportSink& sink);
 
 } // namespace memleax

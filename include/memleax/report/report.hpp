@@ -121,6 +121,8 @@ struct Report {
         std::string saved_because = {}; ///< a mark that was passed; "": somebody wanted it
         SeenCalls calls = {};           ///< of the processes that were not stopped at each
         StopSamples stops = {};         ///< of threads that would run, all over the session
+        /// One look at the heap was all (--leak-check): the rest is empty.
+        bool is_look = false;
     };
     /// Of the target, at one moment.
     struct MemorySample {

@@ -24,7 +24,9 @@ class StringSink final : public ReportSink {
     std::string text;
 };
 
+struct LeakCheckReport;
 using ReportWriter = void (*)(const Report& report, ReportSink& sink);
+using LeakCheckWriter = void (*)(const LeakCheckReport& report, ReportSink& sink);
 
 /// For people: call stacks with expired blocks that are still there, most leaked bytes last.
 void write_text(const Report& report, ReportSink& sink);
@@ -52,6 +54,8 @@ struct ReportFormat {
     ReportWriter write;                ///< null: this build is without it
     std::string_view why_without = {}; ///< ... for which reason
     bool is_binary = false;            ///< not for a terminal
+    /// Of a look at the heap without watching; null: there is no such form.
+    LeakCheckWriter write_leak_check = nullptr;
 };
 
 /// Every format; the first is the default.

@@ -8,7 +8,7 @@ namespace memleax {
 
 /// Returns the exit status: 0; 1 after an error (told on stderr) and where the heap could not be
 /// read whole; options.error_exitcode if blocks are definitely lost. No breakpoint is set, and
-/// nothing is written to the process.
+/// nothing is written to the process. The format has a form for it (ReportFormat).
 int run_leak_check(const SessionOptions& options);
 
 } // namespace memleax

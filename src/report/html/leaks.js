@@ -45,19 +45,20 @@ function leakDetails(model, record) {
 }
 
 /** Where it was allocated, if that was watched; else its size. */
-function leakPlace(record) {
+function leakPlace(model, record) {
   const { frame } = record;
+  const watched = model.session.look ? '' : 'not watched, ';
   const parts = record.callstack === 0
-    ? [`not watched, ${eachSize(record)}`]
+    ? [watched + eachSize(record)]
     : [`#${record.callstack}`, frame === null ? '' : lineText(frame) || frame.module];
-  const name = record.callstack === 0 ? record.type || 'not known' : placeText(frame);
+  const name = record.callstack === 0 ? record.type || `${model.session.look ? 'type ' : ''}not known` : placeText(frame);
   const type = record.callstack !== 0 ? record.type : '';
   return { name, line: [...parts, type].filter((each) => each !== '').join(' · ') };
 }
 
 function leakRow(model, record) {
   const id = `leak-${record.order}`;
-  const place = leakPlace(record);
+  const place = leakPlace(model, record);
   const { name, mood } = lossClasses[record.loss];
   const opener = el('button', { type: 'button', class: 'open', 'aria-expanded': 'false', 'aria-controls': id },
     el('span', { class: 'name' }, ...breakable(place.name)), el('span', { class: 'line' }, ...breakable(place.line)));
@@ -102,7 +103,8 @@ function showRecords(model, records) {
     byId('leaks-more').hidden = shown === chosen.length;
   };
   byId('leaks-columns').replaceChildren(...leakColumns.map((name, i) => el('th',
-    { scope: 'col', role: 'columnheader', class: i === 2 || i === 3 ? 'number' : null }, name)));
+    { scope: 'col', role: 'columnheader', class: i === 2 || i === 3 ? 'number' : null },
+    model.session.look && i === 1 ? 'Type' : name)));
   byId('leaks-classes').replaceChildren(...leakChips(records, state, show));
   byId('leaks-more').addEventListener('click', () => {
     state.length += pageSize;
@@ -115,7 +117,7 @@ function showLeaks(model) {
   const { complete, why, pause, totals, records } = model.leaks;
   const stood = pause > 0 ? ` The process stood still for ${digits(pause * 1000)} ms.` : '';
   byId('leaks-look').textContent = complete
-    ? `The whole heap at one moment, also of before the watching, by what points to its blocks.${stood}`
+    ? `The whole heap at one moment${model.session.look ? '' : ', also of before the watching'}, by what points to its blocks.${stood}`
     : `Incomplete: ${why}. Nothing is said of any block.${stood}`;
   byId('leaks').hidden = false;
   for (const id of ['leaks-totals', 'leaks-classes', 'leaks-scroll']) {

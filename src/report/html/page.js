@@ -10,11 +10,21 @@ function endText(reason) {
 }
 
 function showAbout(model) {
-  const { target, session, live, old } = model;
+  const { target, session } = model;
   const program = target.exe.slice(target.exe.lastIndexOf('/') + 1) || 'a process';
   document.title = `${program} ${target.pid}: memleax report`;
-  byId('session').replaceChildren(el('b', { title: target.exe }, program), ` ${target.pid} · `,
-    `${numberOf(target.threads, 'thread')} · watched for ${duration(session.duration)}, ${endText(session.end)}`);
+  const how = session.look ? 'looked at once' : `watched for ${duration(session.duration)}, ${endText(session.end)}`;
+  byId('session').replaceChildren(el('b', { title: target.exe }, program), ` ${target.pid} · ${numberOf(target.threads, 'thread')} · ${how}`);
+  const engine = session.look ? '' : `engine ${session.engine}, `;
+  byId('made').textContent = `Made by memleax ${model.version} (${engine}${target.arch}). This page is whole: it fetches nothing.`;
+  byId('facts').hidden = session.look;
+  if (!session.look) {
+    showFacts(model);
+  }
+}
+
+function showFacts(model) {
+  const { session, live, old } = model;
   const facts = [
     fact('Live', bytes(live[1]), numberOf(live[0], 'block')),
     fact(`of it expired (older than ${duration(session.expire)})`, bytes(old[1]), numberOf(old[0], 'block')),
@@ -29,8 +39,6 @@ function showAbout(model) {
     facts.push(fact('Double frees', count(session.doubleFrees)));
   }
   byId('facts').replaceChildren(...facts);
-  byId('made').textContent = `Made by memleax ${model.version} (engine ${session.engine}, ${target.arch}). `
-    + 'This page is whole: it fetches nothing.';
 }
 
 const model = readModel(byId('data').textContent);
