@@ -24,6 +24,7 @@
 #include "share_support.hpp"
 #include "snapshot_support.hpp"
 #include "stress_support.hpp"
+#include "worker_support.hpp"
 
 namespace memleax::testing {
 namespace {
@@ -31,37 +32,6 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-/// A process that works when it is told to, and then says whether all was well.
-class Worker {
-  public:
-    virtual ~Worker() = default;
-    virtual pid_t pid() const = 0;
-    virtual void start_working() = 0;
-    virtual void stop_working() = 0;
-    virtual void end() = 0;
-};
-
-/// One that speaks as fixtures do.
-class SpeakingWorker : public Worker {
-  public:
-    SpeakingWorker(const CommandLine& command, bool sleeps) : fixture_(command), sleeps_(sleeps) {}
-    pid_t pid() const override { return fixture_.pid(); }
-    void start_working() override {
-        if (!sleeps_) {
-            fixture_.process().send("spin");
-            EXPECT_EQ(fixture_.process().read_line(), "spinning");
-        }
-    }
-    void stop_working() override {
-        EXPECT_THAT(fixture_.ask(sleeps_ ? "go" : "stop").failures, IsEmpty());
-    }
-    void end() override { EXPECT_EQ(fixture_.quit(), 0); }
-
-  private:
-    Fixture fixture_;
-    bool sleeps_;
-};
 
 class Redis : public Worker {
   public:
