@@ -2,6 +2,7 @@
 // --leak-check: exactly what a fixture has lost, in no time of its own, and the target as it was.
 #include <csignal>
 #include <fstream>
+#include <iostream>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,8 @@
 #include "memleax/proc/process_info.hpp"
 #include "memleax/report/report_writer.hpp"
 #include "process_support.hpp"
-#include "share_support.hpp"
 #include "snapshot_support.hpp"
+#include "stress_support.hpp"
 
 namespace memleax::testing {
 namespace {
@@ -98,13 +99,13 @@ TEST_F(LeakCheck, HtmlHasTheSame) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
-// Nothing is lost there, whatever a thread has in its hands at that moment. Each look takes
-// seconds, as the threads use all CPUs.
+// Nothing is lost there, whatever a thread has in its hands at that moment. Each look takes a
+// second or two, as the threads use all CPUs. 200 looks: MEMLEAX_STRESS_COUNT=8.
 TEST_F(LeakCheck, NoBlockOfThreadsInMallocIsLost) {
-    Fixture fixture("malloc_race");
+    Fixture fixture("malloc_race", {"16"});
     int complete = 0;
-    const int rounds = static_cast<int>(share_of(10));
-    for (int i = 0; i < rounds; ++i) {
+    int looks = 0;
+    for (Stress stress(25); stress.next(); ++looks) {
         const auto result = check(fixture.pid());
         ASSERT_NE(result.output, "") << result.errors;
         const auto found = result.json().at("leak_check");
@@ -119,6 +120,7 @@ TEST_F(LeakCheck, NoBlockOfThreadsInMallocIsLost) {
     }
     EXPECT_GT(complete, 0);
     EXPECT_EQ(fixture.quit(), 0);
+    std::cout << fmt::format("{} of {} looks were complete\n", complete, looks);
 }
 
 void expect_refusal(pid_t pid, const std::string& why) {

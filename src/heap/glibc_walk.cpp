@@ -45,13 +45,17 @@ bool GlibcWalk::fail(std::string why) {
     return false;
 }
 
-bool has_locked_arena(MemoryReader& memory, const GlibcPlaces& places) {
+std::optional<std::vector<std::uint64_t>> locked_arenas(MemoryReader& memory,
+                                                        const GlibcPlaces& places) {
     WordWindow words(memory, WordWindow::kSmall);
-    const auto all = list_arenas(words, places.main_arena);
-    return !all || std::any_of(all->begin(), all->end(), [&words](std::uint64_t arena) {
-        return static_cast<std::uint32_t>(words.word(arena + glibc::arena::kMutex).value_or(1)) !=
-               0;
-    });
+    auto arenas = list_arenas(words, places.main_arena);
+    if (arenas) {
+        std::erase_if(*arenas, [&words](std::uint64_t arena) {
+            const std::uint64_t mutex = words.word(arena + glibc::arena::kMutex).value_or(1);
+            return static_cast<std::uint32_t>(mutex) == 0;
+        });
+    }
+    return arenas;
 }
 
 bool GlibcWalk::run() {

@@ -22,8 +22,10 @@ namespace memleax {
 /// Which parts of a mapping have pages: what has none is zero, or as in the file.
 using PresentParts = std::function<std::vector<AddrRange>(AddrRange)>;
 
-/// Is some thread at work in an arena? Then nothing can be said, and soon it will be otherwise.
-bool has_locked_arena(MemoryReader& memory, const GlibcPlaces& places);
+/// The arenas in which a thread is at work. Nothing if their list cannot be followed, as one is
+/// perhaps at work there.
+std::optional<std::vector<std::uint64_t>> locked_arenas(MemoryReader& memory,
+                                                        const GlibcPlaces& places);
 
 /// One walk, of a process that stands still. Everything that the books say twice is compared.
 class GlibcWalk {

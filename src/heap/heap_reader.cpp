@@ -7,8 +7,7 @@
 
 #include "block_index.hpp"
 #include "glibc_walk.hpp"
-#include "memleax/base/log.hpp"
-#include "memleax/base/patience.hpp"
+#include "leave_malloc.hpp"
 #include "memleax/proc/kernel_pointers.hpp"
 #include "memleax/proc/present_pages.hpp"
 #include "root_search.hpp"
@@ -91,7 +90,7 @@ Result<HeapMoment> HeapReader::take(HeldProcess& process, std::vector<AddrRange>
     if (!places) {
         return std::move(places).error();
     }
-    auto out_of_malloc = leave_malloc(process, *places);
+    auto out_of_malloc = leave_malloc(process, *places, *modules_);
     if (!out_of_malloc) {
         return std::move(out_of_malloc).error();
     }
@@ -171,39 +170,6 @@ HeapLook HeapReader::look_at(HeapMoment moment, MemoryReader& memory, const Heap
         snapshot.mappings = std::move(moment.mappings);
     }
     return look;
-}
-
-/// Threads in malloc run on, by turns, until none has an arena locked. Empty: that takes too
-/// long. The others stand still meanwhile, so that fewer and fewer are in malloc.
-Result<std::vector<ThreadView>> HeapReader::leave_malloc(HeldProcess& process,
-                                                         const GlibcPlaces& places) {
-    constexpr std::int64_t kMostMs = 1000;
-    constexpr int kLongestRunMs = 32; // where the CPUs are busy it takes a while to get one
-    int run_ms = 1;
-    for (const Patience patience(kMostMs);; run_ms = std::min(2 * run_ms, kLongestRunMs)) {
-        auto threads =
-            look_at_threads(process.target(), process.threads(), *modules_, places.entry_points);
-        std::vector<Tid> in_malloc;
-        for (const ThreadView& thread : threads) {
-            if (thread.malloc_frames_end != 0) {
-                in_malloc.push_back(thread.tid);
-            }
-        }
-        // A process with a single thread takes no locks.
-        const bool may_be_locked = process.threads().size() == 1
-                                       ? !in_malloc.empty()
-                                       : has_locked_arena(process.target().memory(), places);
-        if (!may_be_locked) {
-            return threads;
-        }
-        log_debug("{} of {} threads are in malloc", in_malloc.size(), threads.size());
-        if (in_malloc.empty() || patience.is_over()) {
-            return std::vector<ThreadView>();
-        }
-        if (auto ran = process.run_on(in_malloc, run_ms); !ran) {
-            return std::move(ran).error();
-        }
-    }
 }
 
 } // namespace memleax

@@ -53,7 +53,6 @@ class HeapReader {
 
   private:
     HeapReader(const ModuleMap& modules, const Module& libc) : modules_(&modules), libc_(&libc) {}
-    Result<std::vector<ThreadView>> leave_malloc(HeldProcess& process, const GlibcPlaces& places);
 
     const ModuleMap* modules_;
     const Module* libc_;

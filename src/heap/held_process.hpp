@@ -23,7 +23,7 @@ class HeldProcess {
     [[nodiscard]] virtual const std::vector<Tid>& threads() const = 0;
     /// Lets these of them run on for so long, and stops them again: one that is at work where the
     /// others must not look comes to an end of that.
-    virtual Result<void> run_on(std::span<const Tid> threads, int ms) = 0;
+    virtual Result<void> run_on(std::span<const Tid> threads, int us) = 0;
 };
 
 } // namespace memleax

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include "memleax/base/patience.hpp"
 #include "memleax/proc/process_info.hpp"
@@ -80,7 +81,7 @@ Result<void> StoppedProcess::stop_all() {
     return stop_running();
 }
 
-Result<void> StoppedProcess::run_on(std::span<const Tid> threads, int ms) {
+Result<void> StoppedProcess::run_on(std::span<const Tid> threads, int us) {
     for (const Tid tid : threads) {
         if (target_->is_stopped(tid)) {
             while (target_->has_deferred(tid)) { // its stop is over
@@ -89,7 +90,7 @@ Result<void> StoppedProcess::run_on(std::span<const Tid> threads, int ms) {
             target_->resume(tid, target_->stop_signal(tid));
         }
     }
-    poll(nullptr, 0, ms);
+    usleep(static_cast<useconds_t>(us));
     return stop_running();
 }
 
@@ -127,21 +128,27 @@ Result<void> StoppedProcess::stop_running() {
 
 Result<void> StoppedProcess::stop_once(const std::vector<Tid>& running) {
     for (const Tid tid : running) {
-        if (target_->stop_and_defer(tid)) {
+        target_->interrupt(tid);
+    }
+    // All of them, also behind one that cannot be stopped: a call that was interrupted goes on when
+    // its thread's stop has been dealt with.
+    Result<void> result;
+    for (const Tid tid : running) {
+        if (target_->await_and_defer(tid)) {
             continue;
         }
         const auto kernel = try_read_kernel_state(target_->pid(), tid);
         if (kernel && !kernel->has_ended() && target_->threads().contains(tid)) {
-            return Error(fmt::format("thread {} of process {} waits in the kernel, where it cannot "
-                                     "be stopped",
-                                     tid.value(), target_->pid().value()),
-                         EAGAIN);
+            result = Error(fmt::format("thread {} of process {} waits in the kernel, where it "
+                                       "cannot be stopped",
+                                       tid.value(), target_->pid().value()),
+                           EAGAIN);
         }
         if (kernel && kernel->has_ended()) { // a first thread that has ended before the others
             target_->detach(tid);
         }
     }
-    return {};
+    return result;
 }
 
 // A thread that has just been made stands still, and has not been told of; a child process that

@@ -25,7 +25,7 @@ class StoppedProcess final : public HeldProcess {
 
     [[nodiscard]] Target& target() override { return *target_; }
     [[nodiscard]] const std::vector<Tid>& threads() const override { return threads_; }
-    Result<void> run_on(std::span<const Tid> threads, int ms) override;
+    Result<void> run_on(std::span<const Tid> threads, int us) override;
     [[nodiscard]] MonotonicNs since() const { return since_; }
     /// Lets all threads go on. Idempotent; returns how long the first has stood still.
     std::int64_t let_go();

@@ -20,8 +20,8 @@ class MallocFrames {
     MallocFrames(Target& target, const ModuleMap& modules, std::span<const AddrRange> entry_points)
         : target_(target), entry_points_(entry_points), unwinder_(modules, target.memory()) {}
 
-    /// Up to where those of the outermost such function go; 0 if there are none.
-    std::uint64_t end(Tid tid, const arch::Registers& regs) {
+    /// Notes those up to the outermost such function, if there are any.
+    void find(const arch::Registers& regs, ThreadView* thread) {
         std::array<std::uint64_t, kMostWords> stack{};
         const std::uint64_t sp = arch::sp(regs).value() & ~7ULL;
         const std::size_t words =
@@ -32,22 +32,23 @@ class MallocFrames {
         if (!is_malloc(arch::pc(regs)) &&
             std::none_of(stack.begin(), behind,
                          [this](std::uint64_t word) { return is_malloc(CodeAddr(word)); })) {
-            return 0;
+            return;
         }
-        unwinder_.set_signature_mask(StoppedThread(tid).signature_mask());
+        unwinder_.set_signature_mask(StoppedThread(thread->tid).signature_mask());
         UnwoundStack walked;
         unwinder_.unwind(regs, kMostFrames, &walked);
         const auto outermost =
             std::find_if(walked.frames.rbegin(), walked.frames.rend(),
                          [this](FrameAddress frame) { return is_malloc(frame.lookup_pc()); });
         if (outermost == walked.frames.rend()) {
-            return 0;
+            return;
         }
         // The address that it returns to is the end of its frame.
         const std::uint64_t caller =
             outermost == walked.frames.rbegin() ? 0 : std::prev(outermost)->pc().value();
         const auto place = std::find(stack.begin(), behind, caller);
-        return sp + static_cast<std::uint64_t>(place - stack.begin()) * sizeof stack[0] + 1;
+        thread->malloc_words.assign(stack.begin(), place);
+        thread->malloc_frames_end = sp + thread->malloc_words.size() * sizeof stack[0] + 1;
     }
 
   private:
@@ -73,8 +74,12 @@ std::vector<ThreadView> look_at_threads(Target& target, std::span<const Tid> thr
         if (!StoppedThread(tid).get_registers(&regs)) {
             continue;
         }
-        result.push_back({tid, StoppedThread(tid).register_words(), arch::sp(regs).value(),
-                          StoppedThread(tid).thread_pointer(regs), frames.end(tid, regs)});
+        ThreadView& thread = result.emplace_back();
+        thread.tid = tid;
+        thread.registers = StoppedThread(tid).register_words();
+        thread.sp = arch::sp(regs).value();
+        thread.thread_pointer = StoppedThread(tid).thread_pointer(regs);
+        frames.find(regs, &thread);
     }
     return result;
 }

@@ -20,6 +20,7 @@ struct ThreadView {
     /// It is in a function of malloc's, whose frames are from sp up to there; 0 if it is not. What
     /// they have of a block may be its chunk's address only.
     std::uint64_t malloc_frames_end = 0;
+    std::vector<std::uint64_t> malloc_words; ///< what is in these frames
 };
 
 /// `entry_points` are those of malloc. Nothing for threads that have been killed meanwhile.

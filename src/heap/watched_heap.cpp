@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "watched_heap.hpp"
 
-#include <poll.h>
+#include <unistd.h>
 
 #include "memleax/target/stop_all.hpp"
 
@@ -16,13 +16,13 @@ void WatchedHeap::note_threads() {
     }
 }
 
-Result<void> WatchedHeap::run_on(std::span<const Tid> threads, int ms) {
+Result<void> WatchedHeap::run_on(std::span<const Tid> threads, int us) {
     for (const Tid tid : threads) {
         if (const auto event = target_.take_deferred(tid)) {
             target_.handler()->on_stop(*event);
         }
     }
-    poll(nullptr, 0, ms);
+    usleep(static_cast<useconds_t>(us));
     auto stopped = stop_all_and_defer(target_);
     note_threads();
     return stopped;

@@ -16,7 +16,7 @@ class WatchedHeap final : public HeldProcess {
 
     [[nodiscard]] Target& target() override { return target_; }
     [[nodiscard]] const std::vector<Tid>& threads() const override { return threads_; }
-    Result<void> run_on(std::span<const Tid> threads, int ms) override;
+    Result<void> run_on(std::span<const Tid> threads, int us) override;
 
   private:
     void note_threads();

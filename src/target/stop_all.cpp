@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -47,16 +48,25 @@ Result<void> stop_all_and_defer(Target& target) {
         find_running();
         bool all_stopped = true;
         for (const Tid tid : running) {
-            if (target.stop_and_defer(tid)) {
+            target.interrupt(tid);
+        }
+        // All of them, also behind one that cannot be stopped: a call that was interrupted goes on
+        // when its thread's stop has been dealt with.
+        std::optional<Error> problem;
+        for (const Tid tid : running) {
+            if (target.await_and_defer(tid)) {
                 continue;
             }
             const auto kernel = try_read_kernel_state(target.pid(), tid);
             if (kernel && !kernel->has_ended() && target.threads().contains(tid)) {
-                return Error(fmt::format("thread {} of process {} waits in the kernel, where it "
-                                         "cannot be stopped",
-                                         tid.value(), target.pid().value()),
-                             EAGAIN);
+                problem = Error(fmt::format("thread {} of process {} waits in the kernel, where "
+                                            "it cannot be stopped",
+                                            tid.value(), target.pid().value()),
+                                EAGAIN);
             }
+        }
+        if (problem) {
+            return *problem;
         }
         // A newborn stands still, and has not been told of.
         for (const Tid child : std::set<Tid>(target.parts().births.expected())) {

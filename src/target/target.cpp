@@ -195,6 +195,10 @@ bool Target::stop_and_defer(Tid tid) {
         return true;
     }
     interrupt(tid);
+    return await_and_defer(tid);
+}
+
+bool Target::await_and_defer(Tid tid) {
     auto event = parts_->waits.wait_for_stop(tid);
     bool in_group_stop = false;
     // Whoever else has asked for a stop gets it first.
