@@ -18,6 +18,7 @@ import sys
 
 import attach
 import daemons
+import heap
 import leave
 import others
 import shapes
@@ -46,6 +47,7 @@ class Bench:
         self.memleax = os.path.join(folder, "memleax")
         self.bare_stops = os.path.join(folder, "bench", "bare_stops")
         self.target = os.path.join(folder, "bench", "alloc_target")
+        self.heap_target = os.path.join(folder, "bench", "heap_target")
 
     def bare_stop_ns(self, threads, stops=4000):
         """One round. (fork and seize are outside of what it times)"""
@@ -178,6 +180,27 @@ def many_threads(bench):
             f"at most {times.worst_leave_s * 1000:.0f} ms")
 
 
+def looks_at_the_heap(bench, is_full):
+    say("\n--leak-check: how long a process with a busy thread stands still; beside it a fork alone of "
+        "the same heap")
+    for megabytes in (10, 100, 1000) + ((4000,) if is_full else ()):
+        try:
+            stands, fork = heap.pause(bench, megabytes * 1_000_000)
+            row(f"{megabytes} MB of blocks of 1,000 bytes", f"{stands * 1000:.1f} ms",
+                f"fork: {fork * 1000:.1f} ms", stands / fork, 1.2)
+        except Failed as reason:
+            row(f"{megabytes} MB", "skipped", str(reason))
+    say("\n--leak-check: one look at many blocks, from its start to its report")
+    for blocks in (1_000_000, 10_000_000):
+        for shape in ("list", "shuffled", "map", "hash"):
+            try:
+                found, own = heap.analysis(bench, shape, blocks)
+                row(f"{blocks} blocks, {shape}", f"{found.elapsed_s:.2f} s",
+                    f"CPU: {found.cpu_s:.2f} s; {own:.0f} bytes of ours a block, beside the copy")
+            except Failed as reason:
+                row(f"{blocks} blocks, {shape}", "skipped", str(reason))
+
+
 PARTS = {
     "pairs": lambda bench, _: cost_of_a_pair(bench),
     "live": cost_of_live_blocks,
@@ -185,6 +208,7 @@ PARTS = {
     "leave": lambda bench, _: many_threads(bench),
     "shapes": lambda bench, _: without_stops(bench),
     "daemons": lambda bench, _: programs_under_load(bench),
+    "leak-check": looks_at_the_heap,
     "others": lambda bench, _: beside_others(bench),
 }
 
