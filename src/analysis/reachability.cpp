@@ -61,20 +61,25 @@ class Marking {
         follow(each);
     }
 
-    /// From there on no chain is sound any more.
+    /// From there on no chain is sound any more. The other links of reachable blocks have been
+    /// followed: each look at a block's class anew would be a cache miss.
     void mark_possible() {
-        const auto each = [this](BlockLink link) { mark(link, LossClass::possible); };
+        const auto mark_interior = [this](BlockLink link) {
+            if (link.is_interior()) {
+                mark(link, LossClass::possible);
+            }
+        };
         for (const BlockLink root : graph_.roots) {
-            each(root);
+            mark_interior(root);
         }
         for (std::uint32_t block = 0; block < classes_.size(); ++block) {
             if (classes_[block] == LossClass::reachable) {
                 for (const BlockLink link : links_of(block)) {
-                    each(link);
+                    mark_interior(link);
                 }
             }
         }
-        follow(each);
+        follow([this](BlockLink link) { mark(link, LossClass::possible); });
     }
 
     /// A block that no earlier one leads to may be definitely lost: of a cycle it is the first one.
