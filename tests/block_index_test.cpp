@@ -27,7 +27,9 @@ TEST(BlockIndexTest, BeginsInteriorsHeadersAndEnds) {
     EXPECT_EQ(index.find(0x1011), BlockLink(0, true));
     EXPECT_EQ(index.find(0x1018), BlockLink(0, true));
     EXPECT_EQ(index.find(0x1020), std::nullopt) << "the header of the next chunk";
+    EXPECT_EQ(index.find(0x1020, BlockIndex::LastWord::is_block), BlockLink(0, true));
     EXPECT_EQ(index.find(0x1028), std::nullopt) << "behind the end";
+    EXPECT_EQ(index.find(0x1028, BlockIndex::LastWord::is_block), std::nullopt);
     EXPECT_EQ(index.find(0x1030), BlockLink(1, false));
     EXPECT_EQ(index.find(0x1048), BlockLink(1, true));
     EXPECT_EQ(index.find(0x1050), std::nullopt);

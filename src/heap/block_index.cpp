@@ -63,7 +63,7 @@ void BlockIndex::add_region(std::size_t first, std::size_t count) {
     }
 }
 
-std::optional<BlockLink> BlockIndex::find_in_regions(std::uint64_t word) const {
+std::optional<BlockLink> BlockIndex::find_in_regions(std::uint64_t word, LastWord last) const {
     const auto behind =
         std::upper_bound(regions_.begin(), regions_.end(), word,
                          [](std::uint64_t w, const Region& region) { return w < region.begin; });
@@ -85,7 +85,7 @@ std::optional<BlockLink> BlockIndex::find_in_regions(std::uint64_t word) const {
     if (into == 0) {
         return BlockLink(number, false);
     }
-    const bool has_follower = block.size % kGranule != 0;
+    const bool has_follower = last == LastWord::is_header && block.size % kGranule != 0;
     if (into >= block.size || (has_follower && into == block.size - kHeaderWord)) {
         return std::nullopt;
     }

@@ -17,14 +17,20 @@ class BlockIndex {
     /// The blocks, by address, must outlive the index. Each begins at a multiple of 16.
     explicit BlockIndex(std::span<const HeapBlock> blocks);
 
-    /// A pointer to the last word of a block with another one behind it is none: there the next
-    /// block's header begins, to which the allocator's own lists point, of which copies remain in
-    /// reused memory. Nor is one past the end.
-    [[nodiscard]] std::optional<BlockLink> find(std::uint64_t word) const {
+    /// A pointer to the last word of a block with another one behind it: there the next block's
+    /// header begins, to which the allocator's own lists point, of which copies remain in reused
+    /// memory and on stacks.
+    enum class LastWord {
+        is_header, ///< it is none
+        is_block   ///< it comes from where there are no such copies, and is one into the block
+    };
+    /// A pointer past the end is none.
+    [[nodiscard]] std::optional<BlockLink> find(std::uint64_t word,
+                                                LastWord last = LastWord::is_header) const {
         if (word < lowest_ || word >= highest_) {
             return std::nullopt;
         }
-        return find_in_regions(word);
+        return find_in_regions(word, last);
     }
 
   private:
@@ -42,7 +48,7 @@ class BlockIndex {
         std::uint32_t before = 0;
     };
 
-    [[nodiscard]] std::optional<BlockLink> find_in_regions(std::uint64_t word) const;
+    [[nodiscard]] std::optional<BlockLink> find_in_regions(std::uint64_t word, LastWord last) const;
     void add_region(std::size_t first, std::size_t count);
 
     std::span<const HeapBlock> blocks_;

@@ -16,6 +16,8 @@ namespace memleax {
 
 namespace {
 
+using LastWord = BlockIndex::LastWord;
+
 /// The words of each block, in one pass.
 bool read_links(MemoryReader& memory, const BlockIndex& index, bool details, HeapGraph* graph) {
     WordWindow window(memory, WordWindow::kLarge);
@@ -34,7 +36,10 @@ bool read_links(MemoryReader& memory, const BlockIndex& index, bool details, Hea
             if (details && at == begin) {
                 graph->details.first_words.back() = *word;
             }
-            if (const auto link = index.find(*word)) {
+            // Of a list whose links are the last words of its blocks.
+            const bool is_last = at + sizeof at == begin + block.size;
+            if (const auto link =
+                    index.find(*word, is_last ? LastWord::is_block : LastWord::is_header)) {
                 graph->links.push_back(*link);
                 if (details) {
                     graph->details.link_words.push_back(

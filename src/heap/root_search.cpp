@@ -38,8 +38,8 @@ constexpr std::uint64_t kDtvOffset = 16;
 
 } // namespace
 
-void RootSearch::add_word(std::uint64_t word, const RootPlace& place) {
-    if (const auto link = index_.find(word)) {
+void RootSearch::add_word(std::uint64_t word, const RootPlace& place, BlockIndex::LastWord last) {
+    if (const auto link = index_.find(word, last)) {
         roots_.push_back(*link);
         if (places_ != nullptr) {
             places_->push_back(place);
@@ -53,14 +53,14 @@ void RootSearch::add_kernel_pointers(std::span<const std::uint64_t> words) {
     }
 }
 
-void RootSearch::add_range(AddrRange range) {
+void RootSearch::add_range(AddrRange range, BlockIndex::LastWord last) {
     range.begin = (range.begin + 7) & ~7ULL;
     while (range.begin < range.end) {
         const std::size_t wanted = std::min<std::uint64_t>(range.size(), buffer_.size());
         const std::size_t got =
             memory_.try_read(RemoteAddr(range.begin), std::span(buffer_).first(wanted));
         for (std::size_t at = 0; at + sizeof(std::uint64_t) <= got; at += sizeof(std::uint64_t)) {
-            add_word(word_at(buffer_, at), in_memory(range.begin + at));
+            add_word(word_at(buffer_, at), in_memory(range.begin + at), last);
         }
         if (got < wanted) {
             return; // a device's memory, or a file that has become shorter
@@ -151,9 +151,15 @@ std::uint64_t RootSearch::dead_thread_in(AddrRange stack) {
 void RootSearch::add_memory(std::span<const Mapping> mappings, std::span<const AddrRange> heap,
                             std::span<const ThreadView> threads) {
     const Mapping* before = nullptr;
+    bool is_static = false;
     for (const Mapping& mapping : mappings) {
         const bool has_guard = before != nullptr && before->range.end == mapping.range.begin &&
                                !before->readable && before->inode == 0 && mapping.inode == 0;
+        // Static variables: what is of a file, and what is zero at first behind that.
+        is_static = mapping.inode != 0 || (is_static && before != nullptr && mapping.path.empty() &&
+                                           before->range.end == mapping.range.begin);
+        const auto last =
+            is_static ? BlockIndex::LastWord::is_block : BlockIndex::LastWord::is_header;
         before = &mapping;
         if (!is_searched(mapping)) {
             continue;
@@ -169,7 +175,7 @@ void RootSearch::add_memory(std::span<const Mapping> mappings, std::span<const A
             for (; part.begin < part.end; ++next) {
                 const bool is_last = next == heap.end() || next->begin >= part.end;
                 const std::uint64_t end = is_last ? part.end : std::max(next->begin, part.begin);
-                add_range({part.begin, end});
+                add_range({part.begin, end}, last);
                 if (is_last) {
                     break;
                 }

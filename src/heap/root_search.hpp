@@ -31,8 +31,9 @@ class RootSearch {
   private:
     static constexpr std::size_t kPiece = 1U << 20;
 
-    void add_word(std::uint64_t word, const RootPlace& place);
-    void add_range(AddrRange range);
+    void add_word(std::uint64_t word, const RootPlace& place,
+                  BlockIndex::LastWord last = BlockIndex::LastWord::is_header);
+    void add_range(AddrRange range, BlockIndex::LastWord last);
     void add_chunk_pointers(AddrRange range);
     /// The pointer to its thread's dynamic TLS, which is to the second element of that block.
     void add_dtv(std::uint64_t thread_pointer, Tid tid);
