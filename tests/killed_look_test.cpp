@@ -5,7 +5,9 @@
 // call.)
 //
 // More than 500 kills: MEMLEAX_STRESS_COUNT=30 killed_look_test --gtest_filter='*Alone*'
+#include <algorithm>
 #include <chrono>
+#include <climits>
 #include <csignal>
 #include <functional>
 #include <iostream>
@@ -61,17 +63,18 @@ class KilledLook : public ::testing::TestWithParam<Kind> {
     void check(const std::function<std::unique_ptr<Memleax>(pid_t)>& start,
                const std::function<void(Memleax&)>& finish) {
         const auto worker = GetParam().make();
-        worker->start_working(); // it has a heap then
-        worker->stop_working();
-        worker->start_working();
-        const auto whole = start(worker->pid());
-        const auto begin = Clock::now();
-        finish(*whole);
-        // 1: it was incomplete, as threads were in malloc each time.
-        ASSERT_TRUE(WIFEXITED(whole->finish().status));
         // Where it is hit is random, and this is no wait for anything.
-        const int most_us = us_since(begin);
-        worker->stop_working();
+        int most_us = INT_MAX;
+        for (int i = 0; i < 3; ++i) {
+            worker->start_working();
+            const auto begin = Clock::now();
+            const auto whole = start(worker->pid());
+            finish(*whole);
+            // 1: it was incomplete, as threads were in malloc each time.
+            ASSERT_TRUE(WIFEXITED(whole->finish().status));
+            most_us = std::min(most_us, us_since(begin));
+            worker->stop_working();
+        }
         TargetSnapshot before = take_snapshot(worker->pid());
         const std::set<pid_t> children = children_of(worker->pid());
         int kills = 0;

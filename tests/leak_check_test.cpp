@@ -71,6 +71,18 @@ TEST_F(LeakCheck, AThreadsCacheMayBeInALargerChunk) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+TEST_F(LeakCheck, AProcessThatHasNeverCalledMalloc) {
+    Fixture fixture("sleeper", {"nanosleep"});
+    const auto result = check(fixture.pid());
+    EXPECT_EQ(exit_status(result), 0) << result.errors;
+    for (const auto& [name, leak] : classes_of(result.json())) {
+        EXPECT_EQ(leak, Leak{}) << name;
+    }
+    EXPECT_THAT(fixture.go().failures, IsEmpty()); // it calls it
+    EXPECT_EQ(classes_of(check(fixture.pid()).json()).at("reachable").blocks, 1);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 TEST_F(LeakCheck, TextHasTheSame) {
     Fixture fixture("lost_blocks");
     const FixtureAnswer answer = fixture.go();

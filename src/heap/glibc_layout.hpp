@@ -39,6 +39,7 @@ inline constexpr std::uint64_t kTop = 96;
 inline constexpr std::uint64_t kBins = 112; ///< fd and bk of bins 1 to 127
 inline constexpr std::uint64_t kBinCount = 127;
 inline constexpr std::uint64_t kNext = 2160; ///< all arenas, in a circle
+inline constexpr std::uint64_t kAttachedThreads = 2176;
 inline constexpr std::uint64_t kSystemMem = 2184;
 inline constexpr std::uint64_t kMaxSystemMem = 2192;
 inline constexpr std::uint64_t kBytes = 2200;

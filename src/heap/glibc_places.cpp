@@ -131,6 +131,22 @@ bool is_arena(const Image& image, std::uint64_t offset) {
     return empty >= kFewestEmpty;
 }
 
+/// As it is in the file of libc, before the first call of malloc (ptmalloc_init): in a circle of
+/// its own, with one thread, and zero elsewhere.
+bool is_unused_arena(const Image& image, std::uint64_t offset) {
+    namespace ar = glibc::arena;
+    if (image.word(offset + ar::kNext) != image.begin() + offset ||
+        image.word(offset + ar::kAttachedThreads) != 1) {
+        return false;
+    }
+    for (std::uint64_t at = 0; at < ar::kBytes; at += sizeof at) {
+        if (at != ar::kNext && at != ar::kAttachedThreads && image.word(offset + at) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool are_parameters(const Image& image, std::uint64_t offset, AddrRange heap) {
     namespace mp = glibc::parameters;
     constexpr std::uint64_t kMostArenas = 1U << 16;
@@ -211,8 +227,9 @@ Result<GlibcPlaces> find_glibc_places(const Module& libc, std::span<const Mappin
             continue;
         }
         const Image image(memory, mapping.range);
-        const auto found = find_all(image, glibc::arena::kBytes,
-                                    [&](std::uint64_t at) { return is_arena(image, at); });
+        const auto found = find_all(image, glibc::arena::kBytes, [&](std::uint64_t at) {
+            return is_arena(image, at) || is_unused_arena(image, at);
+        });
         arenas.insert(arenas.end(), found.begin(), found.end());
         const auto more = find_all(image, glibc::parameters::kBytes, [&](std::uint64_t at) {
             return are_parameters(image, at, heap);

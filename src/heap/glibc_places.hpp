@@ -15,7 +15,7 @@
 namespace memleax {
 
 struct GlibcPlaces {
-    std::uint64_t main_arena = 0;
+    std::uint64_t main_arena = 0;        ///< its top is 0 before the first call of malloc
     std::uint64_t parameters = 0;        ///< mp_
     std::vector<AddrRange> entry_points; ///< code of malloc, free and their kin
 };

@@ -63,6 +63,9 @@ bool GlibcWalk::run() {
     if (!all) {
         return fail("the list of malloc's arenas cannot be followed");
     }
+    if (all->size() == 1 && word(places_.main_arena + glibc::arena::kTop) == 0) {
+        return true; // malloc has not been called yet
+    }
     if (!walk_main_arena()) {
         return false;
     }
