@@ -112,12 +112,13 @@ TEST_F(LeakCheck, HtmlHasTheSame) {
 }
 
 // Nothing is lost there, whatever a thread has in its hands at that moment. Each look takes a
-// second or two, as the threads use all CPUs. 200 looks: MEMLEAX_STRESS_COUNT=8.
+// second or two, as the threads use all CPUs, and 12 s at a load of 25. 200:
+// MEMLEAX_STRESS_COUNT=20.
 TEST_F(LeakCheck, NoBlockOfThreadsInMallocIsLost) {
     Fixture fixture("malloc_race", {"16"});
     int complete = 0;
     int looks = 0;
-    for (Stress stress(25); stress.next(); ++looks) {
+    for (Stress stress(10); stress.next(); ++looks) {
         const auto result = check(fixture.pid());
         ASSERT_NE(result.output, "") << result.errors;
         const auto found = result.json().at("leak_check");
