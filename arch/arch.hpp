@@ -34,6 +34,11 @@ void set_argument(Registers& regs, unsigned n, std::uint64_t value);
 /// kept.
 [[nodiscard]] std::uint64_t dwarf_register(const Registers& regs, unsigned number);
 
+/// The user registers of a perf sample (perf_event_open(2), PERF_SAMPLE_REGS_USER), which has those
+/// of kPerfRegisterMask, lowest bit first. The others are 0.
+[[nodiscard]] Registers
+registers_from_perf(std::span<const std::uint64_t, kPerfRegisterCount> values);
+
 /// A pointer to data, as what it points to is told from others: without a tag (arm64: top byte
 /// ignore, MTE).
 [[nodiscard]] constexpr RemoteAddr data_address(std::uint64_t pointer) {

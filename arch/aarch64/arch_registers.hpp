@@ -37,6 +37,10 @@ inline constexpr bool kHasLinkRegister = true;
 /// No struct user that PTRACE_POKEUSER could write to, and no PTRACE_GETREGS.
 inline constexpr long kPcUserOffset = -1;
 inline constexpr int kGetRegistersRequest = -1;
+/// The registers of a perf sample, as bits of perf_event_attr::sample_regs_user: x0 to x29, lr, sp,
+/// pc (arch/arm64/include/uapi/asm/perf_regs.h).
+inline constexpr std::uint64_t kPerfRegisterMask = (1ULL << 33) - 1;
+inline constexpr std::size_t kPerfRegisterCount = 33;
 /// NT_ARM_PAC_MASK: struct user_pac_mask {u64 data_mask, insn_mask}.
 inline constexpr int kSignatureMaskRegset = 0x406;
 /// NT_ARM_TLS: tpidr_el0, then tpidr2_el0 where there is one.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Registers by meaning: Procedure Call Standard for the Arm 64-bit Architecture (AAPCS64), and the
 // kernel's convention for system calls (syscall(2)): x8 has the number, x0 the result.
+#include <algorithm>
+#include <iterator>
+
 #include "arch.hpp"
 
 namespace memleax::arch {
@@ -66,6 +69,14 @@ std::uint64_t dwarf_register(const Registers& regs, unsigned number) {
         return regs.sp;
     }
     return number < kDwarfStackPointer ? regs.x[number] : 0;
+}
+
+Registers registers_from_perf(std::span<const std::uint64_t, kPerfRegisterCount> values) {
+    Registers regs{};
+    std::copy_n(values.begin(), std::size(regs.x), std::begin(regs.x));
+    regs.sp = values[std::size(regs.x)];
+    regs.pc = values[std::size(regs.x) + 1];
+    return regs;
 }
 
 std::optional<CodeAddr> return_address_in_register(const Registers& regs) {

@@ -49,6 +49,10 @@ inline constexpr std::uint64_t kDataAddressBits = ~0ULL;
 /// A ptrace request that fills Registers faster than PTRACE_GETREGSET (by some 5% of a stop);
 /// -1 where there is none.
 inline constexpr int kGetRegistersRequest = 12; // PTRACE_GETREGS
+/// The registers of a perf sample, as bits of perf_event_attr::sample_regs_user: ax bx cx dx si di
+/// bp sp ip flags cs ss, then (behind ds es fs gs) r8..r15 (arch/x86/include/uapi/asm/perf_regs.h).
+inline constexpr std::uint64_t kPerfRegisterMask = 0xff0fff;
+inline constexpr std::size_t kPerfRegisterCount = 20;
 /// Every instruction starts at a multiple of this.
 inline constexpr std::size_t kInstructionAlignment = 1;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Registers by meaning: System V ABI, AMD64 supplement, sections 3.2 (calls) and A.2 (system
 // calls).
+#include <iterator>
+
 #include "arch.hpp"
 
 namespace memleax::arch {
@@ -45,6 +47,20 @@ std::uint64_t dwarf_register(const Registers& regs, unsigned number) {
         regs.r9,  regs.r10, regs.r11, regs.r12, regs.r13, regs.r14, regs.r15, regs.rip};
     static_assert(std::size(in_dwarf_order) == kDwarfRegisterCount);
     return number < kDwarfRegisterCount ? in_dwarf_order[number] : 0;
+}
+
+Registers registers_from_perf(std::span<const std::uint64_t, kPerfRegisterCount> values) {
+    decltype(&Registers::rax) const order[] = {
+        &Registers::rax, &Registers::rbx, &Registers::rcx, &Registers::rdx, &Registers::rsi,
+        &Registers::rdi, &Registers::rbp, &Registers::rsp, &Registers::rip, &Registers::eflags,
+        &Registers::cs,  &Registers::ss,  &Registers::r8,  &Registers::r9,  &Registers::r10,
+        &Registers::r11, &Registers::r12, &Registers::r13, &Registers::r14, &Registers::r15};
+    static_assert(std::size(order) == kPerfRegisterCount);
+    Registers regs{};
+    for (std::size_t i = 0; i < kPerfRegisterCount; ++i) {
+        regs.*order[i] = values[i];
+    }
+    return regs;
 }
 
 std::optional<CodeAddr> return_address_in_register(const Registers& /*regs*/) {

@@ -155,7 +155,8 @@ void set_tracked(AllocatorApi& api, const std::string& option, const std::string
     static const Names<bool TrackedMemory::*> kinds{{"heap", &TrackedMemory::heap},
                                                     {"mmap", &TrackedMemory::mmap},
                                                     {"brk", &TrackedMemory::brk},
-                                                    {"shm", &TrackedMemory::shm}};
+                                                    {"shm", &TrackedMemory::shm},
+                                                    {"faults", &TrackedMemory::faults}};
     TrackedMemory tracked{.heap = false};
     for (const std::string& name : split(text, ',')) {
         tracked.*parse_name(option, name, kinds) = true;

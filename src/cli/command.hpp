@@ -112,6 +112,7 @@ void run_why(CommandContext& context, Arguments& arguments);
 void run_show(CommandContext& context, Arguments& arguments);
 void run_errors(CommandContext& context, Arguments& arguments);
 void run_events(CommandContext& context, Arguments& arguments);
+void run_faults(CommandContext& context, Arguments& arguments);
 void run_expire(CommandContext& context, Arguments& arguments);
 void run_mark(CommandContext& context, Arguments& arguments);
 void run_since(CommandContext& context, Arguments& arguments);

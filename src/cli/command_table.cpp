@@ -41,6 +41,10 @@ constexpr std::array kCommands{
     Command{"expire", "[TIME]", "show or set the age at which blocks expire",
             "TIME is in seconds, or has a unit: 30s, 5m, 2h. Blocks that have expired stay so.",
             run_expire},
+    Command{"faults", "[N]", "page faults by call stack, with what they touched",
+            "The N call stacks with the most of them (10 if not said), most last. Needs --track\n"
+            "faults.",
+            run_faults, Completion::none, Again::by_watch},
     Command{
         "heap", "[by type|size|stack|holder]", "what the heap consists of now",
         "The process stands still for a moment while its heap is looked at, also what is from\n"

@@ -284,7 +284,8 @@ void Parser::add_allocators(Options& options) {
     };
     static constexpr Row rows[] = {
         {"--track", "KINDS", set_tracked,
-         "what to follow: heap (default), and mapped memory:\nmmap, brk, shm; as in heap,mmap"},
+         "what to follow: heap (default), mapped memory (mmap,\nbrk, shm), page faults (faults); "
+         "as in heap,mmap"},
         {"--alloc", "FUNCTION", add_alloc,
          "watch an allocator of your own, as in\npool_get:size=2 (arguments count from 1)"},
         {"--free", "FUNCTION", add_free, "what ends its blocks, as in pool_put:ptr=2"},

@@ -148,6 +148,7 @@ void LifeCycle::on_childs_exec(Tid child) {
 }
 
 void LifeCycle::on_own_exec(Tid tid) {
+    observer_.before_modules_change();
     breakpoints_.forget_all();
     follower_.reset();
     engine_->reset();

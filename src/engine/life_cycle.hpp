@@ -31,6 +31,7 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     bool on_tick() override;
     [[nodiscard]] bool has_late_signals() const override { return target_.signals().any_held(); }
     [[nodiscard]] std::vector<AddrRange> own_memory() override;
+    [[nodiscard]] Unwinder& unwinder() override { return engine_->unwinder(); }
     void begin_to_leave() override;
     [[nodiscard]] bool is_ready_to_leave() const override;
     void leave() override;

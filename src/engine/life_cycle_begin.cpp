@@ -112,7 +112,8 @@ void LifeCycle::tell_mapped_before() {
 }
 
 void LifeCycle::announce_if_ready() {
-    if (!announced_ && !follower_.functions().empty()) {
+    // Page faults are seen without any function.
+    if (!announced_ && (!follower_.functions().empty() || search_.api()->tracked().faults)) {
         announced_ = true;
         warn_of_missing();
         observer_.on_watching(target_.threads().size());
@@ -134,6 +135,7 @@ void LifeCycle::warn_of_missing() {
 }
 
 Result<void> LifeCycle::refresh_modules(Tid worker) {
+    observer_.before_modules_change();
     auto changes = modules_.refresh();
     if (!changes) {
         return std::move(changes).error();

@@ -23,6 +23,8 @@ const char* describe(StackEnd end) {
         return "frame with scalable vectors";
     case StackEnd::unknown_code:
         return "generated code";
+    case StackEnd::copy_end:
+        return "end of the copied stack";
     }
     return "unknown reason";
 }

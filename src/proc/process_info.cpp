@@ -81,6 +81,10 @@ std::optional<ProcessInfo> parse_process_info(std::string_view status, const std
     info.kernel_thread = (number<unsigned long>(fields[6]) & kKernelThreadFlag) != 0;
     info.dumps_core = number<int>(status_field(status, "CoreDumping")) != 0;
     info.start_time = number<std::uint64_t>(fields[19]);
+    constexpr std::size_t kStartBrk = 44; // field 47
+    if (fields.size() > kStartBrk) {
+        info.heap_begin = RemoteAddr(number<std::uint64_t>(fields[kStartBrk]));
+    }
     info.pending_signals = number<std::uint64_t>(status_field(status, "SigPnd"), 16);
     info.shared_pending_signals = number<std::uint64_t>(status_field(status, "ShdPnd"), 16);
     info.blocked_signals = number<std::uint64_t>(status_field(status, "SigBlk"), 16);

@@ -14,6 +14,7 @@
 #include "memleax/report/report_writer.hpp"
 #include "memleax/report/verdict_text.hpp"
 #include "memory_json.hpp"
+#include "page_fault_json.hpp"
 
 namespace memleax {
 
@@ -288,6 +289,10 @@ void write_json(const Report& report, ReportSink& sink) {
         Json processes = Json::array();
         for (const Report::Process& process : report.processes) {
             processes.push_back(process_json(process));
+            if (report.page_faults && processes.size() <= report.page_faults->processes.size()) {
+                processes.back()["page_faults"] =
+                    fault_totals_json(report.page_faults->processes.at(processes.size() - 1));
+            }
         }
         member("processes", processes);
     }
@@ -309,6 +314,9 @@ void write_json(const Report& report, ReportSink& sink) {
     }
     if (report.leak_check) {
         member("leak_check", leak_findings_json(*report.leak_check));
+    }
+    if (report.page_faults) {
+        member("page_faults", page_faults_json(report));
     }
     CallStackTexts texts(report.mapped.has_value());
     const auto stacks = [&](const char* name, const std::vector<CallStackReport>& list) {

@@ -249,6 +249,19 @@ std::size_t write_stacks(const Report& report, std::optional<std::uint32_t> proc
     return shown;
 }
 
+/// Of one process, or of all.
+void write_page_faults(const Report& report, std::optional<std::uint32_t> process,
+                       ReportSink& sink) {
+    if (!report.page_faults) {
+        return;
+    }
+    const PageFaultReport& faults = *report.page_faults;
+    sink.write(
+        fmt::format("== Page faults: {}.\n\n",
+                    fault_totals_text(process ? faults.processes.at(*process) : faults.totals)));
+    sink.write(fault_stacks_text(faults, process, faults.stacks.size(), report.name_style));
+}
+
 } // namespace
 
 void write_text(const Report& report, ReportSink& sink) {
@@ -258,12 +271,14 @@ void write_text(const Report& report, ReportSink& sink) {
     if (!report.follows_forks) {
         write_errors(report, std::nullopt, sink);
         write_unfollowed(report, std::nullopt, backtraces, sink);
+        write_page_faults(report, std::nullopt, sink);
         shown = write_stacks(report, std::nullopt, backtraces, sink);
     } else {
         for (std::uint32_t i = 0; i < report.processes.size(); ++i) {
             sink.write(process_header(report.processes[i]));
             write_errors(report, i, sink);
             write_unfollowed(report, i, backtraces, sink);
+            write_page_faults(report, i, sink);
             shown += write_stacks(report, i, backtraces, sink);
         }
     }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "memleax/report/fill_report.hpp"
+#include "memleax/session/fault_view.hpp"
 #include "report_modules.hpp"
 
 namespace memleax {
@@ -106,6 +107,13 @@ void ReportAssembler::add(ProcessAccount& process, bool has_looked_at_heap, Repo
         [this](const Backtrace& frames) { return filter_.shows(frames); }, wrappers_.find(process),
         report, process.heap() != nullptr ? process.heap()->stack_findings() : StackFindings{});
     add_leak_check(process, has_looked_at_heap, report);
+    if (options_.allocators->tracked().faults) {
+        if (!report->page_faults) {
+            report->page_faults.emplace();
+        }
+        add_page_faults(process, static_cast<std::uint32_t>(report->processes.size() - 1), filter_,
+                        &*report->page_faults);
+    }
 }
 
 } // namespace memleax

@@ -72,6 +72,18 @@ void SharedTracker::on_mapped_before(std::span<const AddrRange> ranges) {
     }
 }
 
+void SharedTracker::on_page_faults(std::span<const PageFault> faults) {
+    if (const auto lock = lock_unless_abandoned()) {
+        tracker_.on_page_faults(faults);
+    }
+}
+
+void SharedTracker::on_fault_counts(const FaultCounts& since_before) {
+    if (const auto lock = lock_unless_abandoned()) {
+        tracker_.on_fault_counts(since_before);
+    }
+}
+
 void SharedTracker::on_code_gone(AddrRange range) {
     if (const auto lock = lock_unless_abandoned()) {
         tracker_.on_code_gone(range);

@@ -179,7 +179,8 @@ void Watcher::acknowledge_changes() {
 
 void Watcher::bring_up_to_date() {
     constexpr std::chrono::milliseconds kMost(500); // while it attaches to a child, say
-    if (request_.options.engine == EngineChoice::int3) {
+    if (request_.options.engine == EngineChoice::int3 &&
+        !request_.options.allocators->tracked().faults) {
         return;
     }
     std::unique_lock lock(mutex_);

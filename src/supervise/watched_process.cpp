@@ -94,16 +94,19 @@ Result<void> WatchedProcess::read_modules() {
     return {};
 }
 
+// Or something else that can be watched.
 bool WatchedProcess::has_allocator() const {
-    return std::any_of(modules_->all().begin(), modules_->all().end(), [&](const auto& module) {
-        if (module->unloaded) {
-            return false;
-        }
-        const auto entries = tree_.search_.find(*module, module.get() == modules_->main()).entries;
-        return std::any_of(entries.begin(), entries.end(), [&](const auto& entry) {
-            return tree_.search_.api()->traps(*entry.function);
-        });
-    });
+    return tree_.options_.allocators->tracked().faults ||
+           std::any_of(modules_->all().begin(), modules_->all().end(), [&](const auto& module) {
+               if (module->unloaded) {
+                   return false;
+               }
+               const auto entries =
+                   tree_.search_.find(*module, module.get() == modules_->main()).entries;
+               return std::any_of(entries.begin(), entries.end(), [&](const auto& entry) {
+                   return tree_.search_.api()->traps(*entry.function);
+               });
+           });
 }
 
 bool WatchedProcess::is_static() const {
@@ -152,6 +155,9 @@ Result<void> WatchedProcess::watch(std::unique_ptr<Target> target, bool gap) {
     tell_program();
     keeper().on_stopped(was_stopped_);
     auto armed = watch_->arm();
+    if (armed) {
+        armed = begin_faults();
+    }
     if (!armed) {
         watch_.reset();
         target_.reset();
@@ -161,6 +167,39 @@ Result<void> WatchedProcess::watch(std::unique_ptr<Target> target, bool gap) {
     return {};
 }
 
+Result<void> WatchedProcess::begin_faults() {
+    if (!tree_.options_.allocators->tracked().faults) {
+        return {};
+    }
+    std::vector<Tid> threads;
+    for (const auto& [tid, thread] : target_->threads()) {
+        if (!thread.is_child_process) {
+            threads.push_back(tid);
+        }
+    }
+    auto begun = FaultWatch::begin(pid_, threads);
+    if (!begun) {
+        return std::move(begun).error();
+    }
+    faults_ = *std::move(begun);
+    return {};
+}
+
+bool WatchedProcess::tell_faults(bool is_last) {
+    if (!faults_ || (!is_last && !faults_->any())) {
+        return false;
+    }
+    const std::vector<AddrRange> own = watch_->own_memory();
+    const FaultWatch::Means means{watch_->unwinder(), keeper().account(),
+                                  tree_.options_.backtrace_limit, own};
+    if (is_last) {
+        faults_->tell_last(means);
+        faults_.reset();
+        return false;
+    }
+    return faults_->tell(means);
+}
+
 void WatchedProcess::on_silence() {
     if (watch_ && !ended_) {
         watch_->on_silence();
@@ -168,7 +207,11 @@ void WatchedProcess::on_silence() {
 }
 
 bool WatchedProcess::on_tick() {
-    return watch_ && !ended_ && watch_->on_tick();
+    if (!watch_ || ended_) {
+        return false;
+    }
+    const bool has_many_faults = tell_faults(false);
+    return watch_->on_tick() || has_many_faults;
 }
 
 bool WatchedProcess::has_late_signals() const {
@@ -207,6 +250,7 @@ bool WatchedProcess::is_ready_to_leave() const {
 
 void WatchedProcess::leave() {
     if (watch_) {
+        tell_faults(true);
         watch_->leave();
         target_->let_go_of_stops();
     }
@@ -233,6 +277,9 @@ bool WatchedProcess::on_exec() {
         return false;
     }
     tell_program();
+    if (faults_) {
+        faults_->on_exec();
+    }
     return true;
 }
 
@@ -242,6 +289,7 @@ bool WatchedProcess::take_child(Tid child, ChildOrigin origin) {
 
 void WatchedProcess::on_ended(std::optional<int> status) {
     if (!ended_) {
+        tell_faults(true);
         ended_ = true;
         tree_.any_ended_ = true;
         keeper().on_ended(status);

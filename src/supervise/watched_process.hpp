@@ -7,6 +7,7 @@
 #include <string>
 
 #include "memleax/engine/watch.hpp"
+#include "memleax/faults/fault_watch.hpp"
 #include "memleax/supervise/process_tree.hpp"
 #include "memleax/target/remote_memory.hpp"
 
@@ -62,11 +63,15 @@ class WatchedProcess final : WatchObserver {
   private:
     void on_watching(std::size_t threads) override;
     void on_modules(const ModuleMap& modules) override { keeper().on_modules(modules); }
+    void before_modules_change() override { tell_faults(false); }
     void on_stopped(bool stopped) override { keeper().on_stopped(stopped); }
     bool on_exec() override;
     bool take_child(Tid child, ChildOrigin origin) override;
     void on_ended(std::optional<int> status) override;
     Result<void> read_modules();
+    Result<void> begin_faults();
+    /// Those that have happened. True: there are many. `is_last`: there will be no more.
+    bool tell_faults(bool is_last);
     ProcessKeeper& keeper();
     void tell_program();
 
@@ -80,9 +85,10 @@ class WatchedProcess final : WatchObserver {
     std::optional<RemoteMemory> memory_;
     std::optional<ModuleMap> modules_;
     std::unique_ptr<Target> target_;
-    std::unique_ptr<Watch> watch_; ///< goes before its target
-    bool was_stopped_ = false;     ///< before we came
-    bool announced_ = false;       ///< with `several`: the user has been told that it is watched
+    std::unique_ptr<Watch> watch_;       ///< goes before its target
+    std::unique_ptr<FaultWatch> faults_; ///< with --track faults
+    bool was_stopped_ = false;           ///< before we came
+    bool announced_ = false; ///< with `several`: the user has been told that it is watched
     bool ended_ = false;
 };
 

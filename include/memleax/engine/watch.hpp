@@ -15,6 +15,7 @@
 #include "memleax/events/event_sink.hpp"
 #include "memleax/proc/modules.hpp"
 #include "memleax/target/target.hpp"
+#include "memleax/unwind/unwinder.hpp"
 
 namespace memleax {
 
@@ -43,6 +44,8 @@ class WatchObserver {
     virtual void on_watching(std::size_t threads) = 0;
     /// The module list has changed, or is there for the first time.
     virtual void on_modules(const ModuleMap& modules) = 0;
+    /// The module list is about to change, and what it says of the present code is soon gone.
+    virtual void before_modules_change() = 0;
     /// Job control has stopped threads of it (SIGSTOP and its kin), or has let all go on.
     virtual void on_stopped(bool stopped) = 0;
     /// The process executes another program, whose modules are known. False: it is to be let go of.
@@ -73,6 +76,8 @@ class Watch {
     [[nodiscard]] virtual bool has_late_signals() const = 0;
     /// What is mapped in the target and is ours: code, and the engine's memory.
     [[nodiscard]] virtual std::vector<AddrRange> own_memory() = 0;
+    /// Knows the process's code, and what the engine itself puts on stacks.
+    [[nodiscard]] virtual Unwinder& unwinder() = 0;
     /// Before leave(), so that this takes less long: stops are served meanwhile, and on_tick() is
     /// called, until it is_ready_to_leave().
     virtual void begin_to_leave() = 0;

@@ -76,7 +76,8 @@ enum class StackEnd : std::uint8_t {
     not_increasing, ///< the caller's frame would not be further out: the stack is broken or loops
     bad_rule,       ///< an unwind row could not be evaluated
     vector_length,  ///< the frame's size depends on the length of the CPU's vectors (arm64 SVE)
-    unknown_code    ///< the function was called by code in no mapping that we know, as yet
+    unknown_code,   ///< the function was called by code in no mapping that we know, as yet
+    copy_end        ///< the stack was walked in a copy of its inner part, which ends here
 };
 
 /// A text for reports: "backtrace limit", "no unwind information", ...

@@ -10,6 +10,7 @@
 #include "memleax/base/types.hpp"
 #include "memleax/events/allocation_event.hpp"
 #include "memleax/events/mapping_event.hpp"
+#include "memleax/events/page_fault.hpp"
 #include "memleax/events/seen_calls.hpp"
 
 namespace memleax {
@@ -36,6 +37,8 @@ class EventSink {
     virtual void on_mapped_before(std::span<const AddrRange> /*ranges*/) {}
     /// This has been mapped for our own use: it is nobody's, either.
     virtual void on_own_mapping(AddrRange /*range*/) {}
+    virtual void on_page_faults(std::span<const PageFault> /*faults*/) {}
+    virtual void on_fault_counts(const FaultCounts& /*since_before*/) {}
     /// The code in this range is gone (dlclose) and may be followed by other code: a stack through
     /// it that is seen from now on is a different stack.
     virtual void on_code_gone(AddrRange range) = 0;

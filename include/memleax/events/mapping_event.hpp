@@ -34,6 +34,7 @@ struct TrackedMemory {
     bool mmap = false;
     bool brk = false;
     bool shm = false;
+    bool faults = false; ///< page faults, of any memory
 
     [[nodiscard]] bool any_mapped() const { return mmap || brk || shm; }
     friend bool operator==(const TrackedMemory&, const TrackedMemory&) = default;

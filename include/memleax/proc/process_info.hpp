@@ -53,6 +53,7 @@ struct ProcessInfo {
     std::uint64_t caught_signals = 0;
     std::uint64_t effective_capabilities = 0; ///< bit n for capability n
     int seccomp_mode = 0;                     ///< 0: none, 1: strict, 2: filter (seccomp(2))
+    RemoteAddr heap_begin; ///< where the break's memory begins (start_brk); 0: not ours to know
     std::uint64_t start_time = 0; ///< clock ticks since boot: tells a pid that was given anew
 
     [[nodiscard]] bool has_ended() const { return state == 'Z' || state == 'X'; }

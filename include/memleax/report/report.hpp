@@ -18,6 +18,7 @@
 #include "memleax/proc/stopped_share.hpp"
 #include "memleax/report/folded_name.hpp"
 #include "memleax/report/leak_findings.hpp"
+#include "memleax/report/page_fault_report.hpp"
 #include "memleax/track/block_count.hpp"
 #include "memleax/track/memory_error.hpp"
 
@@ -189,12 +190,13 @@ struct Report {
     /// Of what allocators have mapped, and of thread stacks: they hold blocks that are counted by
     /// themselves, and what is kept for later.
     std::vector<CallStackReport> internal_callstacks;
-    std::vector<UnfollowedReport> unfollowed; ///< most bytes last
-    bool checks = false;                      ///< with --check
-    std::vector<ErrorReport> errors;          ///< by process, in order of their numbers
-    std::vector<MemorySample> memory;         ///< in order of time
-    std::vector<Module> modules;              ///< the program first; also those that are gone
-    std::optional<LeakFindings> leak_check;   ///< of all processes; absent: nobody has looked
+    std::vector<UnfollowedReport> unfollowed;   ///< most bytes last
+    bool checks = false;                        ///< with --check
+    std::vector<ErrorReport> errors;            ///< by process, in order of their numbers
+    std::vector<MemorySample> memory;           ///< in order of time
+    std::vector<Module> modules;                ///< the program first; also those that are gone
+    std::optional<LeakFindings> leak_check;     ///< of all processes; absent: nobody has looked
+    std::optional<PageFaultReport> page_faults; ///< absent: not tracked
 };
 
 /// The index of the frame that a call stack is named by (own_frame.hpp).

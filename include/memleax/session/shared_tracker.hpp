@@ -29,6 +29,8 @@ class SharedTracker final : public EventSink, public StackInterner, public Accou
     void on_seen_calls(const SeenCalls& calls) override;
     void on_mapping(const MappingEvent& event) override;
     void on_mapped_before(std::span<const AddrRange> ranges) override;
+    void on_page_faults(std::span<const PageFault> faults) override;
+    void on_fault_counts(const FaultCounts& since_before) override;
     bool wants_free_stack(RemoteAddr address) override;
     bool is_live(RemoteAddr address) override;
     void are_live(std::span<const RemoteAddr> addresses, std::span<std::uint8_t> answers) override;

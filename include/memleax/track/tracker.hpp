@@ -14,6 +14,7 @@
 #include "memleax/events/event_sink.hpp"
 #include "memleax/track/error_account.hpp"
 #include "memleax/track/event_counts.hpp"
+#include "memleax/track/fault_account.hpp"
 #include "memleax/track/intervals.hpp"
 #include "memleax/track/live_blocks.hpp"
 #include "memleax/track/mapping_account.hpp"
@@ -50,6 +51,12 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
         mappings_.on_mapped_before(ranges);
     }
     void on_own_mapping(AddrRange range) override { mappings_.on_own_mapping(range); }
+    void on_page_faults(std::span<const PageFault> faults) override {
+        faults_.on_page_faults(faults);
+    }
+    void on_fault_counts(const FaultCounts& since_before) override {
+        faults_.on_fault_counts(since_before);
+    }
     bool wants_free_stack(RemoteAddr address) override;
     bool is_live(RemoteAddr address) override { return blocks_.find(address).has_value(); }
     void are_live(std::span<const RemoteAddr> addresses, std::span<std::uint8_t> answers) override;
@@ -89,6 +96,7 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     [[nodiscard]] const std::vector<MemoryError>& errors() const { return errors_.all(); }
     [[nodiscard]] const MappedRanges& mapped() const { return mappings_.ranges(); }
     [[nodiscard]] const MappedTotals& mapped_totals() const { return mappings_.totals(); }
+    [[nodiscard]] const FaultAccount& faults() const { return faults_; }
     [[nodiscard]] const MappingLog& mapping_log() const { return mappings_.log(); }
     /// Of a range of pages that is mapped now: the bytes of which we know neither a call that has
     /// mapped them nor that they were mapped before. The break begins and ends within a page (of
@@ -134,6 +142,7 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     Intervals intervals_;
     MappingAccount mappings_;
     ErrorAccount errors_;
+    FaultAccount faults_;
     std::uint64_t allocations_ = 0; ///< of blocks of any kind: memory was given out so many times
     /// Reallocs under way: the old block, which is held out of the table. Whether its address is
     /// wrong is looked up when the call begins: it may not return, and before it does, another

@@ -2,8 +2,10 @@
 /// From a stopped thread's registers to its call stack, fast enough for every allocation.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "arch.hpp"
 #include "memleax/proc/memory.hpp"
@@ -30,6 +32,11 @@ class Unwinder {
     /// The same, where the thread stands at the first instruction of a function: the caller is
     /// known without any table, and without its mapping (StackEnd::unknown_code).
     void unwind_at_entry(const arch::Registers& regs, unsigned limit, UnwoundStack* out);
+
+    /// The same from any instruction, of a thread that runs on: `stack` are the bytes that lay at
+    /// the stack pointer when it had these registers. Nothing else is read of its stack.
+    void unwind_copy(const arch::Registers& regs, std::span<const std::byte> stack, unsigned limit,
+                     UnwoundStack* out);
 
     /// The bits of a return address that are a signature (Target::signature_mask), 0 at first: no
     /// signed address gets out of here.

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/faults/fault_watch.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "fault_events.hpp"
+#include "memleax/base/clock.hpp"
+#include "memleax/proc/living_thread.hpp"
+#include "memleax/proc/maps.hpp"
+#include "memleax/proc/process_info.hpp"
+#include "perf_record.hpp"
+#include "touched_memory.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// Between two looks at the kernel's counters, which are two system calls for each thread and CPU.
+constexpr std::int64_t kCountEveryNs = 100'000'000;
+/// A ring that is so full is to be read again soon.
+constexpr std::size_t kBusyPart = 8;
+
+bool is_any(const std::vector<AddrRange>& ranges, std::uint64_t address) {
+    return std::any_of(ranges.begin(), ranges.end(),
+                       [address](const AddrRange& range) { return range.contains(address); });
+}
+
+} // namespace
+
+struct FaultWatch::Impl {
+  public:
+    Impl(Tid pid, FaultEvents&& events) : events_(std::move(events)), pid_(pid) { look_at_maps(); }
+
+    [[nodiscard]] bool any() const;
+    bool tell(const Means& means, bool is_last);
+    void look_at_maps();
+
+  private:
+    struct Record {
+        MonotonicNs time;
+        std::size_t at; ///< in bytes_
+        std::size_t size;
+    };
+    [[nodiscard]] bool is_counting_due(bool is_last) const;
+    /// True: a ring was rather full.
+    bool read_rings();
+    void tell_records(MonotonicNs until, const Means& means);
+    void tell_fault(const FaultSample& sample, const Means& means);
+    void tell_faults(const Means& means);
+    TouchedMemory::Place find(const FaultSample& sample, RemoteAddr sp, const Means& means);
+    void count(const std::optional<FaultCounts>& counted, const Means& means);
+
+    FaultEvents events_;
+    Tid pid_;
+    TouchedMemory touched_;
+    bool has_looked_again_ = false; ///< at the maps, in this turn
+    UnwoundStack stack_;
+    std::vector<std::byte> bytes_;
+    std::vector<Record> records_;
+    std::vector<PageFault> faults_; ///< not told yet; they refer to touched_
+    FaultCounts seen_;              ///< in samples and records
+    FaultCounts told_;
+    std::uint64_t counted_at_seen_ = 0;
+    MonotonicNs counted_at_{};
+};
+
+Result<std::unique_ptr<FaultWatch>> FaultWatch::begin(Tid pid, const std::vector<Tid>& threads) {
+    auto events = FaultEvents::open(threads);
+    if (!events) {
+        return std::move(events).error();
+    }
+    return std::unique_ptr<FaultWatch>(
+        new FaultWatch(std::make_unique<Impl>(pid, *std::move(events))));
+}
+
+FaultWatch::FaultWatch(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+FaultWatch::~FaultWatch() = default;
+
+bool FaultWatch::any() const {
+    return impl_->any();
+}
+
+bool FaultWatch::tell(const Means& means) {
+    return impl_->tell(means, false);
+}
+
+void FaultWatch::tell_last(const Means& means) {
+    impl_->tell(means, true);
+}
+
+void FaultWatch::on_exec() {
+    impl_->look_at_maps();
+}
+
+void FaultWatch::Impl::look_at_maps() {
+    if (const auto mappings = read_maps(pid_)) {
+        const auto info = try_read_process_info(living_thread(pid_));
+        touched_.set(*mappings, info ? info->heap_begin : RemoteAddr());
+    }
+}
+
+bool FaultWatch::Impl::any() const {
+    return !records_.empty() || is_counting_due(false) ||
+           std::any_of(events_.rings().begin(), events_.rings().end(),
+                       [](const PerfRing& ring) { return ring.filled() != 0; });
+}
+
+bool FaultWatch::Impl::is_counting_due(bool is_last) const {
+    return is_last || (seen_.all() + seen_.lost != counted_at_seen_ &&
+                       monotonic_now().value() - counted_at_.value() >= kCountEveryNs);
+}
+
+bool FaultWatch::Impl::tell(const Means& means, bool is_last) {
+    // Counted before the rings are read: then all that was counted has been seen, or is lost.
+    const bool counts = is_counting_due(is_last);
+    const std::optional<FaultCounts> counted = counts ? events_.read_counts() : std::nullopt;
+    const MonotonicNs now = monotonic_now();
+    const bool is_busy = read_rings();
+    // What other CPUs write while we read some of the rings waits for what belongs before it.
+    tell_records(now, means);
+    if (counts) {
+        counted_at_ = now;
+        counted_at_seen_ = seen_.all() + seen_.lost;
+        count(counted, means);
+    }
+    return is_busy;
+}
+
+bool FaultWatch::Impl::read_rings() {
+    bool is_busy = false;
+    for (PerfRing& ring : events_.rings()) {
+        is_busy |= ring.filled() > ring.size() / kBusyPart;
+        ring.drain(&bytes_, [this](std::size_t at, std::size_t size) {
+            const auto record = std::span(std::as_const(bytes_)).subspan(at, size);
+            records_.push_back({perf_record_time(record), at, size});
+        });
+    }
+    return is_busy;
+}
+
+void FaultWatch::Impl::tell_records(MonotonicNs until, const Means& means) {
+    has_looked_again_ = false;
+    std::stable_sort(records_.begin(), records_.end(),
+                     [](const Record& a, const Record& b) { return a.time < b.time; });
+    const auto end = std::find_if(records_.begin(), records_.end(),
+                                  [until](const Record& record) { return record.time > until; });
+    for (auto record = records_.begin(); record != end; ++record) {
+        const auto parsed =
+            parse_perf_record(std::span(std::as_const(bytes_)).subspan(record->at, record->size));
+        if (!parsed) {
+            continue;
+        }
+        if (const auto* sample = std::get_if<FaultSample>(&*parsed)) {
+            if (sample->pid == pid_) {
+                tell_fault(*sample, means);
+            }
+        } else if (const auto* mapped = std::get_if<MappedSample>(&*parsed)) {
+            if (mapped->pid == pid_) {
+                tell_faults(means); // they refer to what is there now
+                touched_.add(mapped->range, mapped->offset, mapped->path);
+            }
+        } else if (const auto* lost = std::get_if<LostSamples>(&*parsed)) {
+            seen_.lost += lost->count;
+        }
+    }
+    tell_faults(means);
+    // What is left moves to the begin.
+    std::vector<std::byte> left;
+    records_.erase(records_.begin(), end);
+    for (Record& record : records_) {
+        const auto bytes = std::span(std::as_const(bytes_)).subspan(record.at, record.size);
+        record.at = left.size();
+        left.insert(left.end(), bytes.begin(), bytes.end());
+    }
+    if (left.empty()) {
+        bytes_.clear(); // and keeps its room
+    } else {
+        bytes_ = std::move(left);
+    }
+}
+
+TouchedMemory::Place FaultWatch::Impl::find(const FaultSample& sample, RemoteAddr sp,
+                                            const Means& means) {
+    const bool is_ours =
+        is_any(means.own, sample.address.value()) ||
+        (sample.registers && is_any(means.own, arch::pc(*sample.registers).value()));
+    if (is_ours) {
+        return {TouchedKind::own, {}, {}};
+    }
+    TouchedMemory::Place place = touched_.find(sample.address, sp);
+    // mremap(2) moves mappings without a word.
+    if (place.kind == TouchedKind::unknown && !std::exchange(has_looked_again_, true)) {
+        tell_faults(means);
+        look_at_maps();
+        place = touched_.find(sample.address, sp);
+    }
+    return place;
+}
+
+void FaultWatch::Impl::tell_fault(const FaultSample& sample, const Means& means) {
+    PageFault fault;
+    fault.major = events_.is_major(sample.event);
+    (fault.major ? seen_.major : seen_.minor) += 1;
+    const TouchedMemory::Place place =
+        find(sample, sample.registers ? arch::sp(*sample.registers) : RemoteAddr(), means);
+    fault.kind = place.kind;
+    fault.file = place.file;
+    fault.offset = place.offset;
+    if (fault.kind != TouchedKind::own) {
+        stack_.frames.clear();
+        stack_.end = StackEnd::bad_memory;
+        if (sample.registers) {
+            means.unwinder.unwind_copy(*sample.registers, sample.stack, means.backtrace_limit,
+                                       &stack_);
+        }
+        fault.stack = means.account.stacks.intern(stack_.frames, stack_.end);
+    }
+    faults_.push_back(fault);
+}
+
+void FaultWatch::Impl::tell_faults(const Means& means) {
+    if (!faults_.empty()) {
+        means.account.events.on_page_faults(faults_);
+        faults_.clear();
+    }
+}
+
+void FaultWatch::Impl::count(const std::optional<FaultCounts>& counted, const Means& means) {
+    FaultCounts all = seen_; // where the kernel does not tell
+    if (counted) {
+        all.minor = std::max(all.minor, counted->minor);
+        all.major = std::max(all.major, counted->major);
+        // Of the last ones that are lost there is no record: the next one would bring it.
+        const std::uint64_t missing =
+            counted->all() > seen_.all() ? counted->all() - seen_.all() : 0;
+        all.lost = std::max({all.lost, missing, told_.lost});
+    } else {
+        all.minor += all.lost; // most are
+    }
+    means.account.events.on_fault_counts({.minor = all.minor - told_.minor,
+                                          .major = all.major - told_.major,
+                                          .lost = all.lost - told_.lost,
+                                          .user_only = events_.is_user_only()});
+    told_ = all;
+}
+
+} // namespace memleax

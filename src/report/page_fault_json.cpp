@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "page_fault_json.hpp"
+
+#include <fmt/format.h>
+
+#include "frame_json.hpp"
+
+namespace memleax {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json touched_json(const TouchedCount& touched) {
+    const bool is_file = touched.kind == TouchedKind::file;
+    Json json{{"what", is_file ? touched.file : describe(touched.kind)}, {"count", touched.all()}};
+    if (touched.major != 0) {
+        json["major"] = touched.major;
+    }
+    if (is_file) {
+        json["file"] = true;
+        json["begin"] = fmt::format("0x{:x}", touched.begin.value());
+        json["end"] = fmt::format("0x{:x}", touched.end.value());
+    }
+    return json;
+}
+
+} // namespace
+
+Json fault_totals_json(const FaultTotals& totals) {
+    return {{"minor", totals.minor},
+            {"major", totals.major},
+            {"lost", totals.lost},
+            {"memleax", totals.own},
+            {"kernel", !totals.user_only}};
+}
+
+Json page_faults_json(const Report& report) {
+    Json json = fault_totals_json(report.page_faults->totals);
+    json["callstacks"] = Json::array();
+    for (const FaultStackReport& stack : report.page_faults->stacks) {
+        Json each;
+        if (report.follows_forks) {
+            const Report::Process& process = report.processes.at(stack.process);
+            each["process"] = process.number;
+            each["pid"] = process.pid;
+        }
+        each["minor"] = stack.minor;
+        each["major"] = stack.major;
+        each["touched"] = Json::array();
+        for (const TouchedCount& touched : stack.touched) {
+            each["touched"].push_back(touched_json(touched));
+        }
+        each["frames"] = frames_json(stack.frames);
+        if (stack.end != StackEnd::outermost) {
+            each["stack_end"] = describe(stack.end);
+        }
+        json["callstacks"].push_back(std::move(each));
+    }
+    return json;
+}
+
+} // namespace memleax

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/track/fault_account.hpp"
+
+#include <algorithm>
+
+#include <unistd.h>
+
+namespace memleax {
+
+namespace {
+
+TouchedCount& touched_of(StackFaults& stack, const PageFault& fault) {
+    // Few: a call touches one thing, or two.
+    const auto found = std::find_if(stack.touched.begin(), stack.touched.end(),
+                                    [&fault](const TouchedCount& each) {
+                                        return each.kind == fault.kind && each.file == fault.file;
+                                    });
+    if (found != stack.touched.end()) {
+        return *found;
+    }
+    TouchedCount& added = stack.touched.emplace_back();
+    added.kind = fault.kind;
+    added.file = fault.file;
+    added.begin = added.end = fault.offset;
+    return added;
+}
+
+} // namespace
+
+void FaultAccount::on_page_faults(std::span<const PageFault> faults) {
+    static const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const auto add = [](const PageFault& fault, auto& to) {
+        (fault.major ? to.major : to.minor) += 1;
+    };
+    for (const PageFault& fault : faults) {
+        add(fault, sampled_);
+        if (fault.kind == TouchedKind::own) {
+            add(fault, own_);
+            continue;
+        }
+        const auto [at, is_new] = index_.try_emplace(fault.stack, stacks_.size());
+        if (is_new) {
+            stacks_.push_back({fault.stack, 0, 0, {}});
+        }
+        StackFaults& stack = stacks_[at->second];
+        add(fault, stack);
+        TouchedCount& touched = touched_of(stack, fault);
+        add(fault, touched);
+        if (fault.kind == TouchedKind::file) {
+            touched.begin = std::min(touched.begin, fault.offset);
+            touched.end = std::max(touched.end, FileOffset(fault.offset.value() + page));
+        }
+    }
+}
+
+void FaultAccount::on_fault_counts(const FaultCounts& since_before) {
+    counted_.minor += since_before.minor;
+    counted_.major += since_before.major;
+    counted_.lost += since_before.lost;
+    counted_.user_only |= since_before.user_only;
+}
+
+FaultTotals FaultAccount::totals() const {
+    FaultTotals totals;
+    totals.own = own_.all();
+    totals.lost = counted_.lost;
+    totals.user_only = counted_.user_only;
+    const FaultCounts& all = counted_.lost != 0 ? counted_ : sampled_;
+    // The counters may be from a moment ago.
+    totals.minor = std::max(all.minor, sampled_.minor) - own_.minor;
+    totals.major = std::max(all.major, sampled_.major) - own_.major;
+    return totals;
+}
+
+} // namespace memleax

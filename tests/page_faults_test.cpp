@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// memleax --track faults on programs that know how many pages they touch, and from where.
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "commands_support.hpp"
+#include "process_support.hpp"
+#include "snapshot_support.hpp"
+
+namespace memleax::testing {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using Faults = std::map<std::string, std::int64_t>;
+
+/// The fixture's function that touched; "": none of those that count.
+std::string touching_function(const nlohmann::json& stack) {
+    for (const auto& frame : stack.at("frames")) {
+        const std::string function = frame.value("function", "");
+        if (function.starts_with("touch_") || function == "write_ten") {
+            return function;
+        }
+    }
+    return "";
+}
+
+/// By the function that touched.
+Faults by_function(const nlohmann::json& page_faults) {
+    Faults result;
+    for (const auto& stack : page_faults.at("callstacks")) {
+        result[touching_function(stack)] += stack.at("minor").get<std::int64_t>();
+        EXPECT_EQ(stack.at("major"), 0) << stack;
+    }
+    return result;
+}
+
+/// "touch_file" of "file" /memfd:touched, ...: what these functions have touched.
+std::map<std::string, std::string> touched_by(const nlohmann::json& page_faults) {
+    std::map<std::string, std::string> result;
+    for (const auto& stack : page_faults.at("callstacks")) {
+        const std::string name = touching_function(stack);
+        for (const auto& touched : stack.at("touched")) {
+            result[name] += fmt::format("{} {}", touched.at("count").get<int>(),
+                                        touched.at("what").get<std::string>());
+            if (touched.contains("file")) {
+                result[name] += fmt::format(" {}-{}", touched.at("begin").get<std::string>(),
+                                            touched.at("end").get<std::string>());
+            }
+        }
+    }
+    return result;
+}
+
+/// Everything that the fixture has touched, and nothing else by these functions.
+void expect_touched(const nlohmann::json& report, const Leaks& truth) {
+    const auto& page_faults = report.at("page_faults");
+    const Faults faults = by_function(page_faults);
+    for (const auto& [function, touched] : truth) {
+        const auto found = faults.find(function);
+        EXPECT_EQ(found != faults.end() ? found->second : 0, touched.blocks) << function;
+    }
+    std::int64_t sum = 0;
+    for (const auto& [function, count] : faults) {
+        EXPECT_TRUE(function.empty() || truth.contains(function)) << function;
+        sum += count;
+    }
+    EXPECT_EQ(page_faults.at("lost"), 0);
+    EXPECT_EQ(page_faults.at("minor"), sum);
+}
+
+/// The report on what a fixture touches in one answer.
+struct Round {
+    FixtureAnswer answer;
+    nlohmann::json report;
+};
+Round watch_round(Fixture& fixture, const std::string& kinds) {
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    Memleax memleax({"-F", "json", "-e", "1000", "--track", kinds, std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    Round round;
+    round.answer = fixture.go();
+    EXPECT_THAT(round.answer.failures, IsEmpty());
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
+    round.report = result.json();
+    return round;
+}
+
+TEST(PageFaults, EachFunctionsAreExact) {
+    Fixture fixture("page_toucher");
+    const auto [answer, report] = watch_round(fixture, "faults");
+    expect_touched(report, answer.truth);
+    EXPECT_EQ(report.at("page_faults").at("memleax"), 0);
+    EXPECT_EQ(report.at("page_faults").at("kernel"), true);
+    EXPECT_EQ(report.at("session").at("events").at("alloc"), 0); // nobody stops at malloc
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(PageFaults, WhatWasTouchedIsNamed) {
+    Fixture fixture("page_toucher");
+    const auto [answer, report] = watch_round(fixture, "faults");
+    const auto page = static_cast<unsigned>(sysconf(_SC_PAGESIZE));
+    const auto touched = touched_by(report.at("page_faults"));
+    EXPECT_EQ(touched.at("touch_anonymous"), "300 anonymous");
+    EXPECT_EQ(touched.at("touch_break"), "200 heap");
+    EXPECT_EQ(touched.at("touch_file"),
+              fmt::format("10 /memfd:touched 0x{:x}-0x{:x}", 3 * page, 13 * page));
+    EXPECT_THAT(touched.at("touch_stack"), HasSubstr(" stack"));
+}
+
+TEST(PageFaults, AsManyBesideTheHeap) {
+    Fixture fixture("page_toucher");
+    const auto [answer, report] = watch_round(fixture, "heap,mmap,brk,faults");
+    expect_touched(report, answer.truth);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(PageFaults, OfThreadsThatAreThereAndThatAreBorn) {
+    Fixture fixture("page_toucher", {"threads"});
+    const auto [answer, report] = watch_round(fixture, "faults");
+    expect_touched(report, answer.truth);
+    EXPECT_EQ(answer.truth.at("touch_anonymous").blocks, 6 * 300);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(PageFaults, NoneIsLostAtTenThousandASecond) {
+    Fixture fixture("page_toucher", {"rate", "10000"});
+    const auto [answer, report] = watch_round(fixture, "faults");
+    expect_touched(report, answer.truth);
+    EXPECT_EQ(answer.truth.at("write_ten").blocks, 20000);
+}
+
+TEST(PageFaults, OfAProgramFromItsFirstInstruction) {
+    const std::string path = fmt::format("/tmp/memleax-faults-{}.json", getpid());
+    Memleax memleax({"-F", "json", "-e", "1000", "-o", path, "--track", "faults", "--",
+                     fixture_path("page_toucher")});
+    memleax.wait_until_watching();
+    const FixtureAnswer answer = memleax.let_fixture_go();
+    const auto result = memleax.quit_fixture_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    std::ifstream file(path);
+    const nlohmann::json report = nlohmann::json::parse(file);
+    std::filesystem::remove(path);
+    expect_touched(report, answer.truth);
+    // The dynamic linker's.
+    EXPECT_GT(by_function(report.at("page_faults")).at(""), 10);
+}
+
+TEST(PageFaults, GoOnInTheNextProgram) {
+    Fixture fixture("page_toucher", {"exec"});
+    Memleax memleax(
+        {"-F", "json", "-e", "1000", "--track", "faults", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    const FixtureAnswer answer = fixture.go();
+    const auto result = memleax.interrupt_and_finish();
+    expect_touched(result.json(), answer.truth);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(PageFaults, AChildsAreNotItsParents) {
+    Fixture fixture("page_toucher", {"fork"});
+    auto [answer, report] = watch_round(fixture, "faults");
+    answer.truth.erase("touch_in_child");
+    expect_touched(report, answer.truth);
+}
+
+TEST(PageFaults, AChildHasItsOwnAccount) {
+    Fixture fixture("page_toucher", {"fork"});
+    Memleax memleax({"-F", "json", "-e", "1000", "--track", "faults", "--follow-forks",
+                     std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    const FixtureAnswer answer = fixture.go();
+    const auto report = memleax.interrupt_and_finish().json();
+    expect_touched(report, answer.truth);
+    for (const auto& stack : report.at("page_faults").at("callstacks")) {
+        const std::string function = touching_function(stack);
+        if (answer.truth.contains(function)) {
+            EXPECT_EQ(stack.at("process"), function == "touch_in_child" ? 2 : 1) << stack;
+        }
+    }
+    std::int64_t sum = 0;
+    for (const auto& process : report.at("processes")) {
+        sum += process.at("page_faults").at("minor").get<std::int64_t>();
+    }
+    EXPECT_EQ(report.at("page_faults").at("minor"), sum);
+}
+
+/// As somebody who may watch processes of his own only. The report, or what memleax says instead.
+class Unprivileged {
+  public:
+    explicit Unprivileged(const std::vector<std::string>& mode) {
+        std::vector<std::string> words = mode;
+        words.insert(words.begin(), fixture_path("page_toucher"));
+        Fixture fixture(unprivileged({words}));
+        auto command = memleax_command();
+        command.insert(command.end(), {"-F", "json", "-e", "1000", "--track", "faults",
+                                       std::to_string(fixture.pid())});
+        Memleax memleax(unprivileged({command}));
+        std::ifstream("/proc/sys/kernel/perf_event_paranoid") >> paranoid;
+        if (paranoid > 2) {
+            const auto result = memleax.finish();
+            EXPECT_NE(result.status, 0);
+            EXPECT_THAT(result.errors, HasSubstr("kernel.perf_event_paranoid to 2 or less"));
+            return;
+        }
+        memleax.wait_until_watching();
+        answer = fixture.go();
+        report = memleax.interrupt_and_finish().json();
+    }
+    int paranoid = 3;
+    FixtureAnswer answer;
+    nlohmann::json report; ///< null: that is not allowed
+};
+
+TEST(PageFaults, WithoutPrivileges) {
+    const Unprivileged run({"rate", "1000"}); // the buffers are small
+    if (!run.report.is_null()) {
+        expect_touched(run.report, run.answer.truth);
+    }
+}
+
+// Those that the kernel takes within a system call are not ours to see then.
+TEST(PageFaults, WithoutPrivilegesThoseOfTheProgramsOwnCode) {
+    const Unprivileged run({});
+    if (run.paranoid == 2) {
+        const auto& faults = run.report.at("page_faults");
+        EXPECT_EQ(faults.at("kernel"), false);
+        EXPECT_FALSE(by_function(faults).contains("touch_by_read"));
+        const std::int64_t own_code = 300 + 200 + 10 + 40;
+        EXPECT_GE(faults.at("minor"), own_code); // by the kernel's counters if samples were lost
+    }
+}
+
+TEST(PageFaults, TextTellsThem) {
+    Fixture fixture("page_toucher");
+    Memleax memleax({"-e", "1000", "--track", "faults", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    fixture.go();
+    const std::string text = memleax.interrupt_and_finish().output;
+    EXPECT_THAT(text, ContainsRegex("== Page faults: [0-9]+ minor, 0 major\\.\n"));
+    EXPECT_THAT(text, ContainsRegex("Page faults: 300 minor, 0 major: 300 anonymous\n"
+                                    ".*touch_anonymous"));
+}
+
+TEST(Command_faults, ListsTheMost) {
+    Fixture fixture("page_toucher");
+    Commands commands_of(fixture.pid(), {"--track", "faults"});
+    fixture.go();
+    const std::string one = commands_of.output_of("faults 1");
+    EXPECT_THAT(one, HasSubstr("Page faults: 300 minor, 0 major: 300 anonymous\n"));
+    EXPECT_THAT(one, ::testing::Not(HasSubstr("200 heap")));
+    EXPECT_THAT(commands_of.output_of("faults"), HasSubstr("200 heap"));
+    EXPECT_THAT(commands_of.error_of("faults 0"), HasSubstr("'0' is not the number"));
+    commands_of.quit();
+}
+
+TEST(Command_faults, NeedsThemTracked) {
+    Fixture fixture("expiring");
+    Commands commands_of(fixture.pid());
+    EXPECT_THAT(commands_of.error_of("faults"), HasSubstr("--track faults"));
+    commands_of.quit();
+}
+
+} // namespace
+} // namespace memleax::testing
