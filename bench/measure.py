@@ -18,6 +18,7 @@ import sys
 
 import attach
 import daemons
+import faults
 import heap
 import leave
 import others
@@ -201,6 +202,15 @@ def looks_at_the_heap(bench, is_full):
                 row(f"{blocks} blocks, {shape}", "skipped", str(reason))
 
 
+def touched_pages(bench):
+    say("\nA program that touches pages, watched with --track faults; beside perf record --call-graph dwarf")
+    for rate, most in faults.RATES:
+        alone, watched, theirs, ratio, lost, all_faults = faults.measure(bench, rate)
+        beside = "no perf" if theirs is None else f"perf: {theirs / alone:.2f}"
+        row(f"{rate} pages a second", f"{watched / alone:.2f} times", f"{beside}; lost {lost} of {all_faults}",
+            ratio, most)
+
+
 PARTS = {
     "pairs": lambda bench, _: cost_of_a_pair(bench),
     "live": cost_of_live_blocks,
@@ -209,6 +219,7 @@ PARTS = {
     "shapes": lambda bench, _: without_stops(bench),
     "daemons": lambda bench, _: programs_under_load(bench),
     "leak-check": looks_at_the_heap,
+    "faults": lambda bench, _: touched_pages(bench),
     "others": lambda bench, _: beside_others(bench),
 }
 
