@@ -140,6 +140,30 @@ TEST(PageFaults, NoneIsLostAtTenThousandASecond) {
     EXPECT_EQ(answer.truth.at("write_ten").blocks, 20000);
 }
 
+// Whether or not the buffers were large enough.
+void expect_exact_total(const nlohmann::json& report, const Leaks& truth) {
+    const auto& page_faults = report.at("page_faults");
+    const Faults faults = by_function(page_faults);
+    std::int64_t sum = 0;
+    for (const auto& [function, count] : faults) {
+        sum += count;
+    }
+    const auto lost = page_faults.at("lost").get<std::int64_t>();
+    EXPECT_EQ(page_faults.at("minor"), sum + lost);
+    const std::int64_t touched = truth.at("touch_many").blocks;
+    const auto found = faults.find("touch_many");
+    const std::int64_t known = found != faults.end() ? found->second : 0;
+    EXPECT_LE(known, touched);
+    EXPECT_GE(known + lost, touched);
+}
+
+TEST(PageFaults, WhatIsLostIsToldAndInTheTotal) {
+    Fixture fixture("page_toucher", {"burst"});
+    const auto [answer, report] = watch_round(fixture, "faults");
+    expect_exact_total(report, answer.truth);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 TEST(PageFaults, OfAProgramFromItsFirstInstruction) {
     const std::string path = fmt::format("/tmp/memleax-faults-{}.json", getpid());
     Memleax memleax({"-F", "json", "-e", "1000", "-o", path, "--track", "faults", "--",
@@ -226,6 +250,14 @@ TEST(PageFaults, WithoutPrivileges) {
     const Unprivileged run({"rate", "1000"}); // the buffers are small
     if (!run.report.is_null()) {
         expect_touched(run.report, run.answer.truth);
+    }
+}
+
+TEST(PageFaults, WithoutPrivilegesWhatIsLostIsTold) {
+    const Unprivileged run({"burst"});
+    if (!run.report.is_null()) {
+        expect_exact_total(run.report, run.answer.truth);
+        EXPECT_GT(run.report.at("page_faults").at("lost"), 0) << "more than any buffer holds";
     }
 }
 

@@ -234,10 +234,11 @@ void FaultWatch::Impl::count(const std::optional<FaultCounts>& counted, const Me
     if (counted) {
         all.minor = std::max(all.minor, counted->minor);
         all.major = std::max(all.major, counted->major);
-        // Of the last ones that are lost there is no record: the next one would bring it.
+        // Better than the records of loss: those count other records, too, and of the last ones
+        // that are lost there is none, as the next record would bring it.
         const std::uint64_t missing =
             counted->all() > seen_.all() ? counted->all() - seen_.all() : 0;
-        all.lost = std::max({all.lost, missing, told_.lost});
+        all.lost = std::max(missing, told_.lost);
     } else {
         all.minor += all.lost; // most are
     }

@@ -15,7 +15,8 @@ namespace memleax {
 
 namespace {
 
-std::size_t page_bytes() {
+/// The page before the data: perf_event_mmap_page.
+std::size_t header_bytes() {
     static const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     return size;
 }
@@ -55,7 +56,7 @@ std::size_t RingRecords::next(std::vector<std::byte>* out) {
 
 Result<PerfRing> PerfRing::map(int fd, std::size_t size) {
     void* const base =
-        mmap(nullptr, page_bytes() + size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        mmap(nullptr, header_bytes() + size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) {
         return Error(fmt::format("cannot map {} bytes for page faults", size), errno)
             .with_advice("root can; other users need more of sysctl kernel.perf_event_mlock_kb "
@@ -65,14 +66,14 @@ Result<PerfRing> PerfRing::map(int fd, std::size_t size) {
 }
 
 PerfRing::PerfRing(void* base, std::size_t size)
-    : base_(base), data_(static_cast<const std::byte*>(base) + page_bytes(), size) {}
+    : base_(base), data_(static_cast<const std::byte*>(base) + header_bytes(), size) {}
 
 PerfRing::PerfRing(PerfRing&& other) noexcept
     : base_(std::exchange(other.base_, nullptr)), data_(other.data_), tail_(other.tail_) {}
 
 PerfRing::~PerfRing() {
     if (base_ != nullptr) {
-        munmap(base_, page_bytes() + data_.size());
+        munmap(base_, header_bytes() + data_.size());
     }
 }
 

@@ -141,6 +141,11 @@ std::string first_sentence(const Report& report) {
         return fmt::format("Not judged, for want of intervals: {}{}", unjudged.holding(),
                            and_hidden);
     }
+    if (judged.stacks == 0 && report.page_faults && report.session.events.alloc == 0) {
+        const FaultTotals& totals = report.page_faults->totals;
+        return number_of(totals.minor + totals.major, "page fault") + "; no allocation was seen" +
+               and_hidden;
+    }
     if (judged.stacks == 0) {
         return (report.session.events.alloc + report.session.events.realloc == 0
                     ? "Nothing to judge: no allocation was seen"

@@ -171,18 +171,24 @@ Result<void> WatchedProcess::begin_faults() {
     if (!tree_.options_.allocators->tracked().faults) {
         return {};
     }
-    std::vector<Tid> threads;
-    for (const auto& [tid, thread] : target_->threads()) {
-        if (!thread.is_child_process) {
-            threads.push_back(tid);
+    // A thread inherits the events of the one that starts it, if that has them already. Whether one
+    // that comes meanwhile was too early nobody can tell: so again, unless they come all the time.
+    constexpr int kTries = 10;
+    for (int tries = 1;; ++tries) {
+        const std::vector<Tid> threads = list_threads(pid_);
+        auto begun = FaultWatch::begin(pid_, threads);
+        if (!begun) {
+            return std::move(begun).error();
+        }
+        const std::vector<Tid> now = list_threads(pid_);
+        const bool is_complete = std::all_of(now.begin(), now.end(), [&threads](Tid tid) {
+            return std::find(threads.begin(), threads.end(), tid) != threads.end();
+        });
+        if (is_complete || tries == kTries) {
+            faults_ = *std::move(begun);
+            return {};
         }
     }
-    auto begun = FaultWatch::begin(pid_, threads);
-    if (!begun) {
-        return std::move(begun).error();
-    }
-    faults_ = *std::move(begun);
-    return {};
 }
 
 bool WatchedProcess::tell_faults(bool is_last) {
