@@ -296,6 +296,19 @@ TEST(Command_faults, ListsTheMost) {
     commands_of.quit();
 }
 
+TEST(Command_faults, ThoseOfAPauseAreNotSeen) {
+    Fixture fixture("page_toucher");
+    Commands commands_of(fixture.pid(), {"--track", "faults"});
+    fixture.go();
+    commands_of.run("pause");
+    fixture.go();
+    fixture.go();
+    commands_of.run("resume");
+    fixture.go();
+    EXPECT_THAT(commands_of.output_of("faults 1"), HasSubstr("600 minor, 0 major: 600 anonymous"));
+    commands_of.quit();
+}
+
 TEST(Command_faults, NeedsThemTracked) {
     Fixture fixture("expiring");
     Commands commands_of(fixture.pid());

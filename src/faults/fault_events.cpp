@@ -2,6 +2,7 @@
 #include "fault_events.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <ctime>
@@ -23,18 +24,24 @@ namespace {
 /// In bytes, of each stack. A sample has all of it, so the kernel copies and we read as much for
 /// each fault; what lies further out is not known.
 constexpr std::uint32_t kStackBytes = 8192;
-/// Of one CPU: 4,000 samples. At 10^4 faults a second that is what comes in 400 ms, should we be
-/// kept from reading for so long; or one burst of a program that fills 16 MiB.
-constexpr std::size_t kLargestRing = std::size_t{32} << 20;
-/// Of all CPUs, as long as each has kSmallestRing (25 ms).
+/// In bytes, of one CPU: 2,000 samples. Read every 4 ms (RingReader), it holds 5 * 10^5 faults a
+/// second; at 10^4 it would hold what comes in 200 ms.
+constexpr std::size_t kLargestRing = std::size_t{16} << 20;
+/// Of all CPUs and all processes, as long as each ring has kSmallestRing: the kernel takes this
+/// memory at once, and does not swap it.
 constexpr std::size_t kAllRings = std::size_t{128} << 20;
-constexpr std::size_t kSmallestRing = std::size_t{2} << 20;
+constexpr std::size_t kSmallestRing = std::size_t{1} << 20;
 /// Who may lock little memory has to do with less; with so much at least.
 constexpr std::size_t kLeastRing = std::size_t{64} << 10;
 
+/// Of those that there are.
+std::atomic<std::size_t> ring_bytes{0};
+
+/// Half of what is left.
 std::size_t ring_size_for(long cpus) {
+    const std::size_t left = kAllRings - std::min(kAllRings, ring_bytes.load());
     std::size_t size = kLargestRing;
-    while (size > kSmallestRing && size * static_cast<std::size_t>(cpus) > kAllRings) {
+    while (size > kSmallestRing && size * static_cast<std::size_t>(cpus) > left / 2) {
         size /= 2;
     }
     return size;
@@ -115,6 +122,9 @@ std::uint64_t sum(const std::vector<int>& events) {
 } // namespace
 
 FaultEvents::~FaultEvents() {
+    for (const PerfRing& ring : rings_) {
+        ring_bytes -= ring.size();
+    }
     for (const auto* events : {&minor_events_, &major_events_}) {
         for (const int fd : *events) {
             close(fd);
@@ -210,6 +220,7 @@ Result<void> FaultEvents::send_to_ring(int fd, std::size_t ring_size,
         has_no_ring_ = true;
         return std::move(ring).error();
     }
+    ring_bytes += ring->size();
     rings_.push_back(*std::move(ring));
     *ring_owner = fd;
     return {};

@@ -28,8 +28,7 @@ class FaultEvents {
     FaultEvents& operator=(FaultEvents&&) = delete;
     ~FaultEvents();
 
-    std::vector<PerfRing>& rings() { return rings_; }
-    [[nodiscard]] const std::vector<PerfRing>& rings() const { return rings_; }
+    [[nodiscard]] std::vector<PerfRing>& rings() { return rings_; }
     /// Is this the id of an event of major faults?
     [[nodiscard]] bool is_major(std::uint64_t event) const { return major_.contains(event); }
     /// All that the kernel has counted since open(); `lost` is 0. Nothing where children count,

@@ -12,6 +12,7 @@
 #include "memleax/proc/maps.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "perf_record.hpp"
+#include "ring_reader.hpp"
 #include "touched_memory.hpp"
 
 namespace memleax {
@@ -20,8 +21,11 @@ namespace {
 
 /// Between two looks at the kernel's counters, which are two system calls for each thread and CPU.
 constexpr std::int64_t kCountEveryNs = 100'000'000;
-/// A ring that is so full is to be read again soon.
-constexpr std::size_t kBusyPart = 8;
+/// So many at once: rather sooner than later again.
+constexpr std::size_t kMany = 200;
+
+/// In bytes, of room for records: what a burst has needed is given back.
+constexpr std::size_t kMostKept = std::size_t{32} << 20;
 
 bool is_any(const std::vector<AddrRange>& ranges, std::uint64_t address) {
     return std::any_of(ranges.begin(), ranges.end(),
@@ -32,21 +36,17 @@ bool is_any(const std::vector<AddrRange>& ranges, std::uint64_t address) {
 
 struct FaultWatch::Impl {
   public:
-    Impl(Tid pid, FaultEvents&& events) : events_(std::move(events)), pid_(pid) { look_at_maps(); }
+    Impl(Tid pid, FaultEvents&& events)
+        : events_(std::move(events)), pid_(pid), reader_(events_.rings()) {
+        look_at_maps();
+    }
 
-    [[nodiscard]] bool any() const;
+    [[nodiscard]] bool any();
     bool tell(const Means& means, bool is_last);
     void look_at_maps();
 
   private:
-    struct Record {
-        MonotonicNs time;
-        std::size_t at; ///< in bytes_
-        std::size_t size;
-    };
     [[nodiscard]] bool is_counting_due(bool is_last) const;
-    /// True: a ring was rather full.
-    bool read_rings();
     void tell_records(MonotonicNs until, const Means& means);
     void tell_fault(const FaultSample& sample, const Means& means);
     void tell_faults(const Means& means);
@@ -58,13 +58,13 @@ struct FaultWatch::Impl {
     TouchedMemory touched_;
     bool has_looked_again_ = false; ///< at the maps, in this turn
     UnwoundStack stack_;
-    std::vector<std::byte> bytes_;
-    std::vector<Record> records_;
+    RecordBatch batch_;
     std::vector<PageFault> faults_; ///< not told yet; they refer to touched_
     FaultCounts seen_;              ///< in samples and records
     FaultCounts told_;
     std::uint64_t counted_at_seen_ = 0;
     MonotonicNs counted_at_{};
+    RingReader reader_; ///< goes before the rings
 };
 
 Result<std::unique_ptr<FaultWatch>> FaultWatch::begin(Tid pid, const std::vector<Tid>& threads) {
@@ -80,7 +80,7 @@ FaultWatch::FaultWatch(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 FaultWatch::~FaultWatch() = default;
 
-bool FaultWatch::any() const {
+bool FaultWatch::any() {
     return impl_->any();
 }
 
@@ -103,10 +103,8 @@ void FaultWatch::Impl::look_at_maps() {
     }
 }
 
-bool FaultWatch::Impl::any() const {
-    return !records_.empty() || is_counting_due(false) ||
-           std::any_of(events_.rings().begin(), events_.rings().end(),
-                       [](const PerfRing& ring) { return ring.filled() != 0; });
+bool FaultWatch::Impl::any() {
+    return !batch_.records.empty() || is_counting_due(false) || reader_.any();
 }
 
 bool FaultWatch::Impl::is_counting_due(bool is_last) const {
@@ -119,7 +117,8 @@ bool FaultWatch::Impl::tell(const Means& means, bool is_last) {
     const bool counts = is_counting_due(is_last);
     const std::optional<FaultCounts> counted = counts ? events_.read_counts() : std::nullopt;
     const MonotonicNs now = monotonic_now();
-    const bool is_busy = read_rings();
+    reader_.take(&batch_);
+    const bool is_busy = batch_.records.size() >= kMany;
     // What other CPUs write while we read some of the rings waits for what belongs before it.
     tell_records(now, means);
     if (counts) {
@@ -130,27 +129,16 @@ bool FaultWatch::Impl::tell(const Means& means, bool is_last) {
     return is_busy;
 }
 
-bool FaultWatch::Impl::read_rings() {
-    bool is_busy = false;
-    for (PerfRing& ring : events_.rings()) {
-        is_busy |= ring.filled() > ring.size() / kBusyPart;
-        ring.drain(&bytes_, [this](std::size_t at, std::size_t size) {
-            const auto record = std::span(std::as_const(bytes_)).subspan(at, size);
-            records_.push_back({perf_record_time(record), at, size});
-        });
-    }
-    return is_busy;
-}
-
 void FaultWatch::Impl::tell_records(MonotonicNs until, const Means& means) {
     has_looked_again_ = false;
-    std::stable_sort(records_.begin(), records_.end(),
-                     [](const Record& a, const Record& b) { return a.time < b.time; });
-    const auto end = std::find_if(records_.begin(), records_.end(),
-                                  [until](const Record& record) { return record.time > until; });
-    for (auto record = records_.begin(); record != end; ++record) {
-        const auto parsed =
-            parse_perf_record(std::span(std::as_const(bytes_)).subspan(record->at, record->size));
+    auto& records = batch_.records;
+    std::stable_sort(records.begin(), records.end(),
+                     [](const auto& a, const auto& b) { return a.time < b.time; });
+    const auto end = std::find_if(records.begin(), records.end(),
+                                  [until](const auto& record) { return record.time > until; });
+    const std::span<const std::byte> bytes(batch_.bytes);
+    for (auto record = records.begin(); record != end; ++record) {
+        const auto parsed = parse_perf_record(bytes.subspan(record->at, record->size));
         if (!parsed) {
             continue;
         }
@@ -169,18 +157,17 @@ void FaultWatch::Impl::tell_records(MonotonicNs until, const Means& means) {
     }
     tell_faults(means);
     // What is left moves to the begin.
+    records.erase(records.begin(), end);
     std::vector<std::byte> left;
-    records_.erase(records_.begin(), end);
-    for (Record& record : records_) {
-        const auto bytes = std::span(std::as_const(bytes_)).subspan(record.at, record.size);
+    for (auto& record : records) {
+        const auto its_bytes = bytes.subspan(record.at, record.size);
         record.at = left.size();
-        left.insert(left.end(), bytes.begin(), bytes.end());
+        left.insert(left.end(), its_bytes.begin(), its_bytes.end());
     }
-    if (left.empty()) {
-        bytes_.clear(); // and keeps its room
-    } else {
-        bytes_ = std::move(left);
-    }
+    batch_.bytes.clear();
+    if (!left.empty() || batch_.bytes.capacity() > kMostKept) {
+        batch_.bytes = std::move(left);
+    } // else it keeps its room
 }
 
 TouchedMemory::Place FaultWatch::Impl::find(const FaultSample& sample, RemoteAddr sp,

@@ -32,7 +32,7 @@ class FaultWatch {
         const std::vector<AddrRange>& own; ///< what is ours in the process
     };
     /// Is there anything to tell? Cheap.
-    [[nodiscard]] bool any() const;
+    [[nodiscard]] bool any();
     /// Tells all that has happened until now. True: so much does that it should be soon again.
     bool tell(const Means& means);
     /// The same, and what the kernel has counted.
