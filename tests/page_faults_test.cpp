@@ -3,6 +3,9 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -25,7 +28,7 @@ using Faults = std::map<std::string, std::int64_t>;
 /// The fixture's function that touched; "": none of those that count.
 std::string touching_function(const nlohmann::json& stack) {
     for (const auto& frame : stack.at("frames")) {
-        const std::string function = frame.value("function", "");
+        std::string function = frame.value("function", "");
         if (function.starts_with("touch_") || function == "write_ten") {
             return function;
         }
@@ -95,23 +98,17 @@ void expect_touched(const nlohmann::json& report, const Leaks& truth) {
     EXPECT_EQ(page_faults.at("minor"), sum);
 }
 
-/// The report on what a fixture touches in one answer.
-struct Round {
-    FixtureAnswer answer;
-    nlohmann::json report;
-};
-Round watch_round(Fixture& fixture, const std::string& kinds) {
+/// What a fixture answers, and the report on what it touched meanwhile.
+std::pair<FixtureAnswer, nlohmann::json> watch_round(Fixture& fixture, const std::string& kinds) {
     const TargetSnapshot before = take_snapshot(fixture.pid());
     Memleax memleax({"-F", "json", "-e", "1000", "--track", kinds, std::to_string(fixture.pid())});
     memleax.wait_until_watching();
-    Round round;
-    round.answer = fixture.go();
-    EXPECT_THAT(round.answer.failures, IsEmpty());
+    FixtureAnswer answer = fixture.go();
+    EXPECT_THAT(answer.failures, IsEmpty());
     const auto result = memleax.interrupt_and_finish();
     EXPECT_EQ(result.status, 0) << result.errors;
     EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
-    round.report = result.json();
-    return round;
+    return {std::move(answer), result.json()};
 }
 
 TEST(PageFaults, EachFunctionsAreExact) {
