@@ -113,9 +113,11 @@ class BorrowedThread {
         entry_.result_at = 0;
     }
     /// Borrows a few bytes of code, too.
-    Result<void> write_code(CodeAddr padding, long number, const arch::Registers& own) {
-        // What an mmap has mapped only the thread itself can tell, as long as it stays there.
-        if (number != SYS_mmap) {
+    Result<void> write_code(CodeAddr padding, long number, bool is_own_memory,
+                            const arch::Registers& own) {
+        // What an mmap has mapped only the thread itself can tell, as long as it stays there. And
+        // for a child, at each of a process's forks, it would take too long to look for its stack.
+        if (number != SYS_mmap && is_own_memory) {
             way_back_ = WayBack::below_stack(memory_, tid_, own);
         }
         const auto code = way_back_ ? std::span<const std::uint8_t>(arch::kReturningBytes)
@@ -260,7 +262,8 @@ Result<long> RemoteCalls::perform(Tid tid, Tid process, RemoteMemory& memory,
     if (page) {
         borrowed.use(*page, as_the_kernel_gave_them);
     } else if (padding_) {
-        auto patched = borrowed.write_code(*padding_, number, as_the_kernel_gave_them);
+        auto patched = borrowed.write_code(*padding_, number, &memory == &target_.memory(),
+                                           as_the_kernel_gave_them);
         if (!patched) {
             return std::move(patched).error();
         }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/target/way_back.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <span>
 
+#include "memleax/proc/maps.hpp"
 #include "memleax/target/stopped_thread.hpp"
 
 namespace memleax {
@@ -21,6 +23,25 @@ std::vector<std::uint8_t> frame_for(Tid tid, const arch::Registers& own, RemoteA
     return mask && !thread.has_shadow_stack()
                ? arch::return_frame(own, *mask, thread.vector_registers(), at)
                : std::vector<std::uint8_t>();
+}
+
+/// On the stack that the kernel, or pthread_create, has given the thread (its thread pointer lies
+/// at the top of that): what is below it is nobody else's.
+bool is_on_own_stack(Tid tid, const arch::Registers& own, AddrRange range) {
+    const std::uint64_t sp = arch::sp(own).value();
+    const auto maps = read_maps(tid);
+    if (!maps) {
+        return false;
+    }
+    const auto stack = std::find_if(maps->begin(), maps->end(), [sp](const Mapping& mapping) {
+        return mapping.range.contains(sp);
+    });
+    if (stack == maps->end() || range.begin < stack->range.begin) {
+        return false;
+    }
+    const std::uint64_t thread_pointer = StoppedThread(tid).thread_pointer(own);
+    return stack->path == "[stack]" ||
+           (stack->range.contains(thread_pointer) && thread_pointer > sp);
 }
 
 } // namespace
@@ -49,7 +70,8 @@ std::optional<WayBack> WayBack::below_stack(RemoteMemory& memory, Tid tid,
     const std::vector<std::uint8_t> frame = frame_for(tid, own, result.frame_);
     result.before_.resize(frame.size());
     const auto before = std::as_writable_bytes(std::span(result.before_));
-    if (frame.empty() || memory.try_read(result.frame_, before) != before.size() ||
+    if (frame.empty() || !is_on_own_stack(tid, own, AddrRange::at(result.frame_, frame.size())) ||
+        memory.try_read(result.frame_, before) != before.size() ||
         !memory.write(result.frame_, frame)) {
         return std::nullopt;
     }

@@ -25,8 +25,9 @@ class WayBack {
                                           RemoteAddr page);
     /// Between the red zone and a frame below the stack: for what the call's arguments point to.
     static constexpr std::int64_t kArgumentBytes = 64;
-    /// With arch::kReturningBytes, wherever those are: the frame is below the thread's stack, and
-    /// none if there is no room.
+    /// With arch::kReturningBytes, wherever those are: the frame is below the thread's stack. None
+    /// if that is not certain to be the thread's own (a coroutine's may be 4 KiB beside others'),
+    /// or has no room.
     static std::optional<WayBack> below_stack(RemoteMemory& memory, Tid tid,
                                               const arch::Registers& own);
     /// What was below the stack is there again.

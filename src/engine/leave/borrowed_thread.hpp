@@ -20,8 +20,9 @@ struct OwedSignal {
 /// Out of the record: from here on they are the caller's.
 [[nodiscard]] std::vector<OwedSignal> owed_signals(RecoveryRecord& record);
 
-/// A thread that was executing something for the dead one waits in a loop for its registers, or has
-/// them and not its signal mask. Its id, or 0 if there is none, or none that need be stopped.
+/// A thread that was executing something for the dead one has come back by itself (WayBack), is on
+/// its way, waits in a loop for its registers, or has them and not its signal mask. Its id, or 0 if
+/// there is none, or none that need be stopped.
 Tid return_borrowed_thread(Target& target);
 
 /// To be called when the code is whole again, so that they may run to the stops of what was held
