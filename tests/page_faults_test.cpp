@@ -12,7 +12,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "commands_support.hpp"
 #include "process_support.hpp"
 #include "snapshot_support.hpp"
 
@@ -297,38 +296,6 @@ TEST(PageFaults, TextTellsThem) {
     EXPECT_THAT(text, ContainsRegex("== Page faults: [0-9]+ minor, 0 major\\.\n"));
     EXPECT_THAT(text, ContainsRegex("Page faults: 300 minor, 0 major: 300 anonymous\n"
                                     ".*touch_anonymous"));
-}
-
-TEST(Command_faults, ListsTheMost) {
-    Fixture fixture("page_toucher");
-    Commands commands_of(fixture.pid(), {"--track", "faults"});
-    fixture.go();
-    const std::string one = commands_of.output_of("faults 1");
-    EXPECT_THAT(one, HasSubstr("Page faults: 300 minor, 0 major: 300 anonymous\n"));
-    EXPECT_THAT(one, ::testing::Not(HasSubstr("200 heap")));
-    EXPECT_THAT(commands_of.output_of("faults"), HasSubstr("200 heap"));
-    EXPECT_THAT(commands_of.error_of("faults 0"), HasSubstr("'0' is not the number"));
-    commands_of.quit();
-}
-
-TEST(Command_faults, ThoseOfAPauseAreNotSeen) {
-    Fixture fixture("page_toucher");
-    Commands commands_of(fixture.pid(), {"--track", "faults"});
-    fixture.go();
-    commands_of.run("pause");
-    fixture.go();
-    fixture.go();
-    commands_of.run("resume");
-    fixture.go();
-    EXPECT_THAT(commands_of.output_of("faults 1"), HasSubstr("600 minor, 0 major: 600 anonymous"));
-    commands_of.quit();
-}
-
-TEST(Command_faults, NeedsThemTracked) {
-    Fixture fixture("expiring");
-    Commands commands_of(fixture.pid());
-    EXPECT_THAT(commands_of.error_of("faults"), HasSubstr("--track faults"));
-    commands_of.quit();
 }
 
 } // namespace

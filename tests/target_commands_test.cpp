@@ -320,5 +320,37 @@ TEST(Command_detach, LeavesTheDataForReading) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+TEST(Command_faults, ListsTheMost) {
+    Fixture fixture("page_toucher");
+    Commands commands_of(fixture.pid(), {"--track", "faults"});
+    fixture.go();
+    const std::string one = commands_of.output_of("faults 1");
+    EXPECT_THAT(one, HasSubstr("Page faults: 300 minor, 0 major: 300 anonymous\n"));
+    EXPECT_THAT(one, Not(HasSubstr("200 heap")));
+    EXPECT_THAT(commands_of.output_of("faults"), HasSubstr("200 heap"));
+    EXPECT_THAT(commands_of.error_of("faults 0"), HasSubstr("'0' is not the number"));
+    commands_of.quit();
+}
+
+TEST(Command_faults, ThoseOfAPauseAreNotSeen) {
+    Fixture fixture("page_toucher");
+    Commands commands_of(fixture.pid(), {"--track", "faults"});
+    fixture.go();
+    commands_of.run("pause");
+    fixture.go();
+    fixture.go();
+    commands_of.run("resume");
+    fixture.go();
+    EXPECT_THAT(commands_of.output_of("faults 1"), HasSubstr("600 minor, 0 major: 600 anonymous"));
+    commands_of.quit();
+}
+
+TEST(Command_faults, NeedsThemTracked) {
+    Fixture fixture("expiring");
+    Commands commands_of(fixture.pid());
+    EXPECT_THAT(commands_of.error_of("faults"), HasSubstr("--track faults"));
+    commands_of.quit();
+}
+
 } // namespace
 } // namespace memleax::testing
