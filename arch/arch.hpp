@@ -121,6 +121,8 @@ struct TrapHandlerCode {
 };
 /// In the next page, of whatever size: what is there is written to.
 inline constexpr std::size_t kWayBackDataAt = std::size_t{64} * 1024;
+/// So much: a frame has up to 12 KiB (AMX).
+inline constexpr std::size_t kWayBackDataBytes = std::size_t{16} * 1024;
 /// From there on: a byte that the handler sets as soon as a hit has had no tracer.
 inline constexpr std::size_t kUnattendedAt = 8;
 inline constexpr std::size_t kReturnFrameAt = 64;

@@ -148,19 +148,19 @@ INSTANTIATE_TEST_SUITE_P(Ways, ConfinedMeanwhile,
 
 class NoRoom : public ::testing::TestWithParam<int> {};
 
-// Not all of ours fits in: the handler and one region of slots have 64 KiB each.
+// Not all of ours fits in: the handler has 80 KiB, one region of slots 64.
 TEST_P(NoRoom, IsRefused) {
     Fixture fixture("confined", {"address_space", std::to_string(GetParam())});
     expect_refusal(
         fixture, [&] { return Memleax(watch(fixture.pid())); }, "Cannot allocate memory");
 }
 
-INSTANTIATE_TEST_SUITE_P(Kibibytes, NoRoom, ::testing::Values(0, 4, 60, 64, 124));
+INSTANTIATE_TEST_SUITE_P(Kibibytes, NoRoom, ::testing::Values(0, 4, 60, 76, 80, 140));
 
 // The first page of ours fits in, and later ones do not: what cannot be followed is said, and harms
 // nobody.
 TEST(LittleRoom, IsSaid) {
-    Fixture fixture("confined", {"address_space", "128"});
+    Fixture fixture("confined", {"address_space", "144"});
     const TargetSnapshot before = take_snapshot(fixture.pid());
     Memleax memleax(watch(fixture.pid()));
     memleax.wait_until_watching();

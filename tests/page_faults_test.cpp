@@ -296,6 +296,8 @@ TEST(PageFaults, TextTellsThem) {
     EXPECT_THAT(text, ContainsRegex("== Page faults: [0-9]+ minor, 0 major\\.\n"));
     EXPECT_THAT(text, ContainsRegex("Page faults: 300 minor, 0 major: 300 anonymous\n"
                                     ".*touch_anonymous"));
+    EXPECT_THAT(text, ::testing::EndsWith("== No allocation was seen.\n"));
+    EXPECT_THAT(text, ::testing::Not(HasSubstr("No expired")));
 }
 
 } // namespace

@@ -141,7 +141,7 @@ std::string first_sentence(const Report& report) {
         return fmt::format("Not judged, for want of intervals: {}{}", unjudged.holding(),
                            and_hidden);
     }
-    if (judged.stacks == 0 && report.page_faults && report.session.events.alloc == 0) {
+    if (judged.stacks == 0 && report.has_page_faults_only()) {
         const FaultTotals& totals = report.page_faults->totals;
         return number_of(totals.minor + totals.major, "page fault") + "; no allocation was seen" +
                and_hidden;

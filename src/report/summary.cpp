@@ -69,6 +69,12 @@ Summary summarize_unjudged(const Report& report) {
         }
     }
     const std::string age = seconds_text(report.session.expire_s);
+    if (suspects.stacks == 0 && report.has_page_faults_only()) {
+        const FaultTotals& totals = report.page_faults->totals;
+        return {Summary::Mood::not_judged,
+                number_of(totals.minor + totals.major, "page fault") + ", and no allocation", "",
+                ""};
+    }
     if (suspects.stacks == 0) {
         return {Summary::Mood::good, fmt::format("Nothing is older than {} s", age), "", ""};
     }

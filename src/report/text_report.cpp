@@ -243,7 +243,7 @@ std::size_t write_stacks(const Report& report, std::optional<std::uint32_t> proc
         }
         sink.write(call_stack_text(stack, backtraces));
     }
-    if (shown == 0) {
+    if (shown == 0 && !report.has_page_faults_only()) {
         sink.write("== No expired memory blocks.\n");
     }
     return shown;
@@ -286,6 +286,10 @@ void write_text(const Report& report, ReportSink& sink) {
         sink.write(fmt::format("== Leak check (the process stood still for {:.1f} ms):\n{}\n",
                                report.leak_check->pause_s * 1000,
                                leak_findings_text(*report.leak_check, report.name_style)));
+    }
+    if (shown == 0 && report.has_page_faults_only()) {
+        sink.write("== No allocation was seen.\n");
+        return;
     }
     if (shown == 0) { // which may be because it is too early
         sink.write(fmt::format("== Live in all: {}.\n", count_text(report.totals.live)));

@@ -19,7 +19,7 @@ namespace {
 /// A page of the largest size that Linux has (arm64).
 constexpr std::uint64_t kPageBytes = 64ULL * 1024;
 /// The code with what the handler reads, and what WayBack writes to.
-constexpr std::uint64_t kMappedBytes = 2 * kPageBytes;
+constexpr std::uint64_t kMappedBytes = kPageBytes + arch::kWayBackDataBytes;
 static_assert(arch::kWayBackDataAt == kPageBytes);
 /// <asm-generic/signal.h>, <asm/signal.h>; the C library keeps it to itself.
 constexpr std::uint64_t kRestorerFlag = 0x04000000;
@@ -52,8 +52,9 @@ Result<void> TrapHandler::map(Tid worker) {
         return written;
     }
     target_.parts().calls.set_page({{RemoteAddr(begin)}});
-    auto made_writable = target_.system_call(
-        worker, SYS_mprotect, {begin + kPageBytes, kPageBytes, PROT_READ | PROT_WRITE});
+    auto made_writable =
+        target_.system_call(worker, SYS_mprotect,
+                            {begin + kPageBytes, arch::kWayBackDataBytes, PROT_READ | PROT_WRITE});
     if (!made_writable) {
         return std::move(made_writable).error();
     }

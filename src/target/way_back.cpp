@@ -52,8 +52,8 @@ std::optional<WayBack> WayBack::in_page(RemoteMemory& memory, Tid tid, const arc
     result.result_at_ = page + arch::kWayBackDataAt;
     const RemoteAddr at = result.result_at_ + arch::kReturnFrameAt;
     const std::vector<std::uint8_t> frame = frame_for(tid, own, at);
-    if (frame.empty() || !memory.write_object(result.result_at_, kNoResult) ||
-        !memory.write(at, frame)) {
+    if (frame.empty() || frame.size() > arch::kWayBackDataBytes - arch::kReturnFrameAt ||
+        !memory.write_object(result.result_at_, kNoResult) || !memory.write(at, frame)) {
         return std::nullopt;
     }
     return result;

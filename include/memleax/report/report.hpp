@@ -197,6 +197,11 @@ struct Report {
     std::vector<Module> modules;                ///< the program first; also those that are gone
     std::optional<LeakFindings> leak_check;     ///< of all processes; absent: nobody has looked
     std::optional<PageFaultReport> page_faults; ///< absent: not tracked
+    /// Page faults were followed, and no allocation was seen: there is nothing to say of blocks.
+    [[nodiscard]] bool has_page_faults_only() const {
+        return page_faults && callstacks.empty() && totals.live.blocks == 0 &&
+               session.events.alloc + session.events.realloc == 0;
+    }
 };
 
 /// The index of the frame that a call stack is named by (own_frame.hpp).
