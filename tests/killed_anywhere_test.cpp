@@ -295,6 +295,7 @@ TEST_P(KilledAnywhere, WithItsGuardianTheTargetWorksOn) {
 INSTANTIATE_TEST_SUITE_P(
     Targets, KilledAnywhere,
     ::testing::Values(
+        Kind{"all_registers", "all_registers"},
         Kind{"one_asleep", "alloc_all-O2-nofp-pie", {}, true}, Kind{"many_threads", "threads16"},
         Kind{"short_threads", "thread_churn"},
         Kind{"fork_vfork_spawn", "forker", {"3", "100000", "dirty"}, false, true},
