@@ -61,8 +61,8 @@ class Marking {
         follow(each);
     }
 
-    /// From there on no chain is sound any more. The other links of reachable blocks have been
-    /// followed: each look at a block's class anew would be a cache miss.
+    /// What is marked from here on has no sound chain. The other links of reachable blocks have
+    /// been followed: each look at a block's class anew would be a cache miss.
     void mark_possible() {
         const auto mark_interior = [this](BlockLink link) {
             if (link.is_interior()) {

@@ -12,9 +12,6 @@ namespace memleax {
 
 namespace {
 
-/// The System V ABI's red zone (AMD64 supplement, section 3.2.2): in use although below sp.
-constexpr std::uint64_t kRedZone = 128;
-
 std::uint64_t word_at(std::span<const std::byte> bytes, std::size_t at) {
     std::uint64_t value = 0;
     std::memcpy(&value, &bytes[at], sizeof value);
@@ -100,7 +97,7 @@ void RootSearch::add_threads(std::span<const ThreadView> threads) {
         }
         add_dtv(thread.thread_pointer, thread.tid);
         if (thread.malloc_frames_end != 0) {
-            add_chunk_pointers({thread.sp - kRedZone, thread.malloc_frames_end});
+            add_chunk_pointers({thread.sp - arch::kRedZone, thread.malloc_frames_end});
         }
     }
 }
@@ -121,7 +118,7 @@ std::uint64_t RootSearch::begin_of_use(const Mapping& mapping, bool has_guard,
         is_of_living = is_of_living || mapping.range.contains(thread.thread_pointer);
     }
     if (lowest) {
-        return std::max(mapping.range.begin, *lowest - kRedZone);
+        return std::max(mapping.range.begin, *lowest - arch::kRedZone);
     }
     return is_of_living ? mapping.range.begin : dead_thread_in(mapping.range);
 }

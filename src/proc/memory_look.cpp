@@ -68,7 +68,7 @@ std::optional<std::uint64_t> count_descriptors(Tid pid) {
     return error ? std::nullopt : std::optional(count);
 }
 
-/// Of a process: a file that may not be there (any more).
+/// Of a process, which may have ended: its file may not be there.
 std::string text_of(Tid pid, const char* file) {
     return try_read_proc_file(fmt::format("/proc/{}/{}", pid.value(), file)).value_or("");
 }

@@ -103,7 +103,8 @@ class BorrowedThread {
   public:
     BorrowedThread(RecoveryRecord& record, RemoteMemory& memory, Tid tid,
                    const arch::Registers& saved, int stop_signal)
-        : entry_(record.borrowed), memory_(memory), tid_(tid), stop_signal_(stop_signal) {
+        : entry_(record.borrowed), has_way_back_(record.has_way_back.load() != 0), memory_(memory),
+          tid_(tid), stop_signal_(stop_signal) {
         entry_.registers = saved;
         // The call ends in a stop of its own, so what this stop was about to deliver is put back.
         if (stop_signal_ != 0) {
@@ -132,7 +133,7 @@ class BorrowedThread {
     }
     /// Code of ours that is there.
     void use(const RemoteCalls::OwnPage& page, const arch::Registers& own) {
-        if (page.has_way_back) {
+        if (has_way_back_) {
             way_back_ = WayBack::in_page(memory_, tid_, own, page.begin);
         }
         if (way_back_) {
@@ -180,6 +181,7 @@ class BorrowedThread {
     }
 
     RecoveryRecord::BorrowedThread& entry_;
+    bool has_way_back_; ///< our page
     RemoteMemory& memory_;
     std::optional<WayBack> way_back_;
     Tid tid_;

@@ -26,7 +26,6 @@ class RemoteCalls {
     /// See arch::trap_handler_code().
     struct OwnPage {
         RemoteAddr begin;
-        bool has_way_back = false;
         /// The code that a call is made by: a thread stays there, or comes back by itself.
         [[nodiscard]] AddrRange parking() const {
             return AddrRange::at(begin + arch::trap_handler_code().parking,

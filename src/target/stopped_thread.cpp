@@ -155,9 +155,9 @@ std::vector<std::byte> StoppedThread::vector_registers() const {
 }
 
 bool StoppedThread::has_shadow_stack() const {
-    RegisterSet words{};
-    const auto got = read_set(tid_, arch::kShadowStackRegset, &words);
-    return got && !got->empty() && got->front() != 0;
+    std::uint64_t first = 0; // the set may have more, which is cut
+    iovec io{&first, sizeof first};
+    return ptrace(PTRACE_GETREGSET, tid_.value(), arch::kShadowStackRegset, &io) == 0 && first != 0;
 }
 
 } // namespace memleax

@@ -63,7 +63,6 @@ Result<void> TrapHandler::map(Tid worker) {
                      static_cast<int>(-*made_writable));
     }
     target_.record().has_way_back.store(1);
-    target_.parts().calls.set_page({{RemoteAddr(begin), true}});
     return {};
 }
 
@@ -71,8 +70,7 @@ void TrapHandler::adopt() {
     page_ = target_.record().handler;
     region_count_ = target_.record().region_count;
     if (mapped()) {
-        target_.parts().calls.set_page(
-            {{RemoteAddr(page_.begin), target_.record().has_way_back.load() != 0}});
+        target_.parts().calls.set_page({{RemoteAddr(page_.begin)}});
     }
 }
 

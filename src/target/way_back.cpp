@@ -15,14 +15,18 @@ namespace {
 /// No result of a system call: neither an address nor an error.
 constexpr std::int64_t kNoResult = std::numeric_limits<std::int64_t>::min();
 
-/// Empty if there can be none.
-std::vector<std::uint8_t> frame_for(Tid tid, const arch::Registers& own, RemoteAddr at) {
+/// What a frame has besides the registers.
+struct Rest {
+    std::uint64_t mask;
+    std::vector<std::byte> vectors;
+};
+std::optional<Rest> read_rest(Tid tid) {
     const StoppedThread thread(tid);
     const auto mask = thread.signal_mask();
     // A shadow stack would have to know of the frame.
     return mask && !thread.has_shadow_stack()
-               ? arch::return_frame(own, *mask, thread.vector_registers(), at)
-               : std::vector<std::uint8_t>();
+               ? std::optional(Rest{*mask, thread.vector_registers()})
+               : std::nullopt;
 }
 
 /// On the stack that the kernel, or pthread_create, has given the thread (its thread pointer lies
@@ -51,7 +55,11 @@ std::optional<WayBack> WayBack::in_page(RemoteMemory& memory, Tid tid, const arc
     WayBack result(memory);
     result.result_at_ = page + arch::kWayBackDataAt;
     const RemoteAddr at = result.result_at_ + arch::kReturnFrameAt;
-    const std::vector<std::uint8_t> frame = frame_for(tid, own, at);
+    const auto rest = read_rest(tid);
+    if (!rest) {
+        return std::nullopt;
+    }
+    const std::vector<std::uint8_t> frame = arch::return_frame(own, rest->mask, rest->vectors, at);
     if (frame.empty() || frame.size() > arch::kWayBackDataBytes - arch::kReturnFrameAt ||
         !memory.write_object(result.result_at_, kNoResult) || !memory.write(at, frame)) {
         return std::nullopt;
@@ -63,11 +71,18 @@ std::optional<WayBack> WayBack::in_page(RemoteMemory& memory, Tid tid, const arc
 std::optional<WayBack> WayBack::below_stack(RemoteMemory& memory, Tid tid,
                                             const arch::Registers& own) {
     constexpr std::uint64_t kAlignment = 64;
-    const std::size_t size = frame_for(tid, own, RemoteAddr()).size();
+    const auto rest = read_rest(tid);
+    if (!rest) {
+        return std::nullopt;
+    }
+    const auto frame_at = [&](RemoteAddr at) {
+        return arch::return_frame(own, rest->mask, rest->vectors, at);
+    };
+    const std::size_t size = frame_at(RemoteAddr()).size();
     WayBack result(memory);
     result.frame_ = RemoteAddr((arch::sp(own).value() - arch::kRedZone - kArgumentBytes - size) &
                                ~(kAlignment - 1));
-    const std::vector<std::uint8_t> frame = frame_for(tid, own, result.frame_);
+    const std::vector<std::uint8_t> frame = frame_at(result.frame_);
     result.before_.resize(frame.size());
     const auto before = std::as_writable_bytes(std::span(result.before_));
     if (frame.empty() || !is_on_own_stack(tid, own, AddrRange::at(result.frame_, frame.size())) ||
