@@ -11,7 +11,7 @@ namespace memleax {
 
 namespace {
 
-/// As far as it was known when the first of the processes that live was looked at.
+/// By the look at the first of the processes that live.
 void add_shortage(const MemoryLook& look, Report::MemorySample* sample) {
     const auto stalled = [](const std::optional<MemoryPressure>& pressure) {
         return pressure && pressure->some ? std::optional(pressure->some->total_us) : std::nullopt;

@@ -123,8 +123,8 @@ class Target {
     /// then has no pending exception. False if it is gone, or waits in the kernel where it cannot
     /// be stopped: it then stops before it gets back to its own code.
     bool stop_and_defer(Tid tid);
-    /// The same, of a thread that has been interrupted. Where several are to be stopped, all of
-    /// them first: one that waits for a CPU stops when it gets one, and has it no longer then.
+    /// The same, of a thread that has been interrupted. Where several are to be stopped, interrupt
+    /// all of them first: then none of them keeps a CPU from one that needs it to stop.
     bool await_and_defer(Tid tid);
     /// What was put aside for this thread, if anything was: it is the caller's to deal with.
     [[nodiscard]] std::optional<StopEvent> take_deferred(Tid tid);
