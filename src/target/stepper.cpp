@@ -208,9 +208,9 @@ bool Stepper::has_left(Tid tid, CodeAddr instruction) {
 }
 
 Result<void> Stepper::settle(Tid tid) {
-    // It has its own registers, and would run with this mask should we die: with SIGTRAP blocked
-    // its next one would end the process.
-    const SignalsHeldBack hold(tid, record_, Steps::yes);
+    // No signal comes before the interrupt (kernel/signal.c, get_signal), so that none need be held
+    // back. The thread has its own registers: with a mask of ours it would run on should we die,
+    // and system(3), which restores what it has read, would keep it for good.
     DeferredStops aside(tid, record_);
     for (;;) {
         target_.interrupt(tid);
