@@ -24,11 +24,15 @@ constexpr std::uint64_t kSp = 0x7000;
 /// Writes down what is told, keeps what is live, and numbers the stacks.
 class Written final : public EventSink, public StackInterner, public AccountQueries {
   public:
-    void on_events(std::span<const AllocationEvent> events) override {
-        for (const AllocationEvent& event : events) {
-            told.push_back(text(event));
-            note(event);
+    std::size_t on_events(std::span<const AllocationEvent> events) override {
+        for (std::size_t i = 0; i < events.size(); ++i) {
+            if (events[i].if_live && !live.contains(events[i].address)) {
+                return i;
+            }
+            told.push_back(text(events[i]));
+            note(events[i]);
         }
+        return events.size();
     }
     void on_watermark(MonotonicNs /*time*/) override {}
     void on_code_gone(AddrRange /*range*/) override {}

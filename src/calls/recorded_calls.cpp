@@ -1,30 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // CallFollower: calls that are told of later.
+#include <span>
 #include <vector>
-
-#include <absl/container/flat_hash_map.h>
 
 #include "memleax/calls/call_follower.hpp"
 
 namespace memleax {
 
-/// Events of a batch, that are told at once, and what they mean for the question what is live.
+/// Events of a batch, that are told at once.
 class CallFollower::Recording {
   public:
-    Recording(CallFollower& follower, std::span<const RecordedCall> calls) : follower_(follower) {
-        events_.reserve(calls.size());
-        // Asked all at once: each question by itself is a lock.
-        std::vector<RemoteAddr> freed;
-        for (const RecordedCall& call : calls) {
-            if (is_free(call)) {
-                freed.push_back(call.block);
-            }
-        }
-        std::vector<std::uint8_t> answers(freed.size());
-        follower_.account_.queries.are_live(freed, answers);
-        for (std::size_t i = 0; i < freed.size(); ++i) {
-            live_[freed[i]] = answers[i] != 0;
-        }
+    Recording(CallFollower& follower, std::size_t calls) : follower_(follower) {
+        events_.reserve(calls);
+        calls_.reserve(calls);
     }
 
     void add(const RecordedCall& call) {
@@ -38,126 +26,97 @@ class CallFollower::Recording {
             add_allocated(call);
             break;
         case RecordedCall::Kind::hidden:
-            tell({.kind = EventKind::hidden_alloc,
-                  .tid = call.tid,
-                  .address = call.block,
-                  .old_address = {},
-                  .time = call.time});
+            tell(EventKind::hidden_alloc, call).address = call.block;
             break;
         case RecordedCall::Kind::brief:
-            tell({.kind = EventKind::brief,
-                  .tid = call.tid,
-                  .address = call.block,
-                  .size = call.size,
-                  .old_address = {},
-                  .stack = call.stack,
-                  .time = call.time,
-                  .by = at(call).by,
-                  .age = call.age});
-            note(call.block, false);
+            tell_alloc(EventKind::brief, call).age = call.age;
             break;
-        case RecordedCall::Kind::realloc_began:
-            tell({.kind = EventKind::realloc_begin,
-                  .tid = call.tid,
-                  .address = {},
-                  .old_address = call.block,
-                  .stack = call.stack,
-                  .time = call.time,
-                  .by = at(call).by});
-            note(call.block, false);
+        case RecordedCall::Kind::realloc_began: {
+            AllocationEvent& event = tell(EventKind::realloc_begin, call);
+            event.old_address = call.block;
+            event.stack = call.stack;
+            event.by = at(call).by;
             break;
+        }
         case RecordedCall::Kind::realloc_left:
             flush();
-            tell({.kind = EventKind::realloc_failed,
-                  .tid = call.tid,
-                  .address = {},
-                  .old_address = call.old_block,
-                  .time = call.time});
+            tell(EventKind::realloc_failed, call).old_address = call.old_block;
             flush();
             break;
         }
     }
 
     void flush() {
-        if (!events_.empty()) {
-            follower_.account_.events.on_events(events_);
-            events_.clear();
+        std::span<const AllocationEvent> rest(events_);
+        while (!rest.empty()) {
+            rest = rest.subspan(follower_.account_.events.on_events(rest));
+            if (!rest.empty()) {
+                free_of_unknown(*calls_[events_.size() - rest.size()], rest.front());
+                rest = rest.subspan(1);
+            }
         }
-        live_.clear();
-        has_all_frees_ = false;
+        events_.clear();
+        calls_.clear();
     }
 
   private:
     [[nodiscard]] const AllocatorEntry& at(const RecordedCall& call) const {
         return follower_.function(call.function);
     }
-    void tell(const AllocationEvent& event) { events_.push_back(event); }
-    static bool is_free(const RecordedCall& call) {
-        return call.kind == RecordedCall::Kind::freed ||
-               call.kind == RecordedCall::Kind::inner_free ||
-               call.kind == RecordedCall::Kind::freed_if_live;
+    // To be filled in its place: copied from the stack at once, it would wait for its own writes.
+    AllocationEvent& tell(EventKind kind, const RecordedCall& call) {
+        calls_.push_back(&call);
+        AllocationEvent& event = events_.emplace_back();
+        event.kind = kind;
+        event.tid = call.tid;
+        event.time = call.time;
+        return event;
     }
-    [[nodiscard]] bool is_live(RemoteAddr block) const {
-        const auto known = live_.find(block);
-        return known != live_.end() ? known->second : follower_.account_.queries.is_live(block);
+    AllocationEvent& tell_alloc(EventKind kind, const RecordedCall& call) {
+        AllocationEvent& event = tell(kind, call);
+        event.address = call.block;
+        event.size = call.size;
+        event.stack = call.stack;
+        event.by = at(call).by;
+        return event;
     }
-    void note(RemoteAddr block, bool live) {
-        if (!has_all_frees_) {
-            live_[block] = live;
-        } else if (const auto known = live_.find(block); known != live_.end()) {
-            known->second = live; // else nobody will ask
-        }
+    void add_free(const RecordedCall& call) {
+        AllocationEvent& event = tell(EventKind::free, call);
+        event.address = call.block;
+        event.stack = call.stack;
+        event.by = at(call).by;
+        event.if_live = true;
     }
 
-    void add_free(const RecordedCall& call) {
-        const bool live = is_live(call.block);
-        if (call.kind == RecordedCall::Kind::freed_if_live && !live) {
+    // All before it has been told.
+    void free_of_unknown(const RecordedCall& call, AllocationEvent event) {
+        // What an allocator frees within a call is its own affair, unless it is the program's.
+        if (call.kind == RecordedCall::Kind::freed_if_live ||
+            call.kind == RecordedCall::Kind::inner_free ||
+            follower_.is_allocators_own(FrameAddress::return_address(call.caller).lookup_pc(),
+                                        at(call).address)) {
             return;
         }
-        AllocationEvent event{.kind = EventKind::free,
-                              .tid = call.tid,
-                              .address = call.block,
-                              .old_address = {},
-                              .stack = call.stack,
-                              .time = call.time,
-                              .by = at(call).by};
-        if (!live) {
-            // What an allocator frees within a call is its own affair, unless it is the program's.
-            if (call.kind == RecordedCall::Kind::inner_free ||
-                follower_.is_allocators_own(FrameAddress::return_address(call.caller).lookup_pc(),
-                                            at(call).address)) {
-                return;
-            }
-            flush();
-            if (call.stack == kNoStack && follower_.account_.queries.wants_free_stack(call.block)) {
-                const FrameAddress frames[] = {FrameAddress::exact(at(call).address),
-                                               FrameAddress::return_address(call.caller)};
-                event.stack = follower_.account_.stacks.intern(frames, StackEnd::limit);
-            }
+        if (call.stack == kNoStack && follower_.account_.queries.wants_free_stack(call.block)) {
+            const FrameAddress frames[] = {FrameAddress::exact(at(call).address),
+                                           FrameAddress::return_address(call.caller)};
+            event.stack = follower_.account_.stacks.intern(frames, StackEnd::limit);
         }
-        tell(event);
-        note(call.block, false);
+        event.if_live = false;
+        follower_.account_.events.on_event(event);
     }
 
     void add_allocated(const RecordedCall& call) {
+        if (call.block.value() != 0 && call.old_block.value() == 0) {
+            tell_alloc(EventKind::alloc, call);
+            return;
+        }
         PendingCall pending;
         pending.function = at(call).function;
         pending.size = call.size;
         pending.stack = call.stack;
         pending.by = at(call).by;
         pending.old_block = call.old_block;
-        if (call.block.value() != 0 && call.old_block.value() == 0) {
-            tell({.kind = EventKind::alloc,
-                  .tid = call.tid,
-                  .address = call.block,
-                  .size = call.size,
-                  .old_address = {},
-                  .stack = call.stack,
-                  .time = call.time,
-                  .by = pending.by});
-            note(call.block, true);
-            return;
-        }
         flush();
         follower_.finish_call(pending, {.tid = call.tid,
                                         .address = {},
@@ -168,14 +127,11 @@ class CallFollower::Recording {
 
     CallFollower& follower_;
     std::vector<AllocationEvent> events_;
-    /// Of the blocks that the batch frees (after a flush, of those that it has dealt with), and of
-    /// no others: are they live, with the events that are not told yet?
-    absl::flat_hash_map<RemoteAddr, bool> live_;
-    bool has_all_frees_ = true;
+    std::vector<const RecordedCall*> calls_; ///< what each is told for
 };
 
 void CallFollower::on_recorded(std::span<const RecordedCall> calls) {
-    Recording recording(*this, calls);
+    Recording recording(*this, calls.size());
     for (const RecordedCall& call : calls) {
         recording.add(call);
     }

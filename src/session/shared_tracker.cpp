@@ -27,19 +27,9 @@ bool SharedTracker::is_live(RemoteAddr address) {
     return !lock || tracker_.is_live(address);
 }
 
-void SharedTracker::are_live(std::span<const RemoteAddr> addresses,
-                             std::span<std::uint8_t> answers) {
-    if (const auto lock = lock_unless_abandoned()) {
-        tracker_.are_live(addresses, answers);
-    } else {
-        std::fill(answers.begin(), answers.end(), 1);
-    }
-}
-
-void SharedTracker::on_events(std::span<const AllocationEvent> events) {
-    if (const auto lock = lock_unless_abandoned()) {
-        tracker_.on_events(events);
-    }
+std::size_t SharedTracker::on_events(std::span<const AllocationEvent> events) {
+    const auto lock = lock_unless_abandoned();
+    return lock ? tracker_.on_events(events) : events.size();
 }
 
 void SharedTracker::on_watermark(MonotonicNs time) {

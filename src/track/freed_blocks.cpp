@@ -62,8 +62,16 @@ std::optional<StackId> FreedBlocks::find(RemoteAddr address) const {
     return place == kSlots ? std::nullopt : std::optional(StackId(set.stacks[place]));
 }
 
+// A set for each 64 bytes, and pages in their order as far as the table goes. The next ones that
+// take the same sets do so in another order; and each page has its own, as blocks of whole pages
+// would else all begin in the same few.
 FreedBlocks::Set& FreedBlocks::set_of(RemoteAddr address) const {
-    return sets_[hash_address(address) >> (64 - set_bits_)];
+    constexpr unsigned kSetsOfPageBits = 6;
+    const std::uint64_t number = address.value() / 64;
+    const std::uint64_t page = number >> kSetsOfPageBits;
+    const std::uint64_t in_page = hash_address(RemoteAddr(page)) & ((1U << kSetsOfPageBits) - 1);
+    const std::uint64_t of_pages = hash_address(RemoteAddr(number >> set_bits_)) << kSetsOfPageBits;
+    return sets_[(number ^ in_page ^ of_pages) & ((std::uint64_t{1} << set_bits_) - 1)];
 }
 
 std::size_t FreedBlocks::position(const Set& set, RemoteAddr address) {

@@ -30,27 +30,21 @@ bool Tracker::wants_free_stack(RemoteAddr address) {
     return errors_.was_freed(address) && !blocks_.find(address); // the cheap one first
 }
 
-void Tracker::on_events(std::span<const AllocationEvent> events) {
+std::size_t Tracker::on_events(std::span<const AllocationEvent> events) {
     for (std::size_t i = 0; i < events.size(); ++i) {
         if (i + kAhead < events.size()) {
             const RemoteAddr address = events[i + kAhead].address;
             blocks_.prefetch(address);
             errors_.prefetch(address);
         }
-        take(events[i]);
-    }
-}
-
-void Tracker::are_live(std::span<const RemoteAddr> addresses, std::span<std::uint8_t> answers) {
-    for (std::size_t i = 0; i < addresses.size(); ++i) {
-        if (i + kAhead < addresses.size()) {
-            blocks_.prefetch(addresses[i + kAhead]);
+        if (!take(events[i])) {
+            return i;
         }
-        answers[i] = is_live(addresses[i]) ? 1 : 0;
     }
+    return events.size();
 }
 
-void Tracker::take(const AllocationEvent& event) {
+bool Tracker::take(const AllocationEvent& event) {
     switch (event.kind) {
     case EventKind::alloc:
         ++events_.alloc;
@@ -61,8 +55,7 @@ void Tracker::take(const AllocationEvent& event) {
         pass_block(event);
         break;
     case EventKind::free:
-        free_block(event);
-        break;
+        return free_block(event);
     case EventKind::failed_alloc:
         ++events_.failed_alloc;
         break;
@@ -88,6 +81,7 @@ void Tracker::take(const AllocationEvent& event) {
         on_unseen_alloc(event);
         break;
     }
+    return true;
 }
 
 void Tracker::begin_realloc(const AllocationEvent& event) {
@@ -163,7 +157,7 @@ void Tracker::pass_block(const AllocationEvent& event) {
         AllocationEvent freed = event;
         freed.time = MonotonicNs(event.time.value() + event.age);
         freed.stack = kNoStack;
-        free_block(freed);
+        (void)free_block(freed);
         return;
     }
     ++events_.free;
@@ -175,15 +169,19 @@ void Tracker::pass_block(const AllocationEvent& event) {
     accounts_.count_end(event.stack, event.age, event.size, false, true);
 }
 
-void Tracker::free_block(const AllocationEvent& event) {
+bool Tracker::free_block(const AllocationEvent& event) {
     const auto id = blocks_.take(event.address);
+    if (!id && event.if_live) {
+        return false;
+    }
     if (!id) {
         events_.unknown_free += errors_.is_wrong_free(event, event.address) ? 0 : 1;
-        return;
+        return true;
     }
     ++events_.free;
     (void)errors_.on_free_called(event, *id);
     remove_block(*id, event.time, event.stack);
+    return true;
 }
 
 void Tracker::remove_block(BlockId id, MonotonicNs time, StackId freed_at) {

@@ -62,6 +62,7 @@ struct AllocationEvent {
     /// free, realloc_begin of a block that is not live: no allocator gives such an address, or none
     /// has so far.
     bool never_allocated = false;
+    bool if_live = false; ///< free only: not to be counted unless the block is live
     Unseen unseen = Unseen::generated_code; ///< unseen_alloc only
     std::int64_t age = 0;                   ///< brief only: in ns
 };

@@ -3,6 +3,7 @@
 /// of events: what an engine tells, and what it may ask.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -24,8 +25,11 @@ class EventSink {
     virtual ~EventSink() = default;
     /// In the order in which they happened to each address. A batch is taken as a whole: whoever
     /// looks at the account from another thread sees all of it, or nothing.
-    virtual void on_events(std::span<const AllocationEvent> events) = 0;
-    void on_event(const AllocationEvent& event) { on_events({&event, 1}); }
+    ///
+    /// Returns how many were taken: all, or those before the first free with `if_live` of a block
+    /// that is not live. What to tell instead of that one is for the caller to find out.
+    virtual std::size_t on_events(std::span<const AllocationEvent> events) = 0;
+    void on_event(const AllocationEvent& event) { (void)on_events({&event, 1}); }
     /// All that has happened up to this time has been told, and an event after it may still come:
     /// the account says nothing of later times (what is live, what has expired). It never goes
     /// back. At first it is kAllDelivered.
@@ -70,12 +74,6 @@ class AccountQueries {
     /// Is this the address of a block that is live? A free of another one may be the allocator's
     /// own doing, and deserves a closer look.
     virtual bool is_live(RemoteAddr address) = 0;
-    /// The same of many, 0 or 1 for each.
-    virtual void are_live(std::span<const RemoteAddr> addresses, std::span<std::uint8_t> answers) {
-        for (std::size_t i = 0; i < addresses.size(); ++i) {
-            answers[i] = is_live(addresses[i]) ? 1 : 0;
-        }
-    }
 };
 
 /// One process's account, as its engine sees it. The three are mostly one object.

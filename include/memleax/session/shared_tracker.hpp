@@ -23,7 +23,7 @@ class SharedTracker final : public EventSink, public StackInterner, public Accou
         : abandoned_(abandoned), tracker_(options) {}
 
     StackId intern(std::span<const FrameAddress> frames, StackEnd end) override;
-    void on_events(std::span<const AllocationEvent> events) override;
+    std::size_t on_events(std::span<const AllocationEvent> events) override;
     void on_watermark(MonotonicNs time) override;
     void on_own_mapping(AddrRange range) override;
     void on_seen_calls(const SeenCalls& calls) override;
@@ -33,7 +33,6 @@ class SharedTracker final : public EventSink, public StackInterner, public Accou
     void on_fault_counts(const FaultCounts& since_before) override;
     bool wants_free_stack(RemoteAddr address) override;
     bool is_live(RemoteAddr address) override;
-    void are_live(std::span<const RemoteAddr> addresses, std::span<std::uint8_t> answers) override;
     void on_code_gone(AddrRange range) override;
     void on_memory_gone(MonotonicNs time) override;
     void on_generation(std::uint32_t generation) override;

@@ -42,7 +42,7 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     Tracker& operator=(const Tracker&) = delete;
 
     StackId intern(std::span<const FrameAddress> frames, StackEnd end) override;
-    void on_events(std::span<const AllocationEvent> events) override;
+    std::size_t on_events(std::span<const AllocationEvent> events) override;
     void on_watermark(MonotonicNs time) override { watermark_ = time; }
     void on_seen_calls(const SeenCalls& calls) override { seen_calls_ = calls; }
     [[nodiscard]] const SeenCalls& seen_calls() const { return seen_calls_; }
@@ -59,7 +59,6 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     }
     bool wants_free_stack(RemoteAddr address) override;
     bool is_live(RemoteAddr address) override { return blocks_.find(address).has_value(); }
-    void are_live(std::span<const RemoteAddr> addresses, std::span<std::uint8_t> answers) override;
     void on_code_gone(AddrRange range) override { stacks_.on_code_gone(range); }
     void on_memory_gone(MonotonicNs time) override;
     void on_generation(std::uint32_t generation) override { stacks_.set_generation(generation); }
@@ -113,13 +112,14 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     std::uint32_t number(StackId id) { return accounts_.number(id); }
 
   private:
-    void take(const AllocationEvent& event);
+    /// False: not taken, for `if_live`.
+    bool take(const AllocationEvent& event);
     void add_block(const AllocationEvent& event);
     /// `freed_at` is kNoStack if it is not known.
     void remove_block(BlockId id, MonotonicNs time, StackId freed_at = kNoStack);
     /// Lets the block, whose time has come, expire, and those that should have before.
     void expire_up_to(BlockId id);
-    void free_block(const AllocationEvent& event);
+    bool free_block(const AllocationEvent& event); ///< likewise
     void pass_block(const AllocationEvent& event);
     void on_unseen_alloc(const AllocationEvent& event);
     /// Nobody will know whether it has ended: it is neither live nor freed.

@@ -2,6 +2,7 @@
 #include "agent_threads.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "arch.hpp"
 #include "memleax/base/clock.hpp"
@@ -288,7 +289,8 @@ void AgentThreads::deliver(const Recorded& recorded) {
     if (entry.ticket >= before_.tickets) { // it was numbered since
         last_time_ = std::max(last_time_, before_.fetched_at);
     }
-    RecordedCall call;
+    // In its place: copied from the stack at once, it would wait for its own writes.
+    RecordedCall& call = delivered_.emplace_back();
     call.tid = known.tid;
     call.function = entry.function;
     call.block = arch::data_address(entry.address);
@@ -332,13 +334,12 @@ void AgentThreads::deliver(const Recorded& recorded) {
             RecordedCall left = call;
             left.kind = RecordedCall::Kind::realloc_left;
             left.old_block = *known.realloc;
-            delivered_.push_back(left);
+            delivered_.insert(std::prev(delivered_.end()), left);
         }
-        known.realloc = call.block;
-        known.realloc_function = call.function;
+        known.realloc = arch::data_address(entry.address);
+        known.realloc_function = entry.function;
         break;
     }
-    delivered_.push_back(call);
 }
 
 Progress AgentThreads::now(std::uint32_t index) const {
