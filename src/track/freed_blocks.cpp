@@ -7,8 +7,6 @@
 
 #include <sys/mman.h>
 
-#include "memleax/track/address_hash.hpp"
-
 namespace memleax {
 
 FreedBlocks::FreedBlocks(std::size_t capacity)
@@ -33,14 +31,26 @@ void FreedBlocks::Unmap::operator()(Set* sets) const {
 
 void FreedBlocks::remember(RemoteAddr address, StackId stack) {
     Set& set = set_of(address);
-    // Everything before its old place, or all but the oldest, makes room at the front.
-    const std::size_t last = std::min(position(set, address), kSlots - 1);
-    for (std::size_t i = last; i > 0; --i) {
-        set.addresses[i] = set.addresses[i - 1];
-        set.stacks[i] = set.stacks[i - 1];
+    put_in_front(&set, position(set, address), address, stack);
+}
+
+bool FreedBlocks::remember_new(RemoteAddr address, StackId stack) {
+    Set& set = set_of(address);
+    const std::size_t place = position(set, address);
+    if (place == kSlots) {
+        put_in_front(&set, place, address, stack);
     }
-    set.addresses[0] = address.value();
-    set.stacks[0] = stack.value();
+    return place == kSlots;
+}
+
+void FreedBlocks::put_in_front(Set* set, std::size_t place, RemoteAddr address, StackId stack) {
+    // Everything before its old place, or all but the oldest.
+    for (std::size_t i = std::min(place, kSlots - 1); i > 0; --i) {
+        set->addresses[i] = set->addresses[i - 1];
+        set->stacks[i] = set->stacks[i - 1];
+    }
+    set->addresses[0] = address.value();
+    set->stacks[0] = stack.value();
 }
 
 void FreedBlocks::forget(RemoteAddr address) {
@@ -60,18 +70,6 @@ std::optional<StackId> FreedBlocks::find(RemoteAddr address) const {
     const Set& set = set_of(address);
     const std::size_t place = position(set, address);
     return place == kSlots ? std::nullopt : std::optional(StackId(set.stacks[place]));
-}
-
-// A set for each 64 bytes, and pages in their order as far as the table goes. The next ones that
-// take the same sets do so in another order; and each page has its own, as blocks of whole pages
-// would else all begin in the same few.
-FreedBlocks::Set& FreedBlocks::set_of(RemoteAddr address) const {
-    constexpr unsigned kSetsOfPageBits = 6;
-    const std::uint64_t number = address.value() / 64;
-    const std::uint64_t page = number >> kSetsOfPageBits;
-    const std::uint64_t in_page = hash_address(RemoteAddr(page)) & ((1U << kSetsOfPageBits) - 1);
-    const std::uint64_t of_pages = hash_address(RemoteAddr(number >> set_bits_)) << kSetsOfPageBits;
-    return sets_[(number ^ in_page ^ of_pages) & ((std::uint64_t{1} << set_bits_) - 1)];
 }
 
 std::size_t FreedBlocks::position(const Set& set, RemoteAddr address) {

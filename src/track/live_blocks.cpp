@@ -14,66 +14,62 @@ LiveBlocks::LiveBlocks() {
     }
 }
 
-std::pair<BlockId, bool> LiveBlocks::insert(const Block& block) {
-    bool inserted = false;
+BlockId LiveBlocks::insert(const Block& block, bool* inserted) {
     const std::uint32_t index =
         *shard(block.address).lazy_emplace(block.address, [&](const Index::constructor& construct) {
             const std::uint32_t fresh = new_record();
             Record& r = record(fresh);
             r.address = block.address.value();
-            r.size = std::min(block.size, (std::uint64_t{1} << 60U) - 1);
-            r.alive = 1;
-            r.expired = 0;
-            r.taken = 0;
+            r.size_and_flags = std::min(block.size, kMostBytes) | alive;
             r.time = block.time.value();
             r.stack = block.stack.value();
             r.tid = block.tid.value();
             construct(fresh);
-            inserted = true;
+            *inserted = true;
         });
-    if (inserted) {
+    if (*inserted) {
         enqueue_from_youngest(index);
         ++size_;
-        bytes_ += record(index).size;
+        bytes_ += record(index).size();
     }
-    return {BlockId(index), inserted};
+    return BlockId(index);
 }
 
-std::optional<BlockId> LiveBlocks::find(RemoteAddr address) const {
+std::uint32_t LiveBlocks::number_of(RemoteAddr address) const {
     const Index& index = shards_[hash_address(address) >> (64 - kShardBits)];
     const auto found = index.find(address);
-    return found == index.end() ? std::nullopt : std::optional(BlockId(*found));
+    return found == index.end() ? kNone : *found;
 }
 
-std::optional<BlockId> LiveBlocks::take(RemoteAddr address) {
+std::uint32_t LiveBlocks::take_number(RemoteAddr address) {
     Index& index = shard(address);
     const auto found = index.find(address);
     if (found == index.end()) {
-        return std::nullopt;
+        return kNone;
     }
-    const std::uint32_t taken = *found;
+    const std::uint32_t number = *found;
     index.erase(found);
-    record(taken).taken = 1;
-    return BlockId(taken);
+    record(number).set(taken);
+    return number;
 }
 
 void LiveBlocks::release(BlockId id) {
     Record& r = checked(id);
-    MEMLEAX_ASSERT(r.taken);
-    if (r.queued) {
+    MEMLEAX_ASSERT(r.is(taken));
+    if (r.is(queued)) {
         unlink(id.value());
     }
     --size_;
-    expired_ -= r.expired;
-    bytes_ -= r.size;
-    r.alive = 0;
+    expired_ -= r.is(is_expired) ? 1 : 0;
+    bytes_ -= r.size();
+    r.clear(alive);
     r.next = free_record_;
     free_record_ = id.value();
 }
 
 bool LiveBlocks::put_back(BlockId id) {
     Record& r = checked(id);
-    MEMLEAX_ASSERT(r.taken);
+    MEMLEAX_ASSERT(r.is(taken));
     // By address: insert() would compare record numbers, and let a second one in.
     bool inserted = false;
     shard(RemoteAddr(r.address))
@@ -84,8 +80,8 @@ bool LiveBlocks::put_back(BlockId id) {
     if (!inserted) {
         return false;
     }
-    r.taken = 0;
-    if (!r.queued && !r.expired) { // its time came while it was out
+    r.clear(taken);
+    if (!r.is(queued) && !r.is(is_expired)) { // its time came while it was out
         enqueue_from_oldest(id.value());
     }
     return true;
@@ -93,13 +89,13 @@ bool LiveBlocks::put_back(BlockId id) {
 
 Block LiveBlocks::operator[](BlockId id) const {
     const Record& r = checked(id);
-    return {RemoteAddr(r.address), r.size,     MonotonicNs(r.time),
-            StackId(r.stack),      Tid(r.tid), r.expired != 0};
+    return {RemoteAddr(r.address), r.size(),   MonotonicNs(r.time),
+            StackId(r.stack),      Tid(r.tid), r.is(is_expired)};
 }
 
 std::optional<BlockId> LiveBlocks::next_to_expire(MonotonicNs latest) {
     while (oldest_ != kNone && record(oldest_).time <= latest.value()) {
-        if (!record(oldest_).taken) {
+        if (!record(oldest_).is(taken)) {
             return BlockId(oldest_);
         }
         unlink(oldest_);
@@ -113,11 +109,11 @@ std::optional<MonotonicNs> LiveBlocks::oldest_young() const {
 
 void LiveBlocks::mark_expired(BlockId id) {
     Record& r = checked(id);
-    if (r.queued) {
+    if (r.is(queued)) {
         unlink(id.value());
     }
-    expired_ += r.expired == 0 ? 1 : 0;
-    r.expired = 1;
+    expired_ += r.is(is_expired) ? 0 : 1;
+    r.set(is_expired);
 }
 
 void LiveBlocks::clear() {
@@ -135,7 +131,7 @@ void LiveBlocks::clear() {
 LiveBlocks::Record& LiveBlocks::checked(BlockId id) const {
     MEMLEAX_ASSERT(id.value() < used_);
     Record& r = record(id.value());
-    MEMLEAX_ASSERT(r.alive);
+    MEMLEAX_ASSERT(r.is(alive));
     return r;
 }
 
@@ -175,7 +171,7 @@ void LiveBlocks::enqueue_from_oldest(std::uint32_t index) {
 
 void LiveBlocks::link_before(std::uint32_t index, std::uint32_t next) {
     Record& r = record(index);
-    r.queued = 1;
+    r.set(queued);
     r.next = next;
     r.prev = next == kNone ? youngest_ : record(next).prev;
     (r.prev == kNone ? oldest_ : record(r.prev).next) = index;
@@ -186,7 +182,7 @@ void LiveBlocks::unlink(std::uint32_t index) {
     Record& r = record(index);
     (r.prev == kNone ? oldest_ : record(r.prev).next) = r.next;
     (r.next == kNone ? youngest_ : record(r.next).prev) = r.prev;
-    r.queued = 0;
+    r.clear(queued);
 }
 
 } // namespace memleax

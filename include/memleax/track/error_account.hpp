@@ -71,11 +71,9 @@ class ErrorAccount {
     /// known.
     void on_freed(const Block& block, StackId freed_at) {
         // Between a realloc's begin and end the address may have become another block's.
-        if (sees_all_ && !blocks_.find(block.address) && !freed_.find(block.address)) {
-            freed_.remember(block.address, block.stack);
-            if (checker_ && freed_at != kNoStack) {
-                checker_->remember(block.address, block.size, block.stack, freed_at);
-            }
+        if (sees_all_ && !blocks_.find(block.address) &&
+            freed_.remember_new(block.address, block.stack) && checker_ && freed_at != kNoStack) {
+            checker_->remember(block.address, block.size, block.stack, freed_at);
         }
     }
     /// The event frees what is not live: is that known to be wrong? If so it is counted, and told.

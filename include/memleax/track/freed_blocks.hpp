@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "memleax/base/types.hpp"
+#include "memleax/track/address_hash.hpp"
 
 namespace memleax {
 
@@ -30,6 +31,8 @@ class FreedBlocks {
 
     /// The block here, allocated at `stack`, was freed.
     void remember(RemoteAddr address, StackId stack);
+    /// Likewise, but nothing changes if that is known of one here already; false then.
+    bool remember_new(RemoteAddr address, StackId stack);
     /// The address was allocated anew.
     void forget(RemoteAddr address);
     /// Where the block that was freed here had been allocated.
@@ -52,8 +55,22 @@ class FreedBlocks {
         void operator()(Set* sets) const;
     };
 
-    [[nodiscard]] Set& set_of(RemoteAddr address) const;
+    /// A set for each 64 bytes, and pages in their order as far as the table goes. The next ones
+    /// that take the same sets do so in another order; and each page has its own, as blocks of
+    /// whole pages would else all begin in the same few.
+    [[nodiscard]] Set& set_of(RemoteAddr address) const {
+        constexpr unsigned kSetsOfPageBits = 6;
+        const std::uint64_t number = address.value() / 64;
+        const std::uint64_t page = number >> kSetsOfPageBits;
+        const std::uint64_t in_page =
+            hash_address(RemoteAddr(page)) & ((1U << kSetsOfPageBits) - 1);
+        const std::uint64_t of_pages = hash_address(RemoteAddr(number >> set_bits_))
+                                       << kSetsOfPageBits;
+        return sets_[(number ^ in_page ^ of_pages) & ((std::uint64_t{1} << set_bits_) - 1)];
+    }
     static std::size_t position(const Set& set, RemoteAddr address);
+    /// What is before this place makes room at the front.
+    static void put_in_front(Set* set, std::size_t place, RemoteAddr address, StackId stack);
 
     unsigned set_bits_;
     std::unique_ptr<Set[], Unmap> sets_;

@@ -41,15 +41,21 @@ class LiveBlocks {
 
     /// A young block begins. False, and the id of the one that is there, if the address is in the
     /// table already. Times may come out of order; a step back costs a walk over those it passes.
-    std::pair<BlockId, bool> insert(const Block& block);
+    std::pair<BlockId, bool> insert(const Block& block) {
+        bool inserted = false;
+        const BlockId id = insert(block, &inserted);
+        return {id, inserted};
+    }
 
-    [[nodiscard]] std::optional<BlockId> find(RemoteAddr address) const;
+    [[nodiscard]] std::optional<BlockId> find(RemoteAddr address) const {
+        return if_any(number_of(address));
+    }
     /// This address will be asked for soon.
     void prefetch(RemoteAddr address) const {
         shards_[hash_address(address) >> (64 - kShardBits)].prefetch(address);
     }
     /// The block at this address leaves the table.
-    std::optional<BlockId> take(RemoteAddr address);
+    std::optional<BlockId> take(RemoteAddr address) { return if_any(take_number(address)); }
     /// Ends a block that was taken; its id may be given anew.
     void release(BlockId id);
     /// A block that was taken is as it was before, at its old age. False if its address is in the
@@ -72,7 +78,7 @@ class LiveBlocks {
     /// by piece, up to used(). A block keeps its number; one that begins meanwhile gets any.
     template <class Each> void for_each(std::uint32_t begin, std::uint32_t end, Each each) const {
         for (std::uint32_t index = begin; index < end && index < used_; ++index) {
-            if (record(index).alive) {
+            if (record(index).is(alive)) {
                 each((*this)[BlockId(index)]);
             }
         }
@@ -95,19 +101,29 @@ class LiveBlocks {
     /// through the cache, stops the event that it happens in for a 256th of the whole time.
     static constexpr unsigned kShardBits = 8;
 
+    /// The widest address space has 57 bits.
+    static constexpr std::uint64_t kMostBytes = (std::uint64_t{1} << 60U) - 1;
+    enum Flag : std::uint64_t {
+        alive = std::uint64_t{1} << 60U,
+        is_expired = std::uint64_t{1} << 61U,
+        taken = std::uint64_t{1} << 62U,
+        queued = std::uint64_t{1} << 63U ///< is in the list of young blocks
+    };
     /// Plain, without initializers: a fresh chunk must not be touched before it is used.
     struct Record {
         std::uint64_t address;
-        std::uint64_t size : 60; // the widest address space has 57 bits
-        std::uint64_t alive : 1;
-        std::uint64_t expired : 1;
-        std::uint64_t taken : 1;
-        std::uint64_t queued : 1; ///< is in the list of young blocks
+        std::uint64_t size_and_flags; ///< no bit fields: a word of which one byte was just written
+                                      ///< is slow to read
         std::int64_t time;
         std::uint32_t stack;
         std::int32_t tid;
         std::uint32_t prev; ///< in the list of young blocks, oldest first
         std::uint32_t next; ///< likewise, or in the list of free records
+
+        [[nodiscard]] std::uint64_t size() const { return size_and_flags & kMostBytes; }
+        [[nodiscard]] bool is(Flag flag) const { return (size_and_flags & flag) != 0; }
+        void set(Flag flag) { size_and_flags |= flag; }
+        void clear(Flag flag) { size_and_flags &= ~std::uint64_t{flag}; }
     };
     static_assert(sizeof(Record) == 40);
 
@@ -138,6 +154,14 @@ class LiveBlocks {
     [[nodiscard]] Index& shard(RemoteAddr address) {
         return shards_[hash_address(address) >> (64 - kShardBits)];
     }
+    BlockId insert(const Block& block, bool* inserted);
+    /// Made where it is asked for, as is insert()'s pair: returned from elsewhere, it is read as
+    /// one word that was written as two, which costs more than the look into the table.
+    static std::optional<BlockId> if_any(std::uint32_t index) {
+        return index != kNone ? std::optional(BlockId(index)) : std::nullopt;
+    }
+    [[nodiscard]] std::uint32_t number_of(RemoteAddr address) const;
+    std::uint32_t take_number(RemoteAddr address);
     [[nodiscard]] Record& checked(BlockId id) const;
     std::uint32_t new_record();
     void enqueue_from_youngest(std::uint32_t index);
