@@ -572,6 +572,55 @@ TEST_F(AgentTest, WalksAnewWhereAnyWordThatItHasReadIsAnother) {
     EXPECT_EQ(enter(malloc_, 100, 64), Answer::trap);
 }
 
+// Code without frame pointers has anything in that register, and saves it.
+TEST_F(AgentTest, WhatIsSavedInAFramePointersPlaceCostsNoWalk) {
+    Rule saves = Rule::of(Rule::Kind::regular);
+    saves.cfa_offset = 32;
+    saves.ra_offset = -8;
+    saves.fp_place = Rule::FpPlace::at_cfa;
+    saves.fp_offset = -16;
+    Rule by_fp = saves;
+    by_fp.cfa_base = Rule::CfaBase::fp;
+    by_fp.cfa_offset = 16;
+    UnwoundStack stack;
+    stack.end = StackEnd::outermost;
+    const auto know = [&](const Rule& innermost, std::uint64_t caller, std::uint64_t outer) {
+        stack.frames = {FrameAddress::exact(CodeAddr(0x1000)),
+                        FrameAddress::return_address(CodeAddr(caller)),
+                        FrameAddress::return_address(CodeAddr(outer))};
+        const std::vector<Rule> rules{Rule::of(Rule::Kind::regular), innermost,
+                                      Rule::of(Rule::Kind::outermost)};
+        ASSERT_TRUE(
+            tree_.add(malloc_.number, stack, rules, StackId(static_cast<std::uint32_t>(outer))));
+    };
+    know(saves, kCaller, 0x5010);
+    know(by_fp, kCaller + 16, 0x6010);
+    know(by_fp, kCaller + 16, 0x7010);
+    const auto found = [this](std::uint64_t fp) {
+        EXPECT_EQ(enter(malloc_, 100, 64, 0, fp), Answer::call);
+        agent::memleax_agent_leave(&frame_, 0);
+        return frame_.stack;
+    };
+    stack_[100] = kCaller;
+    stack_[104] = 0x5010;
+    EXPECT_EQ(found(1), 0x5010U);
+    EXPECT_EQ(found(1), 0x5010U); // kept now
+    for (agent::Memo& memo : data_->memos[0]) {
+        memo.stack = 77;
+    }
+    stack_[103] = 1234;
+    EXPECT_EQ(found(2), 77U);
+    // The same with a frame that is found by it.
+    stack_[100] = kCaller + 16;
+    stack_[111] = 0x6010;
+    stack_[121] = 0x7010;
+    for (int i = 0; i < 4; ++i) {
+        EXPECT_EQ(found(address(110)), 0x6010U);
+    }
+    EXPECT_EQ(found(address(120)), 0x7010U);
+    EXPECT_EQ(found(address(110)), 0x6010U);
+}
+
 TEST_F(AgentTest, AFullTreeIsNoIrregularStack) {
     UnwoundStack stack;
     stack.end = StackEnd::outermost;

@@ -91,6 +91,7 @@ class ComesAndGoes : public ::testing::Test {
         }
         pause();
         const auto result = memleax.interrupt_and_finish();
+        errors_ = result.errors;
         ASSERT_EQ(result.status, 0) << result.errors;
         const auto report = result.json();
         expect_nothing_missed(report);
@@ -114,6 +115,7 @@ class ComesAndGoes : public ::testing::Test {
         marks_ = read_answer(fixture_.process());
         EXPECT_THAT(marks_.failures, IsEmpty());
         const auto result = memleax.finish();
+        errors_ = result.errors;
         const bool not_begun = WIFSIGNALED(result.status) && WTERMSIG(result.status) == SIGINT;
         EXPECT_TRUE(result.status == 0 || not_begun) << result.status << result.errors;
     }
@@ -123,6 +125,7 @@ class ComesAndGoes : public ::testing::Test {
         Memleax memleax(
             {"-F", "json", "-t", fmt::format("{:.4f}", time), std::to_string(fixture_.pid())});
         const auto result = memleax.finish();
+        errors_ = result.errors;
         ASSERT_EQ(result.status, 0) << result.errors;
         expect_nothing_missed(result.json());
     }
@@ -137,6 +140,7 @@ class ComesAndGoes : public ::testing::Test {
     TargetSnapshot before_;
     std::vector<std::string> descriptors_;
     FixtureAnswer marks_;
+    std::string errors_; ///< of the last visit
 };
 
 TEST_F(ComesAndGoes, AndNobodyNotices) {
@@ -153,7 +157,7 @@ TEST_F(ComesAndGoes, AndNobodyNotices) {
         default:
             visit_for_a_time();
         }
-        EXPECT_THAT(differences(before_, snapshot(), Meanwhile::worked), IsEmpty());
+        EXPECT_THAT(differences(before_, snapshot(), Meanwhile::worked), IsEmpty()) << errors_;
         EXPECT_EQ(open_descriptors(fixture_.pid()), descriptors_);
     }
     const FixtureAnswer end = fixture_.ask("end");

@@ -69,8 +69,9 @@ constexpr uint64_t child_slot(uint64_t parent, uint64_t return_address) {
     return (mixed >> 40) % kChildSlots;
 }
 
-/// What a thread's walk from one place has read: where these words are the same, and sp and the
-/// frame pointer, another walk would end at the same stack. Written by its thread alone.
+/// What a thread's walk from one place has read: where these words are the same, and sp, and the
+/// frame pointer if that was of use, another walk would end at the same stack. Written by its
+/// thread alone.
 struct alignas(64) Memo {
     static constexpr uint64_t kWords = 64;
 
@@ -81,6 +82,7 @@ struct alignas(64) Memo {
     uint32_t function = 0;
     uint32_t stack = kNoStackId;
     uint32_t candidate = 0; ///< of the last one that was not kept
+    uint32_t uses_fp = 0;
     uint64_t count = 0;
     uint32_t places[kWords] = {}; ///< from sp on
     uint64_t words[kWords] = {};

@@ -8,6 +8,7 @@
 #include "memleax/unwind/frame_pointer.hpp"
 
 #define AGENT_PART __attribute__((always_inline)) static inline
+#define AGENT_APART __attribute__((section("memleax_agent"), noinline)) static
 
 // NOLINTBEGIN(performance-no-int-to-ptr): addresses are what it is about.
 namespace memleax::agent {
@@ -59,6 +60,7 @@ struct Reads {
     const Stack* stack;
     Memo* memo;
     uint64_t count = 0;
+    uint64_t uses_fp = 0; ///< 1: the call's own
 
     /// False: that is not on the stack.
     AGENT_PART bool read(Reads& reads, uint64_t at, uint64_t* word) {
@@ -76,6 +78,27 @@ struct Reads {
     }
 };
 
+/// The frame pointer as a walk goes outwards. Who saves it has mostly no frame pointer in it, but
+/// what changes from call to call: it is read where a frame is found by it, and nowhere else.
+struct FramePointer {
+    enum class State : uint8_t { of_call, saved, read };
+    uint64_t value; ///< saved: where it is
+    State state = State::of_call;
+
+    /// False: it is not on the stack.
+    AGENT_PART bool read(FramePointer& fp, Reads& reads) {
+        if (fp.state == State::saved && !Reads::read(reads, fp.value, &fp.value)) {
+            return false;
+        }
+        if (fp.state == State::of_call) {
+            reads.uses_fp = 1;
+        } else {
+            fp.state = State::read;
+        }
+        return true;
+    }
+};
+
 /// A call of a function that is watched, as it begins.
 struct Call {
     uint32_t function;
@@ -87,7 +110,7 @@ struct Call {
 /// The call stack's id, if the epoch has not ended meanwhile; kNoStackId: it is not known.
 AGENT_PART uint32_t walk(const Data& data, const Call& call, Reads& reads) {
     uint64_t sp = call.stack.begin + arch::kAgentEntryBytes; // of the caller
-    uint64_t fp = call.fp;
+    FramePointer fp{call.fp};
     uint64_t return_address = call.return_address;
     uint64_t index = uint64_t{call.function} + 1;
     for (;;) {
@@ -96,8 +119,11 @@ AGENT_PART uint32_t walk(const Data& data, const Call& call, Reads& reads) {
         if (index == 0 || node.kind != Node::Kind::walk) {
             return index != 0 && node.kind == Node::Kind::leaf ? node.stack : kNoStackId;
         }
-        uint64_t cfa = (node.base == Node::Base::sp ? sp : fp) + offset(node.cfa_offset);
-        if (node.base == Node::Base::plausible_fp && !is_plausible_frame_pointer(fp, sp)) {
+        if (node.base != Node::Base::sp && !FramePointer::read(fp, reads)) {
+            return kNoStackId;
+        }
+        uint64_t cfa = (node.base == Node::Base::sp ? sp : fp.value) + offset(node.cfa_offset);
+        if (node.base == Node::Base::plausible_fp && !is_plausible_frame_pointer(fp.value, sp)) {
             return kNoStackId;
         }
         if (node.base == Node::Base::at_fp && !Reads::read(reads, cfa, &cfa)) {
@@ -109,42 +135,61 @@ AGENT_PART uint32_t walk(const Data& data, const Call& call, Reads& reads) {
             return kNoStackId;
         }
         if (node.fp_place != Node::FpPlace::unchanged) {
-            const uint64_t base = node.fp_place == Node::FpPlace::at_cfa ? cfa : fp;
-            if (!Reads::read(reads, base + offset(node.fp_offset), &fp)) {
+            if (node.fp_place == Node::FpPlace::at_fp && !FramePointer::read(fp, reads)) {
                 return kNoStackId;
             }
+            const uint64_t base = node.fp_place == Node::FpPlace::at_cfa ? cfa : fp.value;
+            fp = {base + offset(node.fp_offset), FramePointer::State::saved};
         }
         sp = cfa;
     }
+}
+
+/// The same, with what it has read in the memo, if there is one. A function of its own, so that all
+/// of it is in registers.
+AGENT_APART uint32_t walk_with(Memo* memo, const Data& data, const Call& call) {
+    const Call own = call;
+    Reads reads{&own.stack, memo};
+    const uint32_t id = walk(data, own, reads);
+    if (memo != nullptr) {
+        memo->count = reads.count;
+        memo->uses_fp = static_cast<uint32_t>(reads.uses_fp);
+    }
+    return id;
+}
+
+/// Are the words on the stack the memo's, `count` of them? A function of its own likewise: in
+/// memory, the sum of the differences would cost more than reading them.
+AGENT_APART bool are_the_same(const Memo& memo, uint64_t count, uint64_t begin, uint64_t end) {
+    // The program may have written here, or the stack's end is another one: no place is believed.
+    const uint64_t last = end - begin - sizeof(uint64_t);
+    uint64_t difference = 0;
+    for (uint64_t i = 0; i < count; ++i) {
+        const uint64_t place = memo.places[i];
+        difference |= static_cast<uint64_t>(place > last);
+        difference |=
+            *reinterpret_cast<const uint64_t*>(begin + (place > last ? 0 : place)) ^ memo.words[i];
+    }
+    return difference == 0;
 }
 
 /// Would a walk read the same as the memo's?
 AGENT_PART bool reads_the_same(const Memo& memo, uint64_t epoch, const Call& call) {
     const uint64_t count = memo.count;
     const Stack& stack = call.stack;
-    if (memo.epoch != epoch || memo.sp != stack.begin || memo.fp != call.fp ||
-        memo.return_address != call.return_address || memo.function != call.function ||
-        count > Memo::kWords) {
+    if (memo.epoch != epoch || memo.sp != stack.begin ||
+        (memo.fp != call.fp && memo.uses_fp != 0) || memo.return_address != call.return_address ||
+        memo.function != call.function || count > Memo::kWords) {
         return false;
     }
-    // The program may have written here, or the stack's end is another one: no place is believed.
-    const uint64_t last = stack.end - stack.begin - sizeof(uint64_t);
-    uint64_t difference = 0;
-    for (uint64_t i = 0; i < count; ++i) {
-        const uint64_t place = memo.places[i];
-        difference |= static_cast<uint64_t>(place > last);
-        difference |= *reinterpret_cast<const uint64_t*>(stack.begin + (place > last ? 0 : place)) ^
-                      memo.words[i];
-    }
-    return difference == 0;
+    return are_the_same(memo, count, stack.begin, stack.end);
 }
 
 /// Walks, and keeps what it has read for the next time.
 AGENT_PART uint32_t walk_into(Memo& memo, const Data& data, uint64_t epoch, const Call& call) {
     memo.epoch = 0;
-    Reads reads{&call.stack, &memo};
-    const uint32_t id = walk(data, call, reads);
-    if (id == kNoStackId || reads.count > Memo::kWords) {
+    const uint32_t id = walk_with(&memo, data, call);
+    if (id == kNoStackId || memo.count > Memo::kWords) {
         return id;
     }
     memo.sp = call.stack.begin;
@@ -152,7 +197,6 @@ AGENT_PART uint32_t walk_into(Memo& memo, const Data& data, uint64_t epoch, cons
     memo.return_address = call.return_address;
     memo.function = call.function;
     memo.stack = id;
-    memo.count = reads.count;
     memo.epoch = epoch;
     return id;
 }
@@ -183,8 +227,7 @@ AGENT_PART uint32_t find_stack(const Data& data, uint64_t epoch, const Thread& t
             return id;
         }
     }
-    Reads reads{&stack, nullptr};
-    return walk(data, call, reads);
+    return walk_with(nullptr, data, call);
 }
 
 /// The call stack's id; kNoStackId: it is not known, or the epoch has ended. Then the nodes may
