@@ -33,6 +33,11 @@ __attribute__((always_inline)) inline std::uint64_t agent_thread_pointer() {
     return pointer;
 }
 
+/// This will be written soon, and the reader's CPU may have it.
+__attribute__((always_inline)) inline void agent_will_write(const void* at) {
+    asm volatile("prfm pstl1keep, %a0" : : "p"(at));
+}
+
 /// The caller's stack pointer after the return, less that at the entry: the return address is in
 /// x30.
 inline constexpr std::uint64_t kAgentEntryBytes = 0;

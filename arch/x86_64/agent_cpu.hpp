@@ -40,6 +40,12 @@ __attribute__((always_inline)) inline std::uint64_t agent_thread_pointer() {
     return pointer;
 }
 
+/// This will be written soon, and the reader's CPU may have it. (CPUs that have rdfsbase, and not
+/// this, take it for a no-op.)
+__attribute__((always_inline)) inline void agent_will_write(const void* at) {
+    asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(at)));
+}
+
 /// The caller's stack pointer after the return, less that at the entry: the return address is
 /// there.
 inline constexpr std::uint64_t kAgentEntryBytes = 8;

@@ -23,11 +23,6 @@ namespace memleax {
 
 namespace {
 
-/// Between looks at what was recorded without stops.
-constexpr std::int64_t kTickNs = 4'000'000;
-/// The same, while so much happens that threads would have to stop for it.
-constexpr std::int64_t kBusyTickNs = 250'000;
-
 /// A number that was given anew belongs to a process that began later. (The time of its first
 /// thread, which stays when that has ended.)
 bool is_still(const WatchedProcess& process) {
@@ -297,20 +292,22 @@ bool ProcessTree::take_child(WatchedProcess& parent, Tid child, bool forked) {
 WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
     running_ = true;
     TickTimer timer;
-    tick_ns_ = kTickNs;
+    pace_ = TickPace();
     while (!stop.load(std::memory_order_relaxed) || !is_ready_to_leave()) {
         std::optional<Tracer::Stop> next;
         {
             std::optional<TickTimer::Wait> wait; // two system calls
             if (needs_ticks()) {
-                timer.set_period(tick_ns_);
+                timer.set_period(pace_.period());
                 wait.emplace(timer);
             }
             next = tracer.next_stop(Tracer::Wait::block);
         }
         if (next) {
             next->target->handler()->on_stop(next->event);
-            served_signals_ |= std::holds_alternative<SignalStop>(next->event);
+            if (std::holds_alternative<SignalStop>(next->event)) {
+                pace_.on_signal_stop();
+            }
         } else {
             // Only here does the list stay as it is.
             for (const auto& process : processes_) {
@@ -361,20 +358,16 @@ bool ProcessTree::needs_ticks() const {
 
 void ProcessTree::tick() {
     const MonotonicNs begin = monotonic_now();
-    if (begin.value() >= next_tick_.value()) {
-        tick_ns_ = kTickNs;
-        host_.before_tick();
-        for (const auto& process : processes_) {
-            if (process->on_tick()) {
-                tick_ns_ = kBusyTickNs;
-            }
-        }
-        host_.after_tick();
-        // Where there is much to read, signals get as much time as ticks, if there are any.
-        const std::int64_t took = served_signals_ ? monotonic_now().value() - begin.value() : 0;
-        next_tick_ = MonotonicNs(begin.value() + took + std::max(tick_ns_ / 2, took));
-        served_signals_ = false;
+    if (!pace_.is_due(begin)) {
+        return;
     }
+    bool busy = false;
+    host_.before_tick();
+    for (const auto& process : processes_) {
+        busy |= process->on_tick();
+    }
+    host_.after_tick();
+    pace_.on_tick(begin, monotonic_now(), busy);
 }
 
 void ProcessTree::sweep() {

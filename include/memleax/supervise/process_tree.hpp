@@ -15,6 +15,7 @@
 #include "memleax/events/event_sink.hpp"
 #include "memleax/proc/modules.hpp"
 #include "memleax/supervise/target_request.hpp"
+#include "memleax/supervise/tick_pace.hpp"
 #include "memleax/symbols/debug_sources.hpp"
 #include "memleax/target/spawn_attributes.hpp"
 #include "memleax/target/target.hpp"
@@ -140,9 +141,7 @@ class ProcessTree {
     bool beginning_ = false; ///< with several: `watching_` waits for the others
     bool watching_ = false;
     bool any_ended_ = false; ///< since the last sweep
-    MonotonicNs next_tick_{};
-    bool served_signals_ = false; ///< since the last tick
-    std::int64_t tick_ns_ = 0;    ///< from one to the next
+    TickPace pace_;
 };
 
 } // namespace memleax

@@ -54,6 +54,9 @@ AGENT_PART Entry& entry_at(const Thread& thread, uint64_t place) {
     return reinterpret_cast<Entry*>(thread.ring)[place & last];
 }
 
+/// So many entries later is another cache line.
+constexpr uint64_t kSoon = 4;
+
 AGENT_PART void record(Data& data, const Thread& thread, Progress& progress, Entry::Kind kind,
                        uint8_t function, uint64_t address, uint64_t size_or_caller,
                        uint32_t stack) {
@@ -68,6 +71,7 @@ AGENT_PART void record(Data& data, const Thread& thread, Progress& progress, Ent
     // number; what it does after a free's, it does after that one's.
     entry.ticket = __atomic_fetch_add(&data.next_ticket, 1, __ATOMIC_SEQ_CST);
     store(progress.head, progress.head + 1);
+    arch::agent_will_write(&entry_at(thread, progress.head + kSoon));
 }
 
 AGENT_PART uint32_t index_of(const Data& data, const Progress& progress) {

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// When to look at what was recorded without stops.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "memleax/base/types.hpp"
+
+namespace memleax {
+
+/// Ticks come more often while so much happens that threads would have to stop for want of room;
+/// and where there is much to read, signals get as much time as they do, if there are any.
+class TickPace {
+  public:
+    /// From one tick to the next, in ns.
+    [[nodiscard]] std::int64_t period() const { return period_; }
+    [[nodiscard]] bool is_due(MonotonicNs now) const { return now.value() >= next_.value(); }
+    void on_signal_stop() { has_served_signals_ = true; }
+    /// A tick took from `begin` to `end`, and has found much if `busy`.
+    void on_tick(MonotonicNs begin, MonotonicNs end, bool busy) {
+        period_ = busy ? kBusyNs : kUsualNs;
+        const std::int64_t took = has_served_signals_ ? end.value() - begin.value() : 0;
+        next_ = MonotonicNs(begin.value() + took + std::max(period_ / 2, took));
+        has_served_signals_ = false;
+    }
+
+  private:
+    static constexpr std::int64_t kUsualNs = 4'000'000;
+    static constexpr std::int64_t kBusyNs = 250'000;
+
+    std::int64_t period_ = kUsualNs;
+    MonotonicNs next_{};
+    bool has_served_signals_ = false; ///< since the last tick
+};
+
+} // namespace memleax
