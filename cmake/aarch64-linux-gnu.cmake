@@ -20,3 +20,9 @@ set(ENV{PKG_CONFIG_LIBDIR}
     ${CMAKE_SYSROOT}/usr/lib/aarch64-linux-gnu/pkgconfig:${CMAKE_SYSROOT}/usr/share/pkgconfig)
 set(ENV{PKG_CONFIG_SYSROOT_DIR} ${CMAKE_SYSROOT})
 unset(ENV{PKG_CONFIG_PATH})
+
+# Programs of ours that the build runs (they make the man page and the completions).
+find_program(MEMLEAX_QEMU qemu-aarch64)
+if(MEMLEAX_QEMU AND NOT CMAKE_CROSSCOMPILING_EMULATOR)
+  set(CMAKE_CROSSCOMPILING_EMULATOR ${MEMLEAX_QEMU} -L ${CMAKE_SYSROOT})
+endif()

@@ -6,14 +6,15 @@
 #
 # lintian has nothing to say of it; it is installed into a root of its own, with the host's list of
 # installed packages, so that its dependencies are checked; the program that lies there watches
-# LEAKY-PROGRAM; and purged it leaves nothing. The host is not touched.
+# LEAKY-PROGRAM; and purged it leaves nothing. The host is not touched. The package of a cross build is
+# used in the emulated machine of scripts/arm64, and that machine's packages are the installed ones.
 set -euo pipefail
 build=$(realpath "$1")
 leaky=$(realpath "$2")
+cd "$(dirname "$0")/.."
 
-work=$(mktemp -d)
-daemon=
-trap '[ -z "$daemon" ] || kill "$daemon"; rm -rf "$work"' EXIT
+work=$(mktemp -d "$build/package-test.XXXXXX") # where the machine sees it
+trap 'rm -rf "$work"' EXIT
 fail() {
     echo "scripts/package-test.sh: $*" >&2
     exit 1
@@ -24,6 +25,20 @@ fail() {
 package=$(find "$work/cpack" -maxdepth 1 -name '*.deb')
 [ -e "$package" ] || fail "cpack made no package"
 dpkg-deb --field "$package" Package Version Architecture Depends
+database=/var/lib/dpkg
+machine=()
+if [ "$(dpkg-deb --field "$package" Architecture)" != "$(dpkg --print-architecture)" ]; then
+    database=build/arm64-machine/root/var/lib/dpkg
+    machine=(scripts/arm64/boot.sh cortex-a72 300)
+fi
+
+# cpack lets dpkg-shlibdeps pass over libraries that it knows no package of.
+dpkg-deb --field "$package" Depends | tr ',' '\n' | sed 's/^ *\([^ ]*\).*/\1/' >"$work/depends"
+readelf --dynamic "$build/memleax" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' >"$work/needed"
+while read -r library; do
+    dpkg-query --admindir="$database" --search "*/$library" | sed 's/[:,].*//' |
+        grep -qxFf "$work/depends" || fail "it needs $library, and Depends has no package of it"
+done <"$work/needed"
 
 if command -v lintian >/dev/null; then
     # A package of our own, for no release of Debian's.
@@ -36,8 +51,9 @@ fi
 # No maintainer script runs, and only names are taken from the host: no trigger can reach it.
 root=$work/root
 mkdir -p "$root"/var/lib/dpkg/{info,updates,triggers}
-cp /var/lib/dpkg/status "$root/var/lib/dpkg/"
-for list in /var/lib/dpkg/info/*.list; do
+cp "$database/status" "$root/var/lib/dpkg/"
+[ ! -e "$database/arch" ] || cp "$database/arch" "$root/var/lib/dpkg/"
+for list in "$database"/info/*.list; do
     : >"$root/var/lib/dpkg/info/${list##*/}"
 done
 in_root() {
@@ -59,12 +75,7 @@ done
 zcat "$root/usr/share/man/man1/memleax.1.gz" >"$work/page" # a pipe to grep -q may end zcat, and so this
 grep -q '^\.TH "memleax" "1"' "$work/page" || fail "the man page is none"
 
-exec {output}< <(exec "$leaky" 60)
-daemon=$!
-read -r -t 30 _ <&"$output"
-report=$("$root/usr/bin/memleax" -e 1 -t 3 --allocators sqlite "$daemon" 2>&1)
-grep -q 'shop::SessionStore::open' <<<"$report" || fail "it did not find the leak: $report"
-kill -0 "$daemon" || fail "the target did not survive"
+"${machine[@]}" scripts/package-use.sh "$root" "$leaky"
 
 in_root --purge memleax >/dev/null
 files | diff "$work/before" - || fail "purged, it has left these"

@@ -48,7 +48,7 @@ if [ "$what" = test ] || [ "$what" = arm64 ]; then
 fi
 
 if [ "$what" = arm64 ]; then
-    packages+=(g++-aarch64-linux-gnu qemu-system-arm cpio)
+    packages+=(g++-aarch64-linux-gnu qemu-system-arm qemu-user cpio)
 fi
 
 missing=()

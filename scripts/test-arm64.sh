@@ -3,8 +3,8 @@
 # Cross-builds memleax, its tests and its fixtures for arm64, and runs the tests on Debian's arm64
 # kernel in an emulated machine: all on a Cortex-A72 (no LSE, no pointer authentication), and those
 # that depend on the CPU on qemu's "max" as well (LSE, PAC, BTI, SVE). Those that watch run with the
-# int3 engine, too. Fetches what it needs from Debian's archive, by the sources of the host;
-# build/arm64-machine keeps it. No kernel on silicon has run these tests.
+# int3 engine, too. The Debian package is made, and used there. Fetches what it needs from Debian's archive,
+# by the sources of the host; build/arm64-machine keeps it. No kernel on silicon has run these tests.
 #
 # scripts/test-arm64.sh [-c CPU] [-k KERNEL] [-q | TEST...], as in: scripts/test-arm64.sh -c cortex-a72 sleeper_test
 # -q, as .ci/run has it, is a choice: what knows the CPU, or the kernel's side of a stop. All of it takes
@@ -71,7 +71,9 @@ fi
 mapfile -t all < <(for name in "${long[@]}" "${all[@]}"; do
     contains "$name" "${elsewhere[@]}" || echo "$name"
 done | awk '!seen[$0]++')
+package=yes
 if [ $# -gt 0 ]; then
+    package=
     all=("${@%_test}")
     quick=()
     again=("${all[@]}")
@@ -98,7 +100,7 @@ else
 fi
 cmake --preset arm64 --log-level=WARNING >/dev/null
 cmake --build --preset arm64 --parallel "$(nproc)" --target memleax fixtures "${names[@]/%/_test}" \
-    -- --quiet
+    ${package:+man shell_completions} -- --quiet
 echo "-- built after $SECONDS s"
 
 # A line for each boot: the CPU and tests. The machine has one CPU: one host thread would be for two,
@@ -125,12 +127,21 @@ for cpu in "${cpus[@]}"; do
     fi
 done
 
+if [ -n "$package" ]; then
+    jobs+=(package)
+fi
+
 # Two machines at a time, a boot (four seconds) for each: each keeps one core busy.
 results=$PWD/build/arm64/results
 rm -rf "$results"
 mkdir -p "$results"
 run_job() { # run_job CPU TEST...
     local cpu=$1 log
+    if [ "$cpu" = package ]; then
+        scripts/package-test.sh build/arm64 build/arm64/fixtures/leaky_daemon >"$results/package" 2>&1 ||
+            echo "scripts/package-test.sh: status $?, see $results/package" >>"$results/failed"
+        return
+    fi
     shift
     log=${1%%:*}
     log=$results/${cpu%%,*}:${log/\//-}
@@ -163,6 +174,7 @@ done | sort -k2,2 -k1,1 | awk '
 END {
     printf "arm64: %d passed, %d failed, %d skipped\n", sums["passed"], sums["failed"], sums["skipped"]
 }'
+[ -z "$package" ] || tail -n 1 "$results/package"
 echo "-- skipped, because:"
 sed -n 's/^-- skipped: //p' "$results"/*:* | sort | uniq -c
 echo "-- done after $SECONDS s"

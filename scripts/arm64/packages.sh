@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Unpacks Debian's arm64 packages into build/arm64-machine/root: what memleax is linked with, and what
-# runs in the test machine. One tree is both the sysroot of the cross build and the root file system.
+# runs in the test machine. One tree is both the sysroot of the cross build and the root file system. Its
+# var/lib/dpkg says what is there, so that a package made for it can be given its dependencies.
 # The packages come from the host's own sources, by an apt whose state is private: the host's list of
 # architectures and of packages stays as it is. Nothing is configured (no maintainer script runs).
 set -euo pipefail
@@ -59,14 +60,38 @@ mkdir -p "$root"/{usr/bin,usr/sbin,usr/lib,dev,proc,sys,tmp,run,etc,root,mnt,var
 for folder in bin sbin lib; do
     ln -s "usr/$folder" "$root/$folder"
 done
+# As dpkg would, which does not unpack without maintainer scripts: what a package is, its files, and what
+# dpkg-shlibdeps wants to know of its libraries.
+database=$root/var/lib/dpkg
+mkdir -p "$database"/{info,updates,triggers}
+echo 1 >"$database/info/format" # of several architectures: the name of a list may have one in it
+echo arm64 >"$database/arch"
+record() { # record PACKAGE-FILE <NAMES-OF-ITS-FILES: enters the package into the database
+    local control name
+    control=$(mktemp -d)
+    dpkg-deb --control "$1" "$control"
+    name=$(sed -n 's/^Package: //p' "$control/control")
+    if grep -q '^Multi-Arch: same' "$control/control"; then
+        name+=:arm64
+    fi
+    { echo "Status: install ok installed" && cat "$control/control" && echo; } >>"$database/status"
+    sed 's/^\.//; s/\/$//; s/^$/\/./' >"$database/info/$name.list"
+    for file in shlibs symbols; do
+        [ ! -e "$control/$file" ] || cp "$control/$file" "$database/info/$name.$file"
+    done
+    rm -rf "$control"
+}
+
 # What apt would install now: other versions may lie in its cache.
 apt-get install --simulate "${packages[@]}" |
     sed -n 's/^Inst \([^ ]*\) (\([^ ]*\) .*/\1_\2/p' | sed 's/:/%3a/' |
     while read -r package; do
+        archive=$(echo "$machine/apt/cache/archives/${package}"_*.deb)
         # tar, because dpkg -x puts a folder in the place of the link lib -> usr/lib.
-        dpkg-deb --fsys-tarfile "$machine/apt/cache/archives/${package}"_*.deb |
-            tar -x --keep-directory-symlink -C "$root" --exclude='./usr/share/doc/*' \
-                --exclude='./usr/share/man/*' --exclude='./usr/share/locale/*'
+        dpkg-deb --fsys-tarfile "$archive" |
+            tar -x --verbose --keep-directory-symlink -C "$root" --exclude='./usr/share/doc/*' \
+                --exclude='./usr/share/man/*' --exclude='./usr/share/locale/*' |
+            record "$archive"
     done
 # Absolute links point into the host.
 find "$root" -type l -lname '/*' -print0 | while IFS= read -r -d '' link; do
