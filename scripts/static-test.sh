@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Tries the static program where there is nothing but itself, its target, and /proc:
+# Tries the static program where there is nothing but itself, its target, and /proc; also with the system
+# calls of Linux 4.4 only, in which OLD-KERNEL executes it (fixtures/old_kernel.c):
 #
-#     scripts/static-test.sh build/static/memleax LEAKY-PROGRAM
+#     scripts/static-test.sh build/static/memleax LEAKY-PROGRAM OLD-KERNEL
 #
 # Ends with 77, which ctest takes for "skipped", where it has not been built, or mounts need
 # privileges that we do not have.
@@ -28,7 +29,11 @@ fi
 root=$STATIC_TEST_ROOT
 memleax=$(realpath "$1")
 leaky=$(realpath "$2")
+old_kernel=$(realpath "$3")
 
+# The C library in it wants no kernel that is younger than ten years: "OS: Linux, ABI: 3.2.0".
+abi=$(readelf --notes "$memleax" 2>/dev/null | sed -n 's/.*OS: Linux, ABI: //p' | head -n 1)
+[ "$(printf '%s\n' "${abi:-none}" 4.5 | sort -V | head -n 1)" != 4.5 ] || fail "it wants Linux ${abi:-(no note says which)}"
 # It asks for no other file: no interpreter, no library.
 readelf --program-headers "$memleax" | grep -q INTERP && fail "it asks for a dynamic linker"
 readelf --dynamic "$memleax" | grep -q NEEDED && fail "it asks for shared libraries"
@@ -72,6 +77,13 @@ if [ "$(uname -m)" = x86_64 ]; then
     grep -q 'shop::SessionStore::open' <<<"$report" || fail "inline: it did not find the leak: $report"
 fi
 kill -0 "$daemon" || fail "the target did not survive"
+for engine in int3 inline; do
+    report=$(in_root "$old_kernel" chroot "$root" /memleax --engine "$engine" -e 1 -t 2 "$daemon" 2>&1) ||
+        fail "as on Linux 4.4: it failed: $report"
+    [ "$engine" = inline ] && [ "$(uname -m)" != x86_64 ] ||
+        grep -q 'shop::SessionStore::open' <<<"$report" || fail "as on Linux 4.4: it did not find the leak: $report"
+    kill -0 "$daemon" || fail "the target did not survive"
+done
 # Killed, its guardian puts the target back.
 mkfifo "$root/words"
 env --ignore-environment PATH="$PATH" chroot "$root" /memleax -n "$daemon" 2>"$root/words" >"$root/lines" &

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Sets up, builds with warnings as errors in build/ci, and runs all tests.
+# Sets up, builds with warnings as errors in build/ci, and runs all tests. Without an option it builds the
+# static program in build/static first, which the test Static is about.
 # scripts/test.sh [CTEST-OPTION]..., as in: scripts/test.sh -R Daemons
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,6 +10,10 @@ scripts/setup.sh test
 cmake -S . -B build/ci -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DMEMLEAX_WERROR=ON -DBUILD_TESTING=ON \
     --log-level=WARNING
 cmake --build build/ci --parallel "$(nproc)" -- --quiet
+if [ $# -eq 0 ]; then
+    cmake --preset static --log-level=WARNING >/dev/null
+    cmake --build --preset static --parallel "$(nproc)" -- --quiet
+fi
 rm -rf build/ci/tests/results
 # One more than there are CPUs, as most wait for something now and then.
 # No terminal and no input, as in CI, so that no test comes to depend on one. Of the tests that pass only

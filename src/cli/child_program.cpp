@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "child_program.hpp"
 
+#include <array>
 #include <cerrno>
 #include <csignal>
+#include <system_error>
+#include <thread>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/syscall.h>
@@ -29,6 +33,34 @@ struct Attributes {
     posix_spawnattr_t attributes{};
     posix_spawn_file_actions_t files{};
 };
+
+/// Readable when the child has ended; -1 and errno, if there can be none.
+int open_end_of(pid_t pid) {
+    const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+    if (fd >= 0 || errno != ENOSYS) {
+        return fd;
+    }
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+        return -1;
+    }
+    try {
+        // Belongs to nobody, as the child may go on when its ChildProgram does not.
+        std::thread([pid, end = ends[1]] {
+            siginfo_t info{};
+            while (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT) != 0 &&
+                   errno == EINTR) {
+            }
+            close(end); // a pipe that nobody can write to is readable
+        }).detach();
+    } catch (const std::system_error& error) {
+        close(ends[0]);
+        close(ends[1]);
+        errno = error.code().value();
+        return -1;
+    }
+    return ends[0];
+}
 
 } // namespace
 
@@ -62,12 +94,14 @@ Result<ChildProgram> ChildProgram::start(const std::vector<std::string>& words, 
     if (error != 0) {
         return Error(fmt::format("cannot run {}", words[0]), error);
     }
-    const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-    if (fd < 0) { // an old kernel: wait here and now, the target is watched by its own thread
+    const int fd = open_end_of(pid);
+    if (fd < 0) { // no descriptor or thread is left: wait here and now, the target is watched by
+                  // its own thread
+        const int errnum = errno;
         int status = 0;
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
         }
-        return Error("this kernel has no pidfd_open (Linux 5.3)", ENOSYS);
+        return Error(fmt::format("cannot wait for {}", words[0]), errnum);
     }
     return ChildProgram(pid, fd);
 }

@@ -28,7 +28,8 @@ class ChildProgram {
     /// Does not end the program: somebody may be reading in his pager.
     ~ChildProgram();
 
-    /// Readable when it has ended (pidfd_open(2), Linux 5.3).
+    /// Readable when it has ended: of pidfd_open(2), or where there is none (before Linux 5.3) the
+    /// end of a pipe that a thread closes.
     [[nodiscard]] int fd() const { return fd_; }
     /// A program that stops itself would never be continued: there is no job control here.
     void continue_if_stopped() const;

@@ -48,7 +48,9 @@ const char* AgentMemory::reason_against() {
     // The two are linked into one section, and go together.
     const auto* enter = reinterpret_cast<const std::uint8_t*>(&agent::memleax_agent_enter);
     MEMLEAX_ASSERT(enter >= __start_memleax_agent && enter < __stop_memleax_agent);
-    return arch::agent_knows_threads() ? nullptr : "this kernel keeps rdfsbase from programs";
+    return arch::agent_knows_threads()
+               ? nullptr
+               : "this kernel keeps rdfsbase from programs (since Linux 5.9 they have it)";
 }
 
 // A forked child, which nobody watches yet, finds zeros there.
