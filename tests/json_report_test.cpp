@@ -188,6 +188,28 @@ TEST(JsonReport, SaysWhatTheWatchingCost) {
               (json{{"looks", 8}, {"stopped", 1}, {"share", 0.125}}));
 }
 
+TEST(JsonReport, TellsHowTheProcessHasEnded) {
+    Report report;
+    report.session.end_reason = "target-exit";
+    report.processes.resize(1);
+    const auto session = [&report](std::optional<int> status) {
+        report.processes[0].status = status;
+        return json::parse(text_of(write_json, report)).at("session");
+    };
+    EXPECT_EQ(session(7 << 8).at("exit_status"), 7);
+    EXPECT_FALSE(session(7 << 8).contains("signal"));
+    EXPECT_EQ(session(9).at("signal"), 9);
+    EXPECT_FALSE(session(9).contains("exit_status"));
+    EXPECT_FALSE(session({}).contains("exit_status"));
+    // Of several processes each has its own.
+    report.follows_forks = true;
+    EXPECT_FALSE(session(7 << 8).contains("exit_status"));
+    // It was left, and ended while it was.
+    report.follows_forks = false;
+    report.session.end_reason = "time";
+    EXPECT_FALSE(session(7 << 8).contains("exit_status"));
+}
+
 TEST(JsonReport, NumbersAreExact) {
     constexpr std::uint64_t kMax = 18446744073709551615U;
     Report report = sample_report();

@@ -188,12 +188,28 @@ Json error_json(const ErrorReport& report, const Report::Process* process) {
     return json;
 }
 
-Json session_json(const Report::Session& session) {
+void put_status(Json& json, const std::optional<int>& wait_status) {
+    if (!wait_status) {
+        return;
+    }
+    if (WIFSIGNALED(*wait_status)) {
+        json["signal"] = WTERMSIG(*wait_status);
+    } else {
+        json["exit_status"] = WEXITSTATUS(*wait_status);
+    }
+}
+
+/// With the status of the process, where there is one only: of several each has its own.
+Json session_json(const Report& report) {
+    const Report::Session& session = report.session;
     Json json{{"engine", session.engine},
               {"duration_s", session.duration_s},
               {"expire_s", session.expire_s},
               {"end_reason", session.end_reason},
               {"events", events_json(session.events)}};
+    if (session.end_reason == "target-exit" && !report.follows_forks && !report.processes.empty()) {
+        put_status(json, report.processes.front().status);
+    }
     if (!session.saved_because.empty()) {
         json["saved_because"] = session.saved_because;
     }
@@ -244,13 +260,7 @@ Json process_json(const Report::Process& process) {
     if (process.end_s) {
         json["end_s"] = *process.end_s;
     }
-    if (process.status) {
-        if (WIFSIGNALED(*process.status)) {
-            json["signal"] = WTERMSIG(*process.status);
-        } else {
-            json["exit_status"] = WEXITSTATUS(*process.status);
-        }
-    }
+    put_status(json, process.status);
     json["events"] = events_json(process.events);
     json["totals"] = totals_json(process.totals);
     if (process.mapped) {
@@ -275,7 +285,7 @@ void write_json(const Report& report, ReportSink& sink) {
                       {"exe", report.target.exe},
                       {"arch", report.target.arch},
                       {"threads", report.target.threads}});
-    member("session", session_json(report.session));
+    member("session", session_json(report));
     member("totals", totals_json(report.totals));
     if (const auto coverage = coverage_of(report)) {
         member("coverage", {{"rss_growth_bytes", coverage->rss_growth},
