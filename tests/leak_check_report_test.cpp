@@ -26,6 +26,8 @@ LeakCheckReport example() {
     report.totals[0] = {3, 1048};
     report.totals[3] = {1, 40};
     report.records = leak_records(blocks, classes);
+    report.types = {{"shop::Session", {2, 48}}, {"shop::Cart", {1, 1000}}};
+    report.holders = {{"g_sessions, shop.cpp", {1, 40}}};
     return report;
 }
 
@@ -38,7 +40,12 @@ TEST(LeakCheckReportTest, Text) {
                          "   possibly lost:            0 B in 0 blocks\n"
                          " still reachable:           40 B in 1 block\n"
                          "definitely lost: 1 block of 1000 bytes at 0x1050\n"
-                         "definitely lost: 2 blocks of 24 bytes at 0x1010, 0x1030\n");
+                         "definitely lost: 2 blocks of 24 bytes at 0x1010, 0x1030\n"
+                         "types of objects:\n"
+                         "        1000 B          1  shop::Cart\n"
+                         "          48 B          2  shop::Session\n"
+                         "holders, by what would be lost without them:\n"
+                         "          40 B          1  g_sessions, shop.cpp\n");
 }
 
 TEST(LeakCheckReportTest, Json) {
@@ -51,10 +58,31 @@ TEST(LeakCheckReportTest, Json) {
     EXPECT_EQ(check["pause_s"], 0.0125);
     EXPECT_EQ(check["definite"], (nlohmann::json{{"blocks", 3}, {"bytes", 1048}}));
     EXPECT_EQ(check["possible"], (nlohmann::json{{"blocks", 0}, {"bytes", 0}}));
+    EXPECT_EQ(check["types"], nlohmann::json::parse(R"([
+        {"name": "shop::Cart", "blocks": 1, "bytes": 1000},
+        {"name": "shop::Session", "blocks": 2, "bytes": 48}])"));
+    EXPECT_EQ(check["holders"], nlohmann::json::parse(R"([
+        {"name": "g_sessions, shop.cpp", "blocks": 1, "bytes": 40}])"));
     ASSERT_EQ(check["records"].size(), 3U);
     EXPECT_EQ(check["records"][1], nlohmann::json::parse(R"({"class": "definite", "size": 24,
         "blocks": 2, "bytes": 48, "addresses": ["0x1010", "0x1030"]})"));
     EXPECT_FALSE(check["records"][2].contains("addresses")) << "it is reachable";
+}
+
+TEST(LeakCheckReportTest, TheLargestOfManyTypes) {
+    LeakCheckReport report = example();
+    report.types.clear();
+    for (std::uint64_t i = 1; i <= 200; ++i) {
+        report.types["T" + std::to_string(i)] = {1, i};
+    }
+    const std::string text = heap_counts_text(report);
+    EXPECT_NE(text.find("types of objects (10 of 200):\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("  T191\nholders"), std::string::npos) << text;
+    StringSink json;
+    write_leak_check_json(report, json);
+    const auto types = nlohmann::json::parse(json.text)["leak_check"]["types"];
+    ASSERT_EQ(types.size(), 100U);
+    EXPECT_EQ(types[99]["name"], "T101");
 }
 
 TEST(LeakCheckReportTest, NothingIsSaidOfAnIncompleteOne) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // --leak-check: exactly what a fixture has lost, in no time of its own, and the target as it was.
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <iostream>
@@ -65,6 +66,50 @@ TEST_F(LeakCheck, EachBlockIsInItsClassAndTheTargetIsAsItWas) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+nlohmann::json named(const nlohmann::json& counts, const std::string& name) {
+    for (const auto& count : counts) {
+        if (count.at("name") == name) {
+            return count;
+        }
+    }
+    return {};
+}
+
+TEST_F(LeakCheck, TypesAndHoldersOfAProcessThatNobodyHasWatched) {
+    constexpr const char* kSessions = "shop::g_sessions, held_blocks.cpp";
+    Fixture fixture("held_blocks");
+    FixtureAnswer answer;
+    for (int i = 0; i < 20; ++i) {
+        answer = fixture.go();
+    }
+    const auto result = check(fixture.pid());
+    ASSERT_EQ(exit_status(result), 0) << result.errors;
+    const auto found = result.json().at("leak_check");
+    // Each answer has the truth of all rounds.
+    const Leak sessions = answer.truth.at("shop::open_session");
+    EXPECT_EQ(named(found.at("types"), "shop::Session"),
+              (nlohmann::json{{"name", "shop::Session"},
+                              {"blocks", sessions.blocks},
+                              {"bytes", sessions.bytes}}));
+    EXPECT_EQ(named(found.at("holders"), kSessions),
+              (nlohmann::json{
+                  {"name", kSessions}, {"blocks", sessions.blocks}, {"bytes", sessions.bytes}}));
+    EXPECT_EQ(found.at("definite").at("blocks"), answer.truth.at("shop::lose_block").blocks);
+    const auto& records = found.at("records");
+    const auto record = std::find_if(records.begin(), records.end(), [](const auto& each) {
+        return each.value("type", "") == "shop::Session";
+    });
+    ASSERT_NE(record, records.end());
+    EXPECT_EQ(record->at("class"), "reachable");
+    ASSERT_EQ(record->at("holders").size(), 1U);
+    EXPECT_EQ(record->at("holders")[0],
+              (nlohmann::json{{"name", kSessions}, {"blocks", sessions.blocks}}));
+    const auto text = Memleax({"--leak-check", std::to_string(fixture.pid())}).finish().output;
+    EXPECT_THAT(text, HasSubstr(fmt::format("{:>9}  shop::Session\n", sessions.blocks)));
+    EXPECT_THAT(text, HasSubstr(fmt::format("{:>9}  {}\n", sessions.blocks, kSessions)));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 TEST_F(LeakCheck, AThreadsCacheMayBeInALargerChunk) {
     Fixture fixture("odd_cache");
     EXPECT_EQ(classes_of(check(fixture.pid()).json()).at("definite"), Leak{});
@@ -108,6 +153,7 @@ TEST_F(LeakCheck, HtmlHasTheSame) {
                 HasSubstr(fmt::format(R"("totals":[{},{},{},{},)", classes.at("definite").blocks,
                                       classes.at("definite").bytes, classes.at("indirect").blocks,
                                       classes.at("indirect").bytes)));
+    EXPECT_THAT(result.output, HasSubstr("\"holders\":["));
     EXPECT_EQ(fixture.quit(), 0);
 }
 

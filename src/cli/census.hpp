@@ -2,11 +2,10 @@
 /// The heap as the prompt's `heap` has shown it, to be compared with.
 #pragma once
 
-#include <map>
 #include <string>
 
 #include "memleax/base/types.hpp"
-#include "memleax/track/block_count.hpp"
+#include "memleax/report/heap_counts.hpp"
 
 namespace memleax {
 
@@ -16,7 +15,7 @@ struct Census {
     unsigned process = 0; ///< its number
     Key key{};
     MonotonicNs time;
-    std::map<std::string, BlockCount> rows; ///< by what has been counted
+    HeapCounts rows; ///< by what has been counted
 };
 
 } // namespace memleax

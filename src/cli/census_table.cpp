@@ -2,8 +2,7 @@
 #include "census_table.hpp"
 
 #include <algorithm>
-#include <tuple>
-#include <utility>
+#include <span>
 #include <vector>
 
 #include <fmt/format.h>
@@ -60,25 +59,38 @@ void count_blocks(Session& session, HeapView& heap, Census* census) {
     StackLabels stacks(session);
     for (std::uint32_t i = 0; i < heap.graph().blocks.size(); ++i) {
         const std::uint64_t size = heap.block(i).size;
-        std::string label;
-        if (census->key == Census::Key::type) {
-            label = heap.type(i).empty() ? "(no type is known)" : printable(heap.type(i));
-        } else if (census->key == Census::Key::size) {
-            label = number_of(size, "byte");
-        } else {
-            label = stacks.of(heap.stack(i));
-        }
-        census->rows[label].add(size);
+        census
+            ->rows[census->key == Census::Key::size ? number_of(size, "byte")
+                                                    : stacks.of(heap.stack(i))]
+            .add(size);
     }
 }
 
-/// By dominators, so that what two hold is in neither's row.
-void count_holders(HeapView& heap, Census* census) {
-    for (std::uint32_t group = 0; group < heap.groups(); ++group) {
-        if (const BlockCount held = heap.retained().of_group[group]; held.blocks > 0) {
-            census->rows[printable(heap.group_name(group))] = held;
-        }
+BlockCount sum_of(const HeapCounts& counts) {
+    BlockCount sum;
+    for (const auto& [name, count] : counts) {
+        sum = sum + count;
     }
+    return sum;
+}
+
+void add_printable(const HeapCounts& counts, Census* census) {
+    for (const auto& [name, count] : counts) {
+        BlockCount& row = census->rows[printable(name)];
+        row = row + count;
+    }
+}
+
+void count_types(HeapView& heap, Census* census) {
+    const HeapCounts types = heap.by_type();
+    add_printable(types, census);
+    if (const BlockCount rest = heap.all() - sum_of(types); rest.blocks > 0) {
+        census->rows["(no type is known)"] = rest;
+    }
+}
+
+void count_holders(HeapView& heap, Census* census) {
+    add_printable(heap.by_holder(), census);
     const BlockCount lost =
         heap.classes().total(LossClass::definite) + heap.classes().total(LossClass::indirect);
     if (lost.blocks > 0) {
@@ -96,6 +108,8 @@ Census& take_census(CommandContext& context, HeapView& heap, Census::Key key) {
     census.time = heap.snapshot().time;
     if (key == Census::Key::holder) {
         count_holders(heap, &census);
+    } else if (key == Census::Key::type) {
+        count_types(heap, &census);
     } else {
         count_blocks(context.session, heap, &census);
     }
@@ -104,11 +118,6 @@ Census& take_census(CommandContext& context, HeapView& heap, Census::Key key) {
 }
 
 std::string census_table(const Console& console, const Census& census, std::size_t rows) {
-    std::vector<std::pair<std::string, BlockCount>> order(census.rows.begin(), census.rows.end());
-    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
-        return std::tuple(a.second.bytes, a.second.blocks) >
-               std::tuple(b.second.bytes, b.second.blocks);
-    });
     constexpr auto kFormat = "{:>10}  {:>9}  ";
     std::string text = console.styled(
         Style::heading,
@@ -117,15 +126,16 @@ std::string census_table(const Console& console, const Census& census, std::size
              : census.key == Census::Key::size  ? "SIZE\n"
              : census.key == Census::Key::stack ? "WHERE\n"
                                                 : "HOLDER\n"));
-    for (const auto& [label, count] : std::span(order).first(std::min(rows, order.size()))) {
+    for (const auto& [label, count] : largest(census.rows, rows)) {
         text += shortened(fmt::format(kFormat, bytes_text(static_cast<double>(count.bytes)),
                                       count.blocks) +
                               label,
                           console.columns()) +
                 "\n";
     }
-    if (order.size() > rows) {
-        text += console.styled(Style::dim, fmt::format("{} of {} rows\n", rows, order.size()));
+    if (census.rows.size() > rows) {
+        text +=
+            console.styled(Style::dim, fmt::format("{} of {} rows\n", rows, census.rows.size()));
     }
     return text;
 }

@@ -55,6 +55,7 @@ class DataWriter {
     void write_stacks(const Report& report);
     void write_stack(const CallStackReport& stack);
     void write_leaks(const LeakFindings& findings);
+    void write_counts(const HeapCounts& counts);
     void write_record(const LeakRecord& record);
     void write_tree();
     void write_frames();
@@ -210,6 +211,10 @@ void DataWriter::write_leaks(const LeakFindings& findings) {
         out_.print("{}{}", separator, pair(total));
         separator = ",";
     }
+    out_.print("],\"types\":[");
+    write_counts(findings.types);
+    out_.print("],\"holders\":[");
+    write_counts(findings.holders);
     out_.print("],\"records\":[");
     separator = "\n";
     if (findings.complete) { // else nothing is said of any block
@@ -220,6 +225,15 @@ void DataWriter::write_leaks(const LeakFindings& findings) {
         }
     }
     out_.print("]}},\n");
+}
+
+void DataWriter::write_counts(const HeapCounts& counts) {
+    constexpr std::size_t kMost = 20;
+    const char* separator = "";
+    for (const auto& [label, count] : largest(counts, kMost)) {
+        out_.print("{}{},{}", separator, name(label), pair(count));
+        separator = ",";
+    }
 }
 
 void DataWriter::write_record(const LeakRecord& record) {

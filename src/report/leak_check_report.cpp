@@ -69,6 +69,29 @@ std::string record_text(const LeakRecord& record, NameStyle style) {
     return text;
 }
 
+/// So many lines of types and of holders; JSON has more of them.
+constexpr std::size_t kShownCounts = 10;
+constexpr std::size_t kMostCounts = 100;
+
+std::string counts_text(const char* what, const HeapCounts& counts) {
+    std::string text;
+    for (const auto& [name, count] : largest(counts, kShownCounts)) {
+        text += fmt::format("{:>14}  {:>9}  {}\n", bytes_text(static_cast<double>(count.bytes)),
+                            count.blocks, printable(name));
+    }
+    const std::string more =
+        counts.size() > kShownCounts ? fmt::format(" ({} of {})", kShownCounts, counts.size()) : "";
+    return counts.empty() ? "" : fmt::format("{}{}:\n{}", what, more, text);
+}
+
+Json counts_json(const HeapCounts& counts) {
+    Json json = Json::array();
+    for (const auto& [name, count] : largest(counts, kMostCounts)) {
+        json.push_back({{"name", name}, {"blocks", count.blocks}, {"bytes", count.bytes}});
+    }
+    return json;
+}
+
 Json record_json(const LeakRecord& record) {
     Json json;
     json["class"] = describe(record.loss);
@@ -174,6 +197,13 @@ std::string leak_findings_text(const LeakFindings& findings, NameStyle style) {
     return text;
 }
 
+std::string heap_counts_text(const LeakFindings& findings) {
+    return findings.complete
+               ? counts_text("types of objects", findings.types) +
+                     counts_text("holders, by what would be lost without them", findings.holders)
+               : "";
+}
+
 nlohmann::ordered_json leak_findings_json(const LeakFindings& findings) {
     Json check;
     check["complete"] = findings.complete;
@@ -185,6 +215,8 @@ nlohmann::ordered_json leak_findings_json(const LeakFindings& findings) {
         for (const LossClass loss : kAllClasses) {
             check[describe(loss)] = count_json(findings.total(loss));
         }
+        check["types"] = counts_json(findings.types);
+        check["holders"] = counts_json(findings.holders);
         check["records"] = Json::array();
         for (const LeakRecord& record : findings.records) {
             check["records"].push_back(record_json(record));
@@ -198,7 +230,7 @@ void write_leak_check_text(const LeakCheckReport& report, ReportSink& sink) {
     sink.write(fmt::format("leak check of process {} ({}, {}), which stood still for {:.1f} ms\n",
                            report.pid, printable(report.exe), number_of(report.threads, "thread"),
                            report.pause_s * kMsPerSecond) +
-               leak_findings_text(report));
+               leak_findings_text(report) + heap_counts_text(report));
 }
 
 void write_leak_check_json(const LeakCheckReport& report, ReportSink& sink) {

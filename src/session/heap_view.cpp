@@ -146,6 +146,36 @@ std::string HeapView::root_name(std::uint64_t root) {
     return RootNames(snapshot_, names_).name(root).text_with_offset();
 }
 
+BlockCount HeapView::all() const {
+    BlockCount sum;
+    for (const BlockCount& count : classes_.totals) {
+        sum = sum + count;
+    }
+    return sum;
+}
+
+HeapCounts HeapView::by_type() const {
+    std::vector<BlockCount> counts(types_.size());
+    for (std::uint32_t i = 0; i < facts_.size(); ++i) {
+        counts[facts_[i].type].add(block(i).size);
+    }
+    HeapCounts result;
+    for (std::size_t type = 1; type < types_.size(); ++type) { // 0: not known
+        result[types_[type]] = counts[type];
+    }
+    return result;
+}
+
+HeapCounts HeapView::by_holder() {
+    HeapCounts result;
+    for (std::uint32_t group = 0; group < groups(); ++group) {
+        if (const BlockCount held = retained().of_group[group]; held.blocks > 0) {
+            result[group_name(group)] = held;
+        }
+    }
+    return result;
+}
+
 std::vector<LeakHolder> HeapView::holders_of(const std::vector<std::uint32_t>& blocks) {
     constexpr std::size_t kMost = 3;
     std::map<std::uint32_t, std::uint64_t> counts;

@@ -7,14 +7,18 @@
 
 #include "arch.hpp"
 #include "chosen_processes.hpp"
-#include "memleax/analysis/reachability.hpp"
+#include "debug_options.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/base/spare_descriptors.hpp"
 #include "memleax/heap/heap_snapshot.hpp"
+#include "memleax/proc/modules.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/report/leak_check_report.hpp"
+#include "memleax/session/heap_view.hpp"
+#include "memleax/session/process_account.hpp"
 #include "memleax/session/report_output.hpp"
+#include "memleax/target/remote_memory.hpp"
 
 namespace memleax {
 
@@ -32,6 +36,9 @@ Result<Tid> process_to_check(const SessionOptions& options) {
     if (pids->size() != 1) {
         return Error("--leak-check looks at one process: give one PID");
     }
+    if (auto usable = check_debug_options(options); !usable) {
+        return std::move(usable).error();
+    }
     const Tid pid = pids->front();
     const auto info = check_watchable(pid);
     if (!info) {
@@ -45,7 +52,36 @@ Result<Tid> process_to_check(const SessionOptions& options) {
     return pid;
 }
 
-LeakCheckReport report_of(Tid pid, const HeapSnapshot& snapshot) {
+/// What the process is called and consists of, noted while it is there.
+class LookedAt {
+  public:
+    LookedAt(Tid pid, const SessionOptions& options)
+        : accounts_({}, options.debug_info, {options.debug_folders, nullptr}),
+          account_(accounts_.add(pid, Tid())), memory_(RemoteMemory::open(pid)) {
+        if (memory_) {
+            ModuleMap modules(pid, *memory_);
+            if (modules.refresh()) {
+                account_.on_modules(modules);
+            }
+        }
+    }
+
+    /// Nothing was watched, so that the account has no call stacks.
+    LeakFindings findings_of(HeapSnapshot snapshot) {
+        HeapView heap(std::move(snapshot), account_.pid(), account_.tracker(), account_.names());
+        LeakFindings found = heap.findings(0);
+        found.types = heap.by_type();
+        found.holders = heap.by_holder();
+        return found;
+    }
+
+  private:
+    ProcessAccounts accounts_;
+    ProcessAccount& account_;
+    Result<RemoteMemory> memory_;
+};
+
+LeakCheckReport report_of(Tid pid, LookedAt& process, HeapSnapshot snapshot) {
     LeakCheckReport report;
     report.version = MEMLEAX_VERSION;
     report.pid = pid.value();
@@ -56,9 +92,7 @@ LeakCheckReport report_of(Tid pid, const HeapSnapshot& snapshot) {
     report.complete = snapshot.complete;
     report.why = snapshot.why;
     if (snapshot.complete) {
-        const Reachability reachability = classify(snapshot.graph);
-        report.totals = reachability.totals;
-        report.records = leak_records(snapshot.graph.blocks, reachability.classes);
+        static_cast<LeakFindings&>(report) = process.findings_of(std::move(snapshot));
     }
     return report;
 }
@@ -76,12 +110,13 @@ int run_leak_check(const SessionOptions& options) {
         log_error("{}", output.error().message());
         return 1;
     }
-    const auto snapshot = take_heap_snapshot(*pid);
+    LookedAt process(*pid, options);
+    auto snapshot = take_heap_snapshot(*pid, {.details = true});
     if (!snapshot) {
         log_error("{}", snapshot.error().message());
         return 1;
     }
-    const LeakCheckReport report = report_of(*pid, *snapshot);
+    const LeakCheckReport report = report_of(*pid, process, *std::move(snapshot));
     options.format->write_leak_check(report, *output);
     if (output->error() != 0) {
         log_error("{}", Error("cannot write the report", output->error()).message());

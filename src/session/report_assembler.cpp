@@ -31,6 +31,8 @@ void add_leak_check(ProcessAccount& process, bool is_tried, Report* report) {
     LeakFindings found;
     if (process.heap() != nullptr && process.heap_problem().empty()) {
         found = process.heap()->findings(index);
+        found.types = process.heap()->by_type();
+        found.holders = process.heap()->by_holder();
     } else {
         found.why = process.heap_problem();
     }
@@ -47,6 +49,8 @@ void add_leak_check(ProcessAccount& process, bool is_tried, Report* report) {
     for (std::size_t i = 0; i < all.totals.size(); ++i) {
         all.totals.at(i) = all.totals.at(i) + found.totals.at(i);
     }
+    add_counts(found.types, &all.types);
+    add_counts(found.holders, &all.holders);
     all.records.insert(all.records.end(), std::make_move_iterator(found.records.begin()),
                        std::make_move_iterator(found.records.end()));
 }

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What can be found wrong before anything begins.
-#include <cerrno>
 #include <utility>
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include "chosen_processes.hpp"
+#include "debug_options.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/base/spare_descriptors.hpp"
 #include "memleax/session/session.hpp"
-#include "memleax/symbols/symbolizer.hpp"
 
 namespace memleax {
 
@@ -45,16 +41,8 @@ Result<std::unique_ptr<Session>> Session::open(const SessionOptions& options,
     if (auto enough = check_descriptors(); !enough) {
         return std::move(enough).error();
     }
-    if (!options.debug_info.empty()) {
-        auto usable = Symbolizer::check_debug_file(options.debug_info);
-        if (!usable) {
-            return std::move(usable).error();
-        }
-    }
-    for (const std::string& folder : options.debug_folders) {
-        if (access(folder.c_str(), X_OK) != 0) {
-            return Error(fmt::format("cannot look into {} (--debug-dir)", folder), errno);
-        }
+    if (auto usable = check_debug_options(options); !usable) {
+        return std::move(usable).error();
     }
     const auto pids = chosen_processes(options);
     if (!pids) {

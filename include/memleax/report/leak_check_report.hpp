@@ -50,6 +50,9 @@ std::vector<LeakRecord> leak_records(const std::vector<HeapBlock>& blocks,
 /// The lines of these classes and of lost blocks, with the call stacks that are known.
 std::string leak_findings_text(const LeakFindings& findings, NameStyle style = NameStyle::folded);
 
+/// The types with most bytes, and who holds most.
+std::string heap_counts_text(const LeakFindings& findings);
+
 void write_leak_check_text(const LeakCheckReport& report, ReportSink& sink);
 void write_leak_check_json(const LeakCheckReport& report, ReportSink& sink);
 /// The page of write_html(), with what such a look has found.

@@ -12,6 +12,7 @@
 #include "memleax/base/types.hpp"
 #include "memleax/events/allocation_event.hpp"
 #include "memleax/events/source_frame.hpp"
+#include "memleax/report/heap_counts.hpp"
 #include "memleax/track/block_count.hpp"
 
 namespace memleax {
@@ -44,6 +45,8 @@ struct LeakFindings {
     std::string why;       ///< it is not
     std::array<BlockCount, kLossClasses> totals{}; ///< by LossClass
     std::vector<LeakRecord> records;               ///< by class, most bytes first
+    HeapCounts types;                              ///< of all blocks whose type is known
+    HeapCounts holders; ///< variables, stacks, ...: what would be lost without each of them
 
     [[nodiscard]] const BlockCount& total(LossClass which) const {
         return totals[static_cast<std::size_t>(which)];

@@ -14,6 +14,7 @@
 #include "memleax/analysis/reachability.hpp"
 #include "memleax/heap/heap_snapshot.hpp"
 #include "memleax/report/fill_report.hpp"
+#include "memleax/report/heap_counts.hpp"
 #include "memleax/report/leak_check_report.hpp"
 #include "memleax/session/shared_tracker.hpp"
 #include "memleax/session/stack_names.hpp"
@@ -50,12 +51,18 @@ class HeapView {
     /// "g_sessions+16, server.cpp", of the word that points.
     [[nodiscard]] std::string root_name(std::uint64_t root);
 
+    [[nodiscard]] BlockCount all() const;
+    /// Blocks whose type is known.
+    [[nodiscard]] HeapCounts by_type() const;
+    /// What each group retains: by dominators, so that what two hold is in neither's.
+    [[nodiscard]] HeapCounts by_holder();
+
     /// The group that holds most of these blocks by the shortest chains, and how many.
     [[nodiscard]] std::vector<LeakHolder> holders_of(const std::vector<std::uint32_t>& blocks);
 
     /// By call stack: what is lost and has not been freed since, and who holds the rest.
     [[nodiscard]] StackFindings stack_findings();
-    /// `process`: index in the report.
+    /// `process`: index in the report. Without HeapCounts.
     [[nodiscard]] LeakFindings findings(std::uint32_t process);
 
   private:

@@ -112,13 +112,9 @@ void run_heap(CommandContext& context, Arguments& arguments) {
     }
     arguments.done();
     HeapView& heap = look(context.session);
-    BlockCount all;
-    for (const BlockCount& count : heap.classes().totals) {
-        all = all + count;
-    }
     const Census& census = take_census(context, heap, key);
     context.console.add(fmt::format("{}: {}; the process stood still for {:.1f} ms\n", census.name,
-                                    human_count(all),
+                                    human_count(heap.all()),
                                     seconds(heap.snapshot().pause_ns) * kMsPerSecond));
     context.console.add(census_table(context.console, census, context.stats_rows));
 }

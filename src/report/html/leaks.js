@@ -113,8 +113,16 @@ function showRecords(model, records) {
   show();
 }
 
+/** Of rows of three: name, blocks, bytes. */
+function showCounts(model, id, rows) {
+  const lines = Array.from({ length: rows.length / 3 }, (_, i) => el('li', {},
+    `${bytes(rows[3 * i + 2])} in ${numberOf(rows[3 * i + 1], 'block')}: `, el('code', {}, ...breakable(model.names[rows[3 * i]]))));
+  byId(`${id}-list`).replaceChildren(...lines);
+  byId(id).hidden = lines.length === 0;
+}
+
 function showLeaks(model) {
-  const { complete, why, pause, totals, records } = model.leaks;
+  const { complete, why, pause, totals, types, holders, records } = model.leaks;
   const stood = pause > 0 ? ` The process stood still for ${digits(pause * 1000)} ms.` : '';
   byId('leaks-look').textContent = complete
     ? `The whole heap at one moment${model.session.look ? '' : ', also of before the watching'}, by what points to its blocks.${stood}`
@@ -128,6 +136,8 @@ function showLeaks(model) {
   }
   byId('leaks-totals').replaceChildren(...lossClasses.map(({ name }, i) => amountFact(name,
     { blocks: totals[2 * i], bytes: totals[2 * i + 1] })));
+  showCounts(model, 'leaks-types', types);
+  showCounts(model, 'leaks-holders', holders);
   const byNode = new Map(model.stacks.map((stack) => [stack.node, stack]));
   showRecords(model, records.map((row, order) => readRecord(model, byNode, row, order)));
 }
