@@ -46,8 +46,17 @@ class LeakCheck : public ::testing::Test {
     }
 };
 
-TEST_F(LeakCheck, EachBlockIsInItsClassAndTheTargetIsAsItWas) {
-    Fixture fixture("lost_blocks");
+std::string name_of(const ::testing::TestParamInfo<const char*>& fixture) {
+    std::string name = fixture.param;
+    std::replace(name.begin(), name.end(), '-', '_');
+    return name;
+}
+
+class LeakCheckOfLostBlocks : public LeakCheck,
+                              public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(LeakCheckOfLostBlocks, EachIsInItsClassAndTheTargetIsAsItWas) {
+    Fixture fixture(GetParam());
     const auto first = check(fixture.pid());
     ASSERT_EQ(exit_status(first), 0) << first.errors;
     const Leaks before = classes_of(first.json());
@@ -65,6 +74,11 @@ TEST_F(LeakCheck, EachBlockIsInItsClassAndTheTargetIsAsItWas) {
     EXPECT_EQ(exit_status(check(fixture.pid(), {"--error-exitcode", "9"})), 9);
     EXPECT_EQ(fixture.quit(), 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Linked, LeakCheckOfLostBlocks,
+                         ::testing::Values("lost_blocks", "lost_blocks-static",
+                                           "lost_blocks-static-pie", "lost_blocks-static-stripped"),
+                         name_of);
 
 nlohmann::json named(const nlohmann::json& counts, const std::string& name) {
     for (const auto& count : counts) {
@@ -159,12 +173,18 @@ TEST_F(LeakCheck, HtmlHasTheSame) {
 
 // Nothing is lost there, whatever a thread has in its hands at that moment. Each look takes a
 // second or two, as the threads use all CPUs, and 12 s at a load of 25. 200:
-// MEMLEAX_STRESS_COUNT=20.
-TEST_F(LeakCheck, NoBlockOfThreadsInMallocIsLost) {
-    Fixture fixture("malloc_race", {"16"});
+// MEMLEAX_STRESS_COUNT=67.
+class LeakCheckOfThreadsInMalloc : public LeakCheck,
+                                   public ::testing::WithParamInterface<const char*> {
+  protected:
+    static constexpr int kLooks = 3;
+};
+
+TEST_P(LeakCheckOfThreadsInMalloc, NoBlockIsLost) {
+    Fixture fixture(GetParam(), {"16"});
     int complete = 0;
     int looks = 0;
-    for (Stress stress(10); stress.next(); ++looks) {
+    for (Stress stress(kLooks); stress.next(); ++looks) {
         const auto result = check(fixture.pid());
         ASSERT_NE(result.output, "") << result.errors;
         const auto found = result.json().at("leak_check");
@@ -181,6 +201,11 @@ TEST_F(LeakCheck, NoBlockOfThreadsInMallocIsLost) {
     EXPECT_EQ(fixture.quit(), 0);
     std::cout << fmt::format("{} of {} looks were complete\n", complete, looks);
 }
+
+INSTANTIATE_TEST_SUITE_P(Linked, LeakCheckOfThreadsInMalloc,
+                         ::testing::Values("malloc_race", "malloc_race-static",
+                                           "malloc_race-static-stripped"),
+                         name_of);
 
 void expect_refusal(pid_t pid, const std::string& why) {
     const auto result = check(pid);
@@ -250,10 +275,11 @@ TEST_P(LeakCheckOfMusl, IsRefused) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, LeakCheckOfMusl,
-                         ::testing::Values(std::pair("musl-threads16", "no shared C library"),
-                                           std::pair("musl-dynamic-threads16",
-                                                     "malloc is not glibc's")));
+INSTANTIATE_TEST_SUITE_P(
+    Fixtures, LeakCheckOfMusl,
+    ::testing::Values(std::pair("musl-threads16", "is linked statically, and its "
+                                                  "malloc is not that of glibc"),
+                      std::pair("musl-dynamic-threads16", "malloc is not glibc's")));
 
 #ifndef __x86_64__
 TEST(LeakCheckElsewhere, IsRefused) {

@@ -55,7 +55,7 @@ std::optional<GlibcWalk::Cache> GlibcWalk::cache_at(std::size_t block) {
                 mark = key;
             }
             cache.entries.push_back(*entry);
-            at = glibc::reveal(at, word(at));
+            at = places_.layout->reveal(at, word(at));
         }
     }
     return cache;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /// glibc's malloc as it lies in memory, in 64-bit programs: malloc/malloc.c and malloc/arena.c of
-/// 2.36, checked against Debian's libc6-dbg with gdb's `ptype /o`.
+/// 2.31 to 2.41; 2.36 checked against Debian's libc6-dbg with gdb's `ptype /o`.
 #pragma once
 
 #include <array>
@@ -8,9 +8,6 @@
 #include <string_view>
 
 namespace memleax::glibc {
-
-/// Versions of which all that follows is known to be true.
-inline constexpr std::array<std::string_view, 1> kVersions{"2.36"};
 
 // ---- A chunk: prev_size (the block before may use it), size with three flags, the block. --------
 inline constexpr std::uint64_t kHeader = 16;
@@ -53,17 +50,20 @@ constexpr std::uint64_t bin(std::uint64_t arena, std::uint64_t number) {
 namespace parameters {
 inline constexpr std::uint64_t kMmapThreshold = 16;
 inline constexpr std::uint64_t kArenaTest = 24;
-inline constexpr std::uint64_t kMmapCounts = 56;    ///< hp_flags, n_mmaps: int each
-inline constexpr std::uint64_t kMaxMmapCounts = 64; ///< n_mmaps_max, max_n_mmaps
-inline constexpr std::uint64_t kNoDynThreshold = 72;
-inline constexpr std::uint64_t kMmappedMem = 80;
-inline constexpr std::uint64_t kMaxMmappedMem = 88;
-inline constexpr std::uint64_t kSbrkBase = 96;
-inline constexpr std::uint64_t kTcacheBins = 104;
-inline constexpr std::uint64_t kTcacheMaxBytes = 112;
-inline constexpr std::uint64_t kTcacheCount = 120;
-inline constexpr std::uint64_t kBytes = 136;
 } // namespace parameters
+/// What comes behind that. 2.35 has put three members about huge pages before it.
+struct ParameterPlaces {
+    std::uint64_t mmaps = 0;      ///< n_mmaps: int, as the next two
+    std::uint64_t most_mmaps = 0; ///< max_n_mmaps
+    std::uint64_t no_dyn_threshold = 0;
+    std::uint64_t mmapped_mem = 0;
+    std::uint64_t max_mmapped_mem = 0;
+    std::uint64_t sbrk_base = 0;
+    std::uint64_t tcache_bins = 0;
+    std::uint64_t tcache_max_bytes = 0;
+    std::uint64_t tcache_count = 0;
+    std::uint64_t bytes = 0; ///< of the whole
+};
 
 // ---- struct _heap_info: at the begin of each heap of an arena other than the main one -----------
 namespace heap {
@@ -71,7 +71,6 @@ inline constexpr std::uint64_t kAlignment = 64ULL << 20; ///< HEAP_MAX_SIZE, wit
 inline constexpr std::uint64_t kArena = 0;
 inline constexpr std::uint64_t kPrevious = 8;
 inline constexpr std::uint64_t kSize = 16;
-inline constexpr std::uint64_t kBytes = 48;
 } // namespace heap
 
 // ---- struct tcache_perthread_struct -------------------------------------------------------------
@@ -86,9 +85,59 @@ constexpr std::uint64_t bin_usable(std::uint64_t bin) {
 }
 } // namespace tcache
 
-/// PROTECT_PTR: how a pointer at this place in a list of free chunks is stored (since 2.32).
-constexpr std::uint64_t reveal(std::uint64_t place, std::uint64_t stored) {
-    return (place >> 12) ^ stored;
-}
+// ---- What differs between versions --------------------------------------------------------------
+struct Layout {
+    bool hides_links = true;      ///< PROTECT_PTR: pointers in lists of fast bins and caches
+    std::uint64_t heap_bytes = 0; ///< of struct _heap_info
+    ParameterPlaces parameters;
+
+    /// A pointer that is stored at this place in such a list.
+    [[nodiscard]] constexpr std::uint64_t reveal(std::uint64_t place, std::uint64_t stored) const {
+        return hides_links ? (place >> 12) ^ stored : stored;
+    }
+};
+
+inline constexpr ParameterPlaces kOldParameters{.mmaps = 40,
+                                                .most_mmaps = 48,
+                                                .no_dyn_threshold = 52,
+                                                .mmapped_mem = 56,
+                                                .max_mmapped_mem = 64,
+                                                .sbrk_base = 72,
+                                                .tcache_bins = 80,
+                                                .tcache_max_bytes = 88,
+                                                .tcache_count = 96,
+                                                .bytes = 112};
+inline constexpr ParameterPlaces kNewParameters{.mmaps = 60,
+                                                .most_mmaps = 68,
+                                                .no_dyn_threshold = 72,
+                                                .mmapped_mem = 80,
+                                                .max_mmapped_mem = 88,
+                                                .sbrk_base = 96,
+                                                .tcache_bins = 104,
+                                                .tcache_max_bytes = 112,
+                                                .tcache_count = 120,
+                                                .bytes = 136};
+
+inline constexpr Layout kLayout31{
+    .hides_links = false, .heap_bytes = 32, .parameters = kOldParameters};
+inline constexpr Layout kLayout32{.heap_bytes = 32, .parameters = kOldParameters};
+inline constexpr Layout kLayout35{.heap_bytes = 48, .parameters = kNewParameters};
+
+struct Version {
+    std::string_view number;
+    const Layout* layout;
+};
+/// Those of which all of this is known to be true. 2.42 has other caches.
+inline constexpr std::array<Version, 11> kVersions{{{"2.31", &kLayout31},
+                                                    {"2.32", &kLayout32},
+                                                    {"2.33", &kLayout32},
+                                                    {"2.34", &kLayout32},
+                                                    {"2.35", &kLayout35},
+                                                    {"2.36", &kLayout35},
+                                                    {"2.37", &kLayout35},
+                                                    {"2.38", &kLayout35},
+                                                    {"2.39", &kLayout35},
+                                                    {"2.40", &kLayout35},
+                                                    {"2.41", &kLayout35}}};
 
 } // namespace memleax::glibc

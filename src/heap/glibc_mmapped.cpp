@@ -40,9 +40,9 @@ std::uint64_t GlibcWalk::mmapped_chunk(std::uint64_t base, std::uint64_t end) {
 }
 
 bool GlibcWalk::walk_mmapped() {
-    namespace mp = glibc::parameters;
-    const std::uint32_t count = half(places_.parameters + mp::kMmapCounts + 4);
-    const std::uint64_t bytes = word(places_.parameters + mp::kMmappedMem);
+    const glibc::ParameterPlaces& mp = places_.layout->parameters;
+    const std::uint32_t count = half(places_.parameters + mp.mmaps);
+    const std::uint64_t bytes = word(places_.parameters + mp.mmapped_mem);
     std::uint32_t found = 0;
     std::uint64_t sum = 0;
     const auto is_malloc = [this](std::uint64_t at) {

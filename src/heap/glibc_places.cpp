@@ -27,51 +27,6 @@ constexpr std::array<std::string_view, 18> kEntryPoints{
     "mallinfo2", "malloc_info", "mallopt", "malloc_stats", "malloc_usable_size", "reallocarray",
 };
 
-/// Has the module a function of this name, for others?
-bool exports(const Module& module, std::string_view name) {
-    bool found = false;
-    NameFilter filter;
-    filter.add(name);
-    if (module.image) {
-        module.image->for_each_function(
-            SymbolTable::dynamic,
-            [&](const ElfSymbol& symbol) { found = found || without_version(symbol.name) == name; },
-            &filter);
-    }
-    return found;
-}
-
-/// The number in "GNU C Library (...) stable release version 2.36."; "" if it is not there.
-std::string version_of(const Module& module) {
-    constexpr std::string_view kBanner = "GNU C Library";
-    constexpr std::string_view kBefore = "release version ";
-    constexpr std::size_t kPiece = 1U << 20;
-    constexpr std::size_t kOverlap = 256;
-    std::string text;
-    for (off_t at = 0;; at += static_cast<off_t>(kPiece - kOverlap)) {
-        text.resize(kPiece);
-        const ssize_t got = pread(module.image->descriptor(), text.data(), text.size(), at);
-        if (got <= 0) {
-            return "";
-        }
-        text.resize(static_cast<std::size_t>(got));
-        const std::size_t banner = text.find(kBanner);
-        const std::size_t before = text.find(kBefore, banner);
-        if (banner == std::string::npos || before == std::string::npos ||
-            before - banner > kOverlap) {
-            continue;
-        }
-        const std::size_t begin = before + kBefore.size();
-        std::size_t end = text.find_first_not_of("0123456789.", begin);
-        end = std::min(end, text.size());
-        std::string version = text.substr(begin, end - begin);
-        while (version.ends_with('.')) { // the sentence's
-            version.pop_back();
-        }
-        return version;
-    }
-}
-
 /// Words of a writable mapping.
 class Image {
   public:
@@ -98,12 +53,12 @@ class Image {
 
 /// All of it has to look as it should: what lies 16 bytes off has the same bins but for one, which
 /// top and last_remainder may look like.
-bool is_arena(const Image& image, std::uint64_t offset) {
+bool is_arena(const Image& image, std::uint64_t offset, std::uint64_t heap_bytes) {
     constexpr std::uint64_t kFewestEmpty = glibc::arena::kBinCount / 4;
     const std::uint64_t next = image.word(offset + glibc::arena::kNext);
     const std::uint64_t system = image.word(offset + glibc::arena::kSystemMem);
     const bool is_in_circle =
-        next == image.begin() + offset || next % glibc::heap::kAlignment == glibc::heap::kBytes;
+        next == image.begin() + offset || next % glibc::heap::kAlignment == heap_bytes;
     if (!is_in_circle || system > image.word(offset + glibc::arena::kMaxSystemMem) ||
         image.half(offset + glibc::arena::kFlagsAt) > 3 ||
         image.word(offset + glibc::arena::kTop) % 8 != 0) {
@@ -147,21 +102,22 @@ bool is_unused_arena(const Image& image, std::uint64_t offset) {
     return true;
 }
 
-bool are_parameters(const Image& image, std::uint64_t offset, AddrRange heap) {
-    namespace mp = glibc::parameters;
+bool are_parameters(const Image& image, std::uint64_t offset, const glibc::ParameterPlaces& mp,
+                    AddrRange heap) {
+    namespace first = glibc::parameters;
     constexpr std::uint64_t kMostArenas = 1U << 16;
     constexpr std::uint64_t kMostCached = 1032; ///< bytes: tcache_max_bytes
     const auto word = [&](std::uint64_t at) { return image.word(offset + at); };
-    const std::uint64_t sbrk_base = word(mp::kSbrkBase);
-    const std::uint64_t mapped = word(mp::kMmappedMem);
-    const std::uint32_t count = image.half(offset + mp::kMmapCounts + 4);
-    const std::uint32_t most = image.half(offset + mp::kMaxMmapCounts + 4);
-    return word(mp::kTcacheBins) >= 1 && word(mp::kTcacheBins) <= glibc::tcache::kBins &&
-           word(mp::kTcacheMaxBytes) >= 24 && word(mp::kTcacheMaxBytes) <= kMostCached &&
-           word(mp::kTcacheCount) <= 0xffff && word(mp::kArenaTest) >= 1 &&
-           word(mp::kArenaTest) <= kMostArenas && word(mp::kMmapThreshold) != 0 &&
-           image.half(offset + mp::kNoDynThreshold) <= 1 && count <= most &&
-           mapped <= word(mp::kMaxMmappedMem) && (count == 0) == (mapped == 0) &&
+    const std::uint64_t sbrk_base = word(mp.sbrk_base);
+    const std::uint64_t mapped = word(mp.mmapped_mem);
+    const std::uint32_t count = image.half(offset + mp.mmaps);
+    const std::uint32_t most = image.half(offset + mp.most_mmaps);
+    return word(mp.tcache_bins) >= 1 && word(mp.tcache_bins) <= glibc::tcache::kBins &&
+           word(mp.tcache_max_bytes) >= 24 && word(mp.tcache_max_bytes) <= kMostCached &&
+           word(mp.tcache_count) <= 0xffff && word(first::kArenaTest) >= 1 &&
+           word(first::kArenaTest) <= kMostArenas && word(first::kMmapThreshold) != 0 &&
+           image.half(offset + mp.no_dyn_threshold) <= 1 && count <= most &&
+           mapped <= word(mp.max_mmapped_mem) && (count == 0) == (mapped == 0) &&
            (sbrk_base == 0 || heap.contains(sbrk_base));
 }
 
@@ -178,41 +134,11 @@ std::vector<std::uint64_t> find_all(const Image& image, std::uint64_t bytes, Is&
 
 } // namespace
 
-Result<const Module*> find_glibc(const ModuleMap& modules) {
-    const Module* libc = nullptr;
-    for (const auto& module : modules.all()) {
-        if (module->unloaded || !exports(*module, "malloc")) {
-            continue;
-        }
-        if (!exports(*module, "gnu_get_libc_version")) {
-            return Error(fmt::format(
-                "the heap cannot be read: malloc is not glibc's, but that of {}", module->path));
-        }
-        if (libc != nullptr) {
-            return Error(fmt::format("the heap cannot be read: the process has two C libraries, {} "
-                                     "and {}",
-                                     libc->path, module->path));
-        }
-        libc = module.get();
-    }
-    if (libc == nullptr) {
-        return Error("the heap cannot be read: no shared C library of the process has a malloc "
-                     "(it is linked statically, or its files cannot be read)");
-    }
-    const std::string version = version_of(*libc);
-    if (std::find(glibc::kVersions.begin(), glibc::kVersions.end(), version) ==
-        glibc::kVersions.end()) {
-        return Error(fmt::format("the heap cannot be read: {} is glibc {}, and memleax knows the "
-                                 "heap of glibc {} only",
-                                 libc->path, version.empty() ? "of an unknown version" : version,
-                                 fmt::join(glibc::kVersions, ", ")));
-    }
-    return libc;
-}
-
-Result<GlibcPlaces> find_glibc_places(const Module& libc, std::span<const Mapping> mappings,
+Result<GlibcPlaces> find_glibc_places(const Glibc& libc, std::span<const Mapping> mappings,
                                       MemoryReader& memory) {
     GlibcPlaces places;
+    places.layout = libc.layout;
+    const AddrRange own = libc.module->range;
     AddrRange heap{};
     for (const Mapping& mapping : mappings) {
         if (mapping.path == "[heap]") {
@@ -222,17 +148,16 @@ Result<GlibcPlaces> find_glibc_places(const Module& libc, std::span<const Mappin
     std::vector<std::uint64_t> arenas;
     std::vector<std::uint64_t> parameters;
     for (const Mapping& mapping : mappings) {
-        if (!mapping.writable || mapping.range.begin < libc.range.begin ||
-            mapping.range.end > libc.range.end) {
+        if (!mapping.writable || mapping.range.begin < own.begin || mapping.range.end > own.end) {
             continue;
         }
         const Image image(memory, mapping.range);
         const auto found = find_all(image, glibc::arena::kBytes, [&](std::uint64_t at) {
-            return is_arena(image, at) || is_unused_arena(image, at);
+            return is_arena(image, at, libc.layout->heap_bytes) || is_unused_arena(image, at);
         });
         arenas.insert(arenas.end(), found.begin(), found.end());
-        const auto more = find_all(image, glibc::parameters::kBytes, [&](std::uint64_t at) {
-            return are_parameters(image, at, heap);
+        const auto more = find_all(image, libc.layout->parameters.bytes, [&](std::uint64_t at) {
+            return are_parameters(image, at, libc.layout->parameters, heap);
         });
         parameters.insert(parameters.end(), more.begin(), more.end());
     }
@@ -240,15 +165,19 @@ Result<GlibcPlaces> find_glibc_places(const Module& libc, std::span<const Mappin
         return Error(
             fmt::format("the heap cannot be read: in {} there are {} places that look like "
                         "malloc's main arena, and {} that look like its parameters",
-                        libc.path, arenas.size(), parameters.size()),
+                        libc.module->path, arenas.size(), parameters.size()),
             EAGAIN);
     }
     places.main_arena = arenas.front();
     places.parameters = parameters.front();
-    libc.image->for_each_function(SymbolTable::dynamic, [&](const ElfSymbol& symbol) {
+    if (libc.module->image == nullptr) {
+        return places;
+    }
+    const auto table = libc.is_static ? SymbolTable::full : SymbolTable::dynamic;
+    libc.module->image->for_each_function(table, [&](const ElfSymbol& symbol) {
         if (std::find(kEntryPoints.begin(), kEntryPoints.end(), without_version(symbol.name)) !=
             kEntryPoints.end()) {
-            const std::uint64_t begin = symbol.address.value() + libc.load_bias;
+            const std::uint64_t begin = symbol.address.value() + libc.module->load_bias;
             places.entry_points.push_back({begin, begin + symbol.size});
         }
     });

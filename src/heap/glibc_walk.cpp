@@ -18,16 +18,17 @@ constexpr std::uint64_t size_of(std::uint64_t header) {
 }
 
 /// The main one first; nothing if the list cannot be followed.
-std::optional<std::vector<std::uint64_t>> list_arenas(WordWindow& words, std::uint64_t main_arena) {
+std::optional<std::vector<std::uint64_t>> list_arenas(WordWindow& words,
+                                                      const GlibcPlaces& places) {
     constexpr std::size_t kMost = 1U << 16;
     std::vector<std::uint64_t> result;
-    for (std::uint64_t arena = main_arena; result.size() < kMost;) {
+    for (std::uint64_t arena = places.main_arena; result.size() < kMost;) {
         result.push_back(arena);
         arena = words.word(arena + glibc::arena::kNext).value_or(0);
-        if (arena == main_arena) {
+        if (arena == places.main_arena) {
             return result;
         }
-        if (arena % glibc::heap::kAlignment != glibc::heap::kBytes) {
+        if (arena % glibc::heap::kAlignment != places.layout->heap_bytes) {
             break;
         }
     }
@@ -48,7 +49,7 @@ bool GlibcWalk::fail(std::string why) {
 std::optional<std::vector<std::uint64_t>> locked_arenas(MemoryReader& memory,
                                                         const GlibcPlaces& places) {
     WordWindow words(memory, WordWindow::kSmall);
-    auto arenas = list_arenas(words, places.main_arena);
+    auto arenas = list_arenas(words, places);
     if (arenas) {
         std::erase_if(*arenas, [&words](std::uint64_t arena) {
             const std::uint64_t mutex = words.word(arena + glibc::arena::kMutex).value_or(1);
@@ -59,7 +60,7 @@ std::optional<std::vector<std::uint64_t>> locked_arenas(MemoryReader& memory,
 }
 
 bool GlibcWalk::run() {
-    const auto all = list_arenas(few_, places_.main_arena);
+    const auto all = list_arenas(few_, places_);
     if (!all) {
         return fail("the list of malloc's arenas cannot be followed");
     }
@@ -105,7 +106,7 @@ bool GlibcWalk::run() {
 bool GlibcWalk::walk_main_arena() {
     namespace ar = glibc::arena;
     const std::uint64_t arena = places_.main_arena;
-    const std::uint64_t base = word(places_.parameters + glibc::parameters::kSbrkBase);
+    const std::uint64_t base = word(places_.parameters + places_.layout->parameters.sbrk_base);
     const std::uint64_t system = word(arena + ar::kSystemMem);
     const std::uint64_t top = word(arena + ar::kTop);
     if (top == ar::bin(arena, 1) && system == 0) {
@@ -148,7 +149,7 @@ bool GlibcWalk::walk_other_arena(std::uint64_t arena) {
     std::uint64_t total = 0;
     for (std::uint64_t heap = top & ~(hp::kAlignment - 1); heap != 0;) {
         const std::uint64_t size = word(heap + hp::kSize);
-        const bool is_first = arena == heap + hp::kBytes;
+        const bool is_first = arena == heap + places_.layout->heap_bytes;
         const bool is_last = top >= heap && top < heap + hp::kAlignment;
         if (word(heap + hp::kArena) != arena || size == 0 || size > hp::kAlignment ||
             is_first != (word(heap + hp::kPrevious) == 0)) {
@@ -159,7 +160,7 @@ bool GlibcWalk::walk_other_arena(std::uint64_t arena) {
         if (total > system) {
             break;
         }
-        const std::uint64_t begin = is_first ? first_chunk : heap + hp::kBytes;
+        const std::uint64_t begin = is_first ? first_chunk : heap + places_.layout->heap_bytes;
         const std::uint64_t end = is_last ? top : heap + size - glibc::kHeader;
         if (!is_last && size_of(word(end + glibc::kSizeAt)) != 0) {
             return fail(fmt::format("the heap at {:#x} has no chunk of size 0 at its end", heap));
@@ -273,7 +274,7 @@ bool GlibcWalk::take_out_fastbins(std::uint64_t arena) {
             }
             take_out(*block);
             const std::uint64_t place = at + glibc::kForward;
-            at = glibc::reveal(place, word(place));
+            at = places_.layout->reveal(place, word(place));
         }
     }
     return true;

@@ -80,7 +80,7 @@ Result<HeapReader> HeapReader::make(const ModuleMap& modules) {
     if (!libc) {
         return libc.error();
     }
-    return HeapReader(modules, **libc);
+    return HeapReader(modules, *libc);
 }
 
 Result<HeapMoment> HeapReader::take(HeldProcess& process, std::vector<AddrRange> own_memory,
@@ -91,7 +91,7 @@ Result<HeapMoment> HeapReader::take(HeldProcess& process, std::vector<AddrRange>
     if (!mappings) {
         return std::move(mappings).error();
     }
-    auto places = find_glibc_places(*libc_, *mappings, memory);
+    auto places = find_glibc_places(libc_, *mappings, memory);
     if (!places) {
         return std::move(places).error();
     }

@@ -52,10 +52,10 @@ class HeapReader {
     static HeapLook look_at(HeapMoment moment, MemoryReader& memory, const HeapOptions& options);
 
   private:
-    HeapReader(const ModuleMap& modules, const Module& libc) : modules_(&modules), libc_(&libc) {}
+    HeapReader(const ModuleMap& modules, const Glibc& libc) : modules_(&modules), libc_(libc) {}
 
     const ModuleMap* modules_;
-    const Module* libc_;
+    Glibc libc_;
 };
 
 } // namespace memleax

@@ -77,7 +77,7 @@ Result<std::vector<ThreadView>> leave_malloc(HeldProcess& process, const GlibcPl
     int turn = 1;
     Threads threads = look();
     for (const Patience patience(kMostMs);; ++turn) {
-        const bool is_single = process.threads().size() == 1;
+        const bool is_single = process.threads().size() == 1 && !places.entry_points.empty();
         const auto locked = locked_arenas(process.target().memory(), places);
         const std::vector<Tid> in_malloc = next_to_run(threads, {}, true);
         if (is_single ? in_malloc.empty() : locked && locked->empty()) {

@@ -28,6 +28,11 @@ class MallocFrames {
             target_.memory().try_read(RemoteAddr(sp), std::as_writable_bytes(std::span(stack))) /
             sizeof stack[0];
         const auto behind = stack.begin() + static_cast<std::ptrdiff_t>(words);
+        if (entry_points_.empty()) { // anybody may be there
+            thread->malloc_words.assign(stack.begin(), behind);
+            thread->malloc_frames_end = sp + words * sizeof stack[0] + 1;
+            return;
+        }
         // A walk takes longer than to see that there is nothing to be found.
         if (!is_malloc(arch::pc(regs)) &&
             std::none_of(stack.begin(), behind,

@@ -23,7 +23,8 @@ struct ThreadView {
     std::vector<std::uint64_t> malloc_words; ///< what is in these frames
 };
 
-/// `entry_points` are those of malloc. Nothing for threads that have been killed meanwhile.
+/// `entry_points` are those of malloc; without any, each thread's innermost frames are taken for
+/// such. Nothing for threads that have been killed meanwhile.
 std::vector<ThreadView> look_at_threads(Target& target, std::span<const Tid> threads,
                                         const ModuleMap& modules,
                                         std::span<const AddrRange> entry_points);

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Which module has malloc, and which glibc is it? A shared one says so itself.
+#include <algorithm>
+#include <array>
+#include <bitset>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "glibc_places.hpp"
+#include "memleax/base/name_filter.hpp"
+#include "memleax/elf/symbol_table.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// Has the module a function of this name, for others?
+bool exports(const Module& module, std::string_view name) {
+    bool found = false;
+    NameFilter filter;
+    filter.add(name);
+    if (module.image) {
+        module.image->for_each_function(
+            SymbolTable::dynamic,
+            [&](const ElfSymbol& symbol) { found = found || without_version(symbol.name) == name; },
+            &filter);
+    }
+    return found;
+}
+
+/// Calls `each(std::string_view)` for all of the module's file, in pieces that overlap, until it
+/// returns true.
+template <class Each> void search_file(const Module& module, Each each) {
+    constexpr std::size_t kPiece = 1U << 20;
+    constexpr std::size_t kOverlap = 512;
+    std::string text;
+    for (off_t at = 0;; at += static_cast<off_t>(kPiece - kOverlap)) {
+        text.resize(kPiece);
+        const ssize_t got = pread(module.image->descriptor(), text.data(), text.size(), at);
+        if (got <= 0) {
+            return;
+        }
+        text.resize(static_cast<std::size_t>(got));
+        if (each(std::string_view(text)) || text.size() < kPiece) {
+            return;
+        }
+    }
+}
+
+/// The number in "GNU C Library (...) stable release version 2.36."; "" if it is not there.
+std::string version_of(const Module& module) {
+    constexpr std::string_view kBanner = "GNU C Library";
+    constexpr std::string_view kBefore = "release version ";
+    constexpr std::size_t kLongest = 256;
+    std::string version;
+    search_file(module, [&](std::string_view text) {
+        const std::size_t banner = text.find(kBanner);
+        const std::size_t before = text.find(kBefore, banner);
+        if (banner == std::string_view::npos || before == std::string_view::npos ||
+            before - banner > kLongest) {
+            return false;
+        }
+        const std::size_t begin = before + kBefore.size();
+        const std::size_t end = std::min(text.find_first_not_of("0123456789.", begin), text.size());
+        version = text.substr(begin, end - begin);
+        while (version.ends_with('.')) { // the sentence's
+            version.pop_back();
+        }
+        return true;
+    });
+    return version;
+}
+
+/// A static program has no such banner, but malloc's messages and file names, which have become
+/// more. Each one came with a version, and the later ones have it as well.
+constexpr std::array<std::string_view, 4> kTexts{
+    "malloc(): largebin double linked list corrupted (bk)", // 2.30, which is as 2.31
+    "malloc(): unaligned tcache chunk detected",            // 2.32
+    "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size",   // 2.35
+    "malloc(): chunk size mismatch in fastbin"};            // 2.42
+using Texts = std::bitset<kTexts.size()>;
+
+Texts texts_in(const Module& module) {
+    Texts has;
+    search_file(module, [&](std::string_view text) {
+        for (std::size_t i = 0; i < kTexts.size(); ++i) {
+            has[i] = has[i] || text.find(kTexts.at(i)) != std::string_view::npos;
+        }
+        return false;
+    });
+    return has;
+}
+
+/// Null: it has none of glibc's malloc, or that of a version that we do not know.
+const glibc::Layout* layout_of(Texts has) {
+    switch (has.to_ulong()) {
+    case 0b0001:
+        return &glibc::kLayout31;
+    case 0b0011:
+        return &glibc::kLayout32;
+    case 0b0111:
+        return &glibc::kLayout35;
+    default:
+        return nullptr;
+    }
+}
+
+/// So is the dynamic linker, if it was run by hand.
+bool may_be_static(const Module* program) {
+    return program != nullptr && program->image && program->image->interpreter().empty();
+}
+
+Result<Glibc> find_in_program(const Module* program) {
+    if (!may_be_static(program)) {
+        return Error("the heap cannot be read: no shared C library of the process has a malloc "
+                     "(its files cannot be read)");
+    }
+    if (const glibc::Layout* layout = layout_of(texts_in(*program))) {
+        return Glibc{program, layout, true};
+    }
+    return Error(fmt::format("the heap cannot be read: {} is linked statically, and its malloc is "
+                             "not that of glibc {} to {}",
+                             program->path, glibc::kVersions.front().number,
+                             glibc::kVersions.back().number));
+}
+
+} // namespace
+
+Result<Glibc> find_glibc(const ModuleMap& modules) {
+    const Module* libc = nullptr;
+    for (const auto& module : modules.all()) {
+        if (module->unloaded || !exports(*module, "malloc")) {
+            continue;
+        }
+        if (!exports(*module, "gnu_get_libc_version")) {
+            return Error(fmt::format(
+                "the heap cannot be read: malloc is not glibc's, but that of {}", module->path));
+        }
+        if (libc != nullptr) {
+            return Error(fmt::format("the heap cannot be read: the process has two C libraries, {} "
+                                     "and {}",
+                                     libc->path, module->path));
+        }
+        libc = module.get();
+    }
+    if (libc == nullptr) {
+        return find_in_program(modules.main());
+    }
+    if (const Module* program = modules.main();
+        program != libc && may_be_static(program) && texts_in(*program).any()) {
+        // It has opened a library that needs libc.
+        return Error(fmt::format("the heap cannot be read: {} is linked statically, and has {} "
+                                 "besides",
+                                 program->path, libc->path));
+    }
+    const std::string version = version_of(*libc);
+    const auto* const known =
+        std::find_if(glibc::kVersions.begin(), glibc::kVersions.end(),
+                     [&version](const glibc::Version& each) { return each.number == version; });
+    if (known == glibc::kVersions.end()) {
+        return Error(fmt::format("the heap cannot be read: {} is glibc {}, and memleax knows the "
+                                 "heap of glibc {} to {} only",
+                                 libc->path, version.empty() ? "of an unknown version" : version,
+                                 glibc::kVersions.front().number, glibc::kVersions.back().number));
+    }
+    return Glibc{libc, known->layout, false};
+}
+
+} // namespace memleax

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Heaps of glibc 2.31 to 2.41, made by hand as malloc/malloc.c and malloc/arena.c of these versions
+// lay them out: found, and walked; and refused by the self-check if they are read as another
+// version's.
+#include "../src/heap/glibc_walk.hpp"
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace memleax {
+namespace {
+
+using Address = std::uint64_t;
+
+constexpr Address kData = 0x7f0000000000;
+constexpr Address kMainArena = kData + 0x800;
+constexpr Address kHeap = 0x555500000000;
+constexpr Address kOtherHeap = 0x7f1000000000;
+constexpr Address kMapped = 0x7f2000000000;
+constexpr Address kTls = 0x7f3000000000;
+constexpr Address kThreadPointer = kTls + 0x800;
+constexpr Address kHeapBytes = 0x21000;
+constexpr Address kMappedBytes = 0x22000;
+
+/// Memory that is zero where nobody has written.
+class FakeMemory final : public MemoryReader {
+  public:
+    void map(Address begin, std::uint64_t size) { parts_[begin].resize(size); }
+
+    void put(Address at, std::uint64_t word) { std::memcpy(place(at), &word, sizeof word); }
+    void put_half(Address at, std::uint32_t half) { std::memcpy(place(at), &half, sizeof half); }
+    void put_short(Address at, std::uint16_t word) { std::memcpy(place(at), &word, sizeof word); }
+
+    std::size_t try_read(RemoteAddr from, std::span<std::byte> out) override {
+        auto part = parts_.upper_bound(from.value());
+        if (part == parts_.begin()) {
+            return 0;
+        }
+        --part;
+        const std::uint64_t offset = from.value() - part->first;
+        if (offset >= part->second.size()) {
+            return 0;
+        }
+        const std::size_t got = std::min<std::uint64_t>(out.size(), part->second.size() - offset);
+        std::memcpy(out.data(), &part->second[offset], got);
+        return got;
+    }
+
+  private:
+    std::byte* place(Address at) {
+        auto& [begin, bytes] = *std::prev(parts_.upper_bound(at));
+        return &bytes.at(at - begin);
+    }
+    std::map<Address, std::vector<std::byte>> parts_;
+};
+
+Mapping mapping(Address begin, std::uint64_t size, const std::string& path = "") {
+    Mapping result;
+    result.range = {begin, begin + size};
+    result.readable = result.writable = true;
+    result.path = path;
+    return result;
+}
+
+/// Where the members are in the versions of a kind. The figures are written down here once more,
+/// not taken from what is tested.
+struct Kind {
+    const char* name;
+    const glibc::Layout* layout;
+    bool hides_links;
+    std::uint64_t heap_info;
+    std::uint64_t n_mmaps;
+    std::uint64_t max_n_mmaps;
+    std::uint64_t mmapped_mem;
+    std::uint64_t sbrk_base;
+    std::uint64_t tcache_bins;
+};
+constexpr Kind kKinds[] = {{"2.31", &glibc::kLayout31, false, 32, 40, 48, 56, 72, 80},
+                           {"2.32 to 2.34", &glibc::kLayout32, true, 32, 40, 48, 56, 72, 80},
+                           {"2.35 to 2.41", &glibc::kLayout35, true, 48, 60, 68, 80, 96, 104}};
+
+class FakeHeap {
+  public:
+    explicit FakeHeap(const Kind& kind) : kind_(kind) {
+        memory.map(kData, 0x4000);
+        memory.map(kHeap, kHeapBytes);
+        memory.map(kOtherHeap, kHeapBytes);
+        memory.map(kMapped, kMappedBytes);
+        memory.map(kTls, 0x1000);
+        mappings = {mapping(kHeap, kHeapBytes, "[heap]"), mapping(kData, 0x4000),
+                    mapping(kOtherHeap, kHeapBytes), mapping(kMapped, kMappedBytes),
+                    mapping(kTls, 0x1000)};
+        module.range = {kData, kData + 0x4000};
+        make_parameters();
+        make_main_arena();
+        make_other_arena();
+        memory.put(kMapped + 8, kMappedBytes | 2);
+        live.push_back({RemoteAddr(kMapped + 16), kMappedBytes - 16});
+    }
+
+    /// Read as that version's. "": the books agree, and `found` has the blocks.
+    std::string read_as(const glibc::Layout& layout) {
+        const auto places = find_glibc_places({&module, &layout, false}, mappings, memory);
+        if (!places) {
+            return places.error().message();
+        }
+        const std::vector<std::uint64_t> pointers{kThreadPointer};
+        GlibcWalk walk(memory, *places,
+                       {mappings, pointers, [](AddrRange range) { return std::vector{range}; }});
+        if (!walk.run()) {
+            return walk.why();
+        }
+        found = walk.take_blocks();
+        return "";
+    }
+
+    FakeMemory memory;
+    std::vector<Mapping> mappings;
+    Module module;
+    std::vector<HeapBlock> live; ///< by address
+    std::vector<HeapBlock> found;
+
+  private:
+    void make_parameters() {
+        const Address mp = kData + 0x100;
+        memory.put(mp, 128 << 10);      // trim_threshold
+        memory.put(mp + 8, 128 << 10);  // top_pad
+        memory.put(mp + 16, 128 << 10); // mmap_threshold
+        memory.put(mp + 24, 8);         // arena_test
+        memory.put_half(mp + kind_.n_mmaps, 1);
+        memory.put_half(mp + kind_.n_mmaps + 4, 65536);
+        memory.put_half(mp + kind_.max_n_mmaps, 3);
+        memory.put(mp + kind_.mmapped_mem, kMappedBytes);
+        memory.put(mp + kind_.mmapped_mem + 8, 3 * kMappedBytes);
+        memory.put(mp + kind_.sbrk_base, kHeap);
+        memory.put(mp + kind_.tcache_bins, 64);
+        memory.put(mp + kind_.tcache_bins + 8, 1032);
+        memory.put(mp + kind_.tcache_bins + 16, 7);
+    }
+
+    void make_bins(Address arena) {
+        for (std::uint64_t bin = 1; bin <= 127; ++bin) {
+            const Address self = arena + 112 + (bin - 1) * 16 - 16;
+            memory.put(self + 16, self);
+            memory.put(self + 24, self);
+        }
+    }
+
+    /// A chunk's header; returns the block's address.
+    Address chunk(std::uint64_t size, std::uint64_t flags = 1) {
+        const Address at = next_;
+        memory.put(at + 8, size | flags);
+        next_ += size;
+        return at + 16;
+    }
+    void live_chunk(std::uint64_t size, std::uint64_t flags = 1) {
+        const Address block = chunk(size, flags);
+        live.push_back({RemoteAddr(block), size - 8});
+    }
+    [[nodiscard]] std::uint64_t stored(Address place, std::uint64_t link) const {
+        return kind_.hides_links ? (place >> 12) ^ link : link;
+    }
+
+    void make_main_arena() {
+        make_bins(kMainArena);
+        next_ = kHeap;
+        const Address cache = chunk(0x290);
+        live_chunk(0x30);
+        const Address first = chunk(0x20);
+        const Address second = chunk(0x20);
+        const Address fast = chunk(0x40);
+        const Address unsorted = chunk(0x500) - 16;
+        memory.put(next_, 0x500); // prev_size
+        live_chunk(0x40, 0);
+        // A thread's cache of two blocks.
+        memory.put_short(cache, 2);
+        memory.put(cache + 128, second);
+        memory.put(second, stored(second, first));
+        memory.put(second + 8, 0x1234567);
+        memory.put(first, stored(first, 0));
+        memory.put(first + 8, 0x1234567);
+        memory.put(kThreadPointer - 0x40, cache);
+        // A fast bin, of chunks of 64 bytes.
+        memory.put(kMainArena + 16 + 2 * 8, fast - 16);
+        memory.put(fast, stored(fast, 0));
+        // The unsorted one.
+        const Address bin = kMainArena + 112 - 16;
+        memory.put(bin + 16, unsorted);
+        memory.put(bin + 24, unsorted);
+        memory.put(unsorted + 16, bin);
+        memory.put(unsorted + 24, bin);
+        memory.put(kMainArena + 96, next_);
+        memory.put(next_ + 8, (kHeap + kHeapBytes - next_) | 1);
+        memory.put(kMainArena + 2160, kOtherHeap + kind_.heap_info);
+        memory.put(kMainArena + 2176, 1);
+        memory.put(kMainArena + 2184, kHeapBytes);
+        memory.put(kMainArena + 2192, kHeapBytes);
+    }
+
+    void make_other_arena() {
+        const Address arena = kOtherHeap + kind_.heap_info;
+        memory.put(kOtherHeap, arena);
+        memory.put(kOtherHeap + 16, kHeapBytes);
+        memory.put(kOtherHeap + 24, kHeapBytes);
+        make_bins(arena);
+        next_ = ((arena + 2200 + 16 + 15) & ~15ULL) - 16;
+        live_chunk(0x50, 5);
+        memory.put(arena + 96, next_);
+        memory.put(next_ + 8, (kOtherHeap + kHeapBytes - next_) | 1);
+        memory.put(arena + 2160, kMainArena);
+        memory.put(arena + 2176, 1);
+        memory.put(arena + 2184, kHeapBytes);
+        memory.put(arena + 2192, kHeapBytes);
+    }
+
+    const Kind& kind_;
+    Address next_ = 0;
+};
+
+TEST(GlibcWalkTest, HeapsOfEachVersion) {
+    for (const Kind& kind : kKinds) {
+        SCOPED_TRACE(kind.name);
+        FakeHeap heap(kind);
+        EXPECT_EQ(heap.read_as(*kind.layout), "");
+        EXPECT_EQ(heap.found, heap.live);
+    }
+}
+
+TEST(GlibcWalkTest, TheBooksDoNotAgreeIfTheyAreReadAsAnotherVersions) {
+    for (const Kind& kind : kKinds) {
+        for (const Kind& other : kKinds) {
+            if (&kind != &other) {
+                SCOPED_TRACE(std::string(kind.name) + " as " + other.name);
+                FakeHeap heap(kind);
+                EXPECT_NE(heap.read_as(*other.layout), "");
+            }
+        }
+    }
+}
+
+} // namespace
+} // namespace memleax
