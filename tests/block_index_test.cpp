@@ -28,15 +28,16 @@ TEST(BlockIndexTest, BeginsInteriorsHeadersAndEnds) {
     EXPECT_EQ(index.find(0x1018), BlockLink(0, true));
     EXPECT_EQ(index.find(0x1020), std::nullopt) << "the header of the next chunk";
     EXPECT_EQ(index.find(0x1020, BlockIndex::LastWord::is_block), BlockLink(0, true));
-    EXPECT_EQ(index.find(0x1028), std::nullopt) << "behind the end";
-    EXPECT_EQ(index.find(0x1028, BlockIndex::LastWord::is_block), std::nullopt);
+    EXPECT_EQ(index.find(0x1028), BlockLink(0, true)) << "its end";
+    EXPECT_EQ(index.find(0x1029), std::nullopt) << "behind that";
     EXPECT_EQ(index.find(0x1030), BlockLink(1, false));
     EXPECT_EQ(index.find(0x1048), BlockLink(1, true));
     EXPECT_EQ(index.find(0x1050), std::nullopt);
     EXPECT_EQ(index.find(0x3000), std::nullopt);
     EXPECT_EQ(index.find(0x5010), BlockLink(2, false));
     EXPECT_EQ(index.find(0x100f), std::nullopt);
-    EXPECT_EQ(index.find(0x5028), std::nullopt);
+    EXPECT_EQ(index.find(0x5028), BlockLink(2, true));
+    EXPECT_EQ(index.find(0x5029), std::nullopt);
 }
 
 TEST(BlockIndexTest, AMappingOfItsOwnHasNoFollower) {
@@ -67,7 +68,7 @@ TEST(BlockIndexTest, AgreesWithALinearSearch) {
             std::optional<BlockLink> expected;
             for (std::uint32_t n = 0; n < blocks.size(); ++n) {
                 const std::uint64_t into = word - blocks[n].address.value();
-                if (into < blocks[n].size && into != blocks[n].size - 8) {
+                if (into <= blocks[n].size && into != blocks[n].size - 8) {
                     expected = BlockLink(n, into != 0);
                 }
             }

@@ -68,7 +68,7 @@ std::optional<BlockLink> BlockIndex::find_in_regions(std::uint64_t word, LastWor
         std::upper_bound(regions_.begin(), regions_.end(), word,
                          [](std::uint64_t w, const Region& region) { return w < region.begin; });
     const Region& region = *std::prev(behind); // word is not below the first
-    if (word >= region.end) {
+    if (word > region.end) {
         return std::nullopt;
     }
     std::uint32_t number = region.first_block;
@@ -85,11 +85,11 @@ std::optional<BlockLink> BlockIndex::find_in_regions(std::uint64_t word, LastWor
     if (into == 0) {
         return BlockLink(number, false);
     }
-    const bool has_follower = last == LastWord::is_header && block.size % kGranule != 0;
-    if (into >= block.size || (has_follower && into == block.size - kHeaderWord)) {
-        return std::nullopt;
-    }
-    return BlockLink(number, true);
+    const bool has_follower = block.size % kGranule != 0;
+    const bool is_header =
+        has_follower && last == LastWord::is_header && into == block.size - kHeaderWord;
+    const bool is_within = into < block.size || (into == block.size && has_follower);
+    return is_within && !is_header ? std::optional(BlockLink(number, true)) : std::nullopt;
 }
 
 } // namespace memleax

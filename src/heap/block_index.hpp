@@ -24,10 +24,12 @@ class BlockIndex {
         is_header, ///< it is none
         is_block   ///< it comes from where there are no such copies, and is one into the block
     };
-    /// A pointer past the end is none.
+    /// A pointer to the end of a block with another one behind it is one into the block, as of C's
+    /// arrays of which begin and end are the same: nothing of malloc's is there to point to.
+    /// Anything further is none.
     [[nodiscard]] std::optional<BlockLink> find(std::uint64_t word,
                                                 LastWord last = LastWord::is_header) const {
-        if (word < lowest_ || word >= highest_) {
+        if (word < lowest_ || word > highest_) {
             return std::nullopt;
         }
         return find_in_regions(word, last);
@@ -54,7 +56,7 @@ class BlockIndex {
     std::span<const HeapBlock> blocks_;
     std::vector<Region> regions_; ///< ascending
     std::vector<Places> places_;
-    std::uint64_t lowest_ = 0;
+    std::uint64_t lowest_ = ~0ULL; ///< no word is in none
     std::uint64_t highest_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "block_index.hpp"
+#include "glibc_layout.hpp"
 #include "glibc_walk.hpp"
 #include "leave_malloc.hpp"
 #include "memleax/proc/kernel_pointers.hpp"
@@ -17,6 +18,28 @@ namespace memleax {
 namespace {
 
 using LastWord = BlockIndex::LastWord;
+
+/// A chunk in a list of malloc's has two pointers side by side, to headers or bins, and both are
+/// left when it is given out again. A pointer to a header of which the other is none is the
+/// program's.
+bool is_of_list(WordWindow& window, std::uint64_t at) {
+    constexpr std::uint64_t kLowest = 1U << 16; // vm.mmap_min_addr
+    const std::uint64_t side = at % glibc::kAlignment == 0 ? at + sizeof at : at - sizeof at;
+    const std::uint64_t other = window.word(side).value_or(0);
+    return other >= kLowest && other % glibc::kAlignment == 0;
+}
+
+/// What a word points to, of a block that ends at `end`.
+std::optional<BlockLink> find_link(const BlockIndex& index, WordWindow& window, std::uint64_t at,
+                                   std::uint64_t word, std::uint64_t end) {
+    if (const auto link = index.find(word)) {
+        return link;
+    }
+    const auto link = index.find(word, LastWord::is_block);
+    // The last word may link a list of the program's.
+    const bool is_last = at + sizeof at == end;
+    return link && (is_last || !is_of_list(window, at)) ? link : std::nullopt;
+}
 
 /// The words of each block, in one pass.
 bool read_links(MemoryReader& memory, const BlockIndex& index, bool details, HeapGraph* graph) {
@@ -36,10 +59,7 @@ bool read_links(MemoryReader& memory, const BlockIndex& index, bool details, Hea
             if (details && at == begin) {
                 graph->details.first_words.back() = *word;
             }
-            // Of a list whose links are the last words of its blocks.
-            const bool is_last = at + sizeof at == begin + block.size;
-            if (const auto link =
-                    index.find(*word, is_last ? LastWord::is_block : LastWord::is_header)) {
+            if (const auto link = find_link(index, window, at, *word, begin + block.size)) {
                 graph->links.push_back(*link);
                 if (details) {
                     graph->details.link_words.push_back(
