@@ -25,8 +25,8 @@ class BlockIndex {
         is_block   ///< it comes from where there are no such copies, and is one into the block
     };
     /// A pointer to the end of a block with another one behind it is one into the block: an array
-    /// may be kept by the address behind its only element, and nothing of malloc's is there to point
-    /// to. Anything further is none.
+    /// may be kept by the address behind its only element, and nothing of malloc's is there to
+    /// point to. Anything further is none.
     [[nodiscard]] std::optional<BlockLink> find(std::uint64_t word,
                                                 LastWord last = LastWord::is_header) const {
         if (word < lowest_ || word > highest_) {
