@@ -21,6 +21,7 @@ void Walker::walk(const arch::Registers& regs, From from, unsigned limit, Unwoun
     out->frames.clear();
     out->crossed_signal_frame = false;
     out->behind_own_frame = 0;
+    out->guess_led_nowhere = false;
     out->end = StackEnd::limit;
     if (limit == 0) {
         return;
@@ -32,6 +33,7 @@ void Walker::walk(const arch::Registers& regs, From from, unsigned limit, Unwoun
         out->frames.clear();
         out->crossed_signal_frame = false;
         out->behind_own_frame = 0;
+        out->guess_led_nowhere = false;
         end = run(FullFrame(regs, stack_, source_), regs, from, limit, out);
     }
     stack_.finish();
@@ -107,7 +109,8 @@ std::optional<StackEnd> Walker::run(Frame at, const arch::Registers& regs, From 
         // An interrupted pc was being executed, whatever it is: a call through a bad pointer, as a
         // rule, and then the handler's stack is worth more with it.
         if (!is_code && next.kind != Step::Kind::interrupted) {
-            return next.kind == Step::Kind::guessed ? StackEnd::no_rule : StackEnd::not_code;
+            out->guess_led_nowhere = next.kind == Step::Kind::guessed;
+            return out->guess_led_nowhere ? StackEnd::no_rule : StackEnd::not_code;
         }
         if (out->frames.size() >= limit) {
             return StackEnd::limit;

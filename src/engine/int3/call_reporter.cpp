@@ -56,7 +56,8 @@ void CallReporter::on_hit(Tid tid, const arch::Registers& regs, const Breakpoint
 
 const UnwoundStack& CallReporter::walk(const arch::Registers& regs, unsigned limit) {
     unwinder_.unwind_at_entry(regs, limit, &stack_);
-    if (stack_.end != StackEnd::unknown_code && stack_.end != StackEnd::not_code) {
+    if (stack_.end != StackEnd::unknown_code && stack_.end != StackEnd::not_code &&
+        !stack_.guess_led_nowhere) {
         return stack_;
     }
     // Such an end may also be a broken stack, at each of its calls.
