@@ -29,10 +29,11 @@ class BlockIndex {
     /// point to. Anything further is none.
     [[nodiscard]] std::optional<BlockLink> find(std::uint64_t word,
                                                 LastWord last = LastWord::is_header) const {
-        if (word < lowest_ || word > highest_) {
-            return std::nullopt;
-        }
-        return find_in_regions(word, last);
+        return may_be_link(word) ? find_in_regions(word, last) : std::nullopt;
+    }
+    /// Most words are no links, and nothing more is to be done for them.
+    [[nodiscard]] bool may_be_link(std::uint64_t word) const {
+        return word >= lowest_ && word <= highest_;
     }
 
   private:

@@ -32,13 +32,13 @@ bool is_of_list(WordWindow& window, std::uint64_t at) {
 /// What a word points to, of a block that ends at `end`.
 std::optional<BlockLink> find_link(const BlockIndex& index, WordWindow& window, std::uint64_t at,
                                    std::uint64_t word, std::uint64_t end) {
-    if (const auto link = index.find(word)) {
+    const auto link = index.find(word, LastWord::is_block);
+    if (!link || index.find(word)) { // most are none, and asked once
         return link;
     }
-    const auto link = index.find(word, LastWord::is_block);
     // The last word may link a list of the program's.
     const bool is_last = at + sizeof at == end;
-    return link && (is_last || !is_of_list(window, at)) ? link : std::nullopt;
+    return is_last || !is_of_list(window, at) ? link : std::nullopt;
 }
 
 /// The words of each block, in one pass.
@@ -58,6 +58,9 @@ bool read_links(MemoryReader& memory, const BlockIndex& index, bool details, Hea
             }
             if (details && at == begin) {
                 graph->details.first_words.back() = *word;
+            }
+            if (!index.may_be_link(*word)) {
+                continue;
             }
             if (const auto link = find_link(index, window, at, *word, begin + block.size)) {
                 graph->links.push_back(*link);
