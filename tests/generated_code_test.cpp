@@ -104,22 +104,29 @@ TEST(GeneratedCode, AFifoInItsPlaceIsNotOpened) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
-// A compiler's next page is looked for, also where it is not the allocator's own caller.
+// A compiler's next page is looked for, also where it is not the allocator's own caller; not at
+// each call, so that the first ones may not have it.
 TEST(GeneratedCode, CallsKnownCodeFromANewPage) {
+    constexpr int kRounds = 50;
     Fixture fixture("generated_code", {"grown"});
     Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
     memleax.wait_until_watching();
-    const FixtureAnswer answer = fixture.go();
+    FixtureAnswer answer;
+    for (int i = 0; i < kRounds; ++i) {
+        answer = fixture.go();
+    }
     const auto result = memleax.interrupt_and_finish();
     EXPECT_EQ(result.status, 0) << result.errors;
     const auto report = result.json();
     EXPECT_EQ(live_leaks(report), answer.truth);
-    ASSERT_EQ(report.at("callstacks").size(), 1U) << report.dump(2);
-    const auto& stack = report.at("callstacks")[0];
-    EXPECT_EQ(stack.at("live_blocks"), 3);
-    std::vector<std::string> functions;
-    for (const auto& frame : stack.at("frames")) {
-        functions.push_back(frame.value("function", ""));
+    std::vector<std::string> functions; // of the stack that goes furthest
+    for (const auto& stack : report.at("callstacks")) {
+        if (stack.at("frames").size() > functions.size()) {
+            functions.clear();
+            for (const auto& frame : stack.at("frames")) {
+                functions.push_back(frame.value("function", ""));
+            }
+        }
     }
     EXPECT_THAT(functions, ::testing::IsSupersetOf({"leaking", "work_by_grown_code", "main"}));
     EXPECT_EQ(fixture.quit(), 0);
