@@ -172,7 +172,7 @@ TEST_F(LeakCheck, HtmlHasTheSame) {
 
 struct Race {
     std::string fixture;
-    std::string threads;
+    int looks;
 };
 void PrintTo(const Race& race, std::ostream* out) {
     *out << race.fixture;
@@ -180,19 +180,14 @@ void PrintTo(const Race& race, std::ostream* out) {
 
 // Nothing is lost there, whatever a thread has in its hands at that moment. A look at 16 threads
 // takes a second or two, as they use all CPUs, and 12 s at a load of 25. 200 looks:
-// MEMLEAX_STRESS_COUNT=67.
-class LeakCheckOfThreadsInMalloc : public LeakCheck, public ::testing::WithParamInterface<Race> {
-  protected:
-    static constexpr int kLooks = 3;
-    static constexpr int kMostInVain = 12;
-};
+// MEMLEAX_STRESS_COUNT=20.
+class LeakCheckOfThreadsInMalloc : public LeakCheck, public ::testing::WithParamInterface<Race> {};
 
 TEST_P(LeakCheckOfThreadsInMalloc, NoBlockIsLost) {
-    Fixture fixture(GetParam().fixture, {GetParam().threads});
+    Fixture fixture(GetParam().fixture, {"16"});
     int complete = 0;
     int looks = 0;
-    // On a busy machine none of the first may be complete.
-    for (Stress stress(kLooks); stress.next() || (complete == 0 && looks < kMostInVain); ++looks) {
+    for (Stress stress(GetParam().looks); stress.next(); ++looks) {
         const auto result = check(fixture.pid());
         ASSERT_NE(result.output, "") << result.errors;
         const auto found = result.json().at("leak_check");
@@ -211,9 +206,8 @@ TEST_P(LeakCheckOfThreadsInMalloc, NoBlockIsLost) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Linked, LeakCheckOfThreadsInMalloc,
-                         ::testing::Values(Race{"malloc_race", "16"},
-                                           Race{"malloc_race-static", "4"},
-                                           Race{"malloc_race-static-stripped", "4"}),
+                         ::testing::Values(Race{"malloc_race", 10}, Race{"malloc_race-static", 3},
+                                           Race{"malloc_race-static-stripped", 3}),
                          [](const auto& instance) { return test_name(instance.param.fixture); });
 
 void expect_refusal(pid_t pid, const std::string& why) {

@@ -33,7 +33,7 @@ bool is_of_list(WordWindow& window, std::uint64_t at) {
 std::optional<BlockLink> find_link(const BlockIndex& index, WordWindow& window, std::uint64_t at,
                                    std::uint64_t word, std::uint64_t end) {
     const auto link = index.find(word, LastWord::is_block);
-    if (!link || index.find(word)) { // most are none, and asked once
+    if (!link || !link->is_interior() || index.find(word)) {
         return link;
     }
     // The last word may link a list of the program's.

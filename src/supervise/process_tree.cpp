@@ -305,9 +305,7 @@ WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
         }
         if (next) {
             next->target->handler()->on_stop(next->event);
-            if (std::holds_alternative<SignalStop>(next->event)) {
-                pace_.on_signal_stop();
-            }
+            pace_.on_stop(std::holds_alternative<SignalStop>(next->event));
         } else {
             // Only here does the list stay as it is.
             for (const auto& process : processes_) {

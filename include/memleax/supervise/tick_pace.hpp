@@ -16,7 +16,8 @@ class TickPace {
     /// From one tick to the next, in ns.
     [[nodiscard]] std::int64_t period() const { return period_; }
     [[nodiscard]] bool is_due(MonotonicNs now) const { return now.value() >= next_.value(); }
-    void on_signal_stop() { has_served_signals_ = true; }
+    /// A stop was dealt with, of a thread that gets a signal of its own if `is_signals`.
+    void on_stop(bool is_signals) { has_served_signals_ |= is_signals; }
     /// A tick took from `begin` to `end`, and has found much if `busy`.
     void on_tick(MonotonicNs begin, MonotonicNs end, bool busy) {
         period_ = busy ? kBusyNs : kUsualNs;

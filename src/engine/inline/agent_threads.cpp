@@ -334,7 +334,7 @@ void AgentThreads::deliver(const Recorded& recorded) {
             RecordedCall left = call;
             left.kind = RecordedCall::Kind::realloc_left;
             left.old_block = *known.realloc;
-            delivered_.insert(std::prev(delivered_.end()), left);
+            delivered_.insert(std::prev(delivered_.end()), left); // and `call` is another
         }
         known.realloc = arch::data_address(entry.address);
         known.realloc_function = entry.function;
