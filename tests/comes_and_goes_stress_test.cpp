@@ -75,13 +75,15 @@ class ComesAndGoes : public ::testing::Test {
     }
 
     void expect_nothing_missed(const nlohmann::json& report) {
-        EXPECT_EQ(report.at("session").at("events").at("double_free"), 0);
+        EXPECT_EQ(report.at("session").at("events").at("double_free"), 0)
+            << report.value("errors", nlohmann::json()) << report.at("session");
         // Those whose end was missed would add up.
         EXPECT_LE(book_of(report, "storm_block").live, kHeldBlocks);
     }
 
     /// The marked blocks of one to three marks, from the first to the last, are within the visit.
     void visit_marks() {
+        visited_how_ = "marks";
         Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture_.pid())});
         memleax.wait_until_watching();
         const FixtureAnswer first = marks_;
@@ -107,13 +109,14 @@ class ComesAndGoes : public ::testing::Test {
 
     /// Interrupted at any moment of its life, also while it attaches, and during a mark.
     void visit_and_break_off() {
+        visited_how_ = "broken off";
         Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture_.pid())});
         pause();
         fixture_.process().send("mark");
         pause();
         memleax.interrupt();
         marks_ = read_answer(fixture_.process());
-        EXPECT_THAT(marks_.failures, IsEmpty());
+        expect_no_failure();
         const auto result = memleax.finish();
         errors_ = result.errors;
         const bool not_begun = WIFSIGNALED(result.status) && WTERMSIG(result.status) == SIGINT;
@@ -121,6 +124,7 @@ class ComesAndGoes : public ::testing::Test {
     }
 
     void visit_for_a_time() {
+        visited_how_ = "for a time";
         const double time = stress_.number_to(1000) / 1e4;
         Memleax memleax(
             {"-F", "json", "-t", fmt::format("{:.4f}", time), std::to_string(fixture_.pid())});
@@ -132,7 +136,11 @@ class ComesAndGoes : public ::testing::Test {
 
     void mark() {
         marks_ = fixture_.ask("mark");
-        EXPECT_THAT(marks_.failures, IsEmpty());
+        expect_no_failure();
+    }
+
+    void expect_no_failure() {
+        EXPECT_THAT(marks_.failures, IsEmpty()) << "visit " << visits_ << ": " << visited_how_;
     }
 
     Stress stress_{16};
@@ -141,12 +149,13 @@ class ComesAndGoes : public ::testing::Test {
     std::vector<std::string> descriptors_;
     FixtureAnswer marks_;
     std::string errors_; ///< of the last visit
+    std::string visited_how_;
+    int visits_ = 0;
 };
 
 TEST_F(ComesAndGoes, AndNobodyNotices) {
-    int visits = 0;
     while (stress_.next()) {
-        ++visits;
+        ++visits_;
         switch (stress_.number_to(3)) {
         case 1:
             visit_marks();
@@ -159,6 +168,8 @@ TEST_F(ComesAndGoes, AndNobodyNotices) {
         }
         EXPECT_THAT(differences(before_, snapshot(), Meanwhile::worked), IsEmpty()) << errors_;
         EXPECT_EQ(open_descriptors(fixture_.pid()), descriptors_);
+        marks_ = fixture_.ask("anything wrong?");
+        expect_no_failure();
     }
     const FixtureAnswer end = fixture_.ask("end");
     EXPECT_THAT(end.failures, IsEmpty());
@@ -166,7 +177,7 @@ TEST_F(ComesAndGoes, AndNobodyNotices) {
     EXPECT_GT(end.counts.at("queued"), 0);
     EXPECT_EQ(fixture_.quit(), 0) << fixture_.process().errors();
     std::cout << fmt::format("{} visits, {} children, {} queued signals, {} marked blocks\n",
-                             visits, end.counts.at("children"), end.counts.at("queued"),
+                             visits_, end.counts.at("children"), end.counts.at("queued"),
                              count_of(marks_, "marked"));
 }
 

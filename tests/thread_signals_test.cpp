@@ -22,15 +22,24 @@ namespace {
 using ::testing::ElementsAre;
 
 int told;
+int may_go;
+
+/// The handler of a signal with this waits for a word.
+constexpr int kWaits = 7;
 
 /// What was sent along with it; negative for one that does not queue.
 void tell(int signal, siginfo_t* info, void* /*context*/) {
     const int value = signal == SIGUSR1 ? -info->si_value.sival_int : info->si_value.sival_int;
     (void)!write(told, &value, sizeof value);
+    if (value == kWaits) {
+        char byte = 0;
+        (void)!read(may_go, &byte, 1);
+    }
 }
 
 [[noreturn]] void be_receiver(int go, int tell_to) {
     told = tell_to;
+    may_go = go;
     struct sigaction action {};
     action.sa_sigaction = tell;
     action.sa_flags = SA_SIGINFO | SA_RESTART;
@@ -82,9 +91,15 @@ class HeldSignals : public ::testing::Test {
         ASSERT_TRUE(target.signals().hold(tid()));
         target.resume(tid());
     }
+    [[nodiscard]] int next_value() const {
+        int value = 0;
+        EXPECT_EQ(read(tell_[0], &value, sizeof value), ssize_t{sizeof value});
+        return value;
+    }
+    void say_go() const { ASSERT_EQ(write(go_[1], "", 1), 1); }
     /// What its handlers told, until its end.
     std::vector<int> finish() {
-        (void)!write(go_[1], "", 1);
+        say_go();
         std::vector<int> values;
         for (int value = 0; read(tell_[0], &value, sizeof value) == ssize_t{sizeof value};) {
             values.push_back(value);
@@ -159,6 +174,30 @@ TEST_F(HeldSignals, OneThatIsSentMeanwhileDoesNotOvertake) {
         expect_stop(target, SIGRTMIN);
         EXPECT_FALSE(target.signals().awaits_sent(tid()));
         deliver(target);
+    });
+    EXPECT_THAT(finish(), ElementsAre(1, 2));
+}
+
+// Its handler blocks its number, and a younger one is queued meanwhile, in front of what is sent
+// again.
+TEST_F(HeldSignals, OneThatIsBlockedNowIsStillToCome) {
+    trace([this](Target& target) {
+        send(SIGRTMIN, kWaits);
+        expect_stop(target, SIGRTMIN);
+        hold(target);
+        send(SIGRTMIN, 1);
+        expect_stop(target, SIGRTMIN);
+        deliver(target); // what was held back
+        ASSERT_EQ(next_value(), kWaits);
+        send(SIGRTMIN, 2);
+        ASSERT_TRUE(target.signals().send_held(tid()));
+        EXPECT_TRUE(target.signals().awaits_sent(tid())) << "let go of now, it would get 2 first";
+        say_go();
+        for (int i = 0; i < 2; ++i) {
+            expect_stop(target, SIGRTMIN);
+            deliver(target);
+        }
+        EXPECT_FALSE(target.signals().awaits_sent(tid()));
     });
     EXPECT_THAT(finish(), ElementsAre(1, 2));
 }

@@ -78,16 +78,14 @@ bool ThreadSignals::send_held(Tid tid) {
     return true;
 }
 
-bool ThreadSignals::awaits_sent(Tid tid) {
+bool ThreadSignals::awaits_sent(Tid tid) const {
     const auto sent = sent_.find(tid);
     const auto process = sent != sent_.end() ? try_read_process_info(tid) : std::nullopt;
-    if (!process) {
-        return false;
-    }
-    const std::uint64_t comes = process->pending_signals & ~process->blocked_signals;
-    return std::any_of(
-        sent->second.due.begin(), sent->second.due.end(),
-        [comes](const siginfo_t& info) { return (comes & signal_bit(info.si_signo)) != 0; });
+    return process &&
+           std::any_of(sent->second.due.begin(), sent->second.due.end(),
+                       [&process](const siginfo_t& info) {
+                           return (process->pending_signals & signal_bit(info.si_signo)) != 0;
+                       });
 }
 
 bool ThreadSignals::has_timely_held(Tid tid) {

@@ -34,9 +34,10 @@ class ThreadSignals {
     /// Sends one of the signals that were held back from a thread, unless one of its number is
     /// about to stop the thread anyway, and is given in that one's place. False if there is none.
     bool send_held(Tid tid);
-    /// Is one that was sent again about to stop this thread? Before that it must not be let go of:
-    /// what comes may carry another's payload.
-    [[nodiscard]] bool awaits_sent(Tid tid);
+    /// Is one that was sent again still to come to this thread, if only when it does not block that
+    /// any more (its handler returns)? Before that it must not be let go of: younger ones may be in
+    /// front of it, and are to be given later.
+    [[nodiscard]] bool awaits_sent(Tid tid) const;
     /// Has one been held back from this thread that does not come too early now?
     [[nodiscard]] bool has_timely_held(Tid tid);
     /// send_held() to all of them, but for those that stand where they are to have gone on first.

@@ -110,8 +110,10 @@ Detacher::Verdict Detacher::judge(Tid tid, ComputingThreads* computing) const {
     }
     if (kernel && (kernel->state == 'S' || kernel->state == 'D') && kernel->system_call &&
         !own_.contains(kernel->pc) && !trap_signal_.has_changed_mask(tid)) {
-        // In a call of the allocator's, which is short.
-        return will_be_back(tid, kernel->sp) ? Verdict::sleeps_inside : Verdict::leave_alone;
+        if (will_be_back(tid, kernel->sp)) {
+            return Verdict::sleeps_inside; // in a call of the allocator's, which is short
+        }
+        return target_.signals().awaits_sent(tid) ? Verdict::awaits_signal : Verdict::leave_alone;
     }
     // Asleep, and in no call: it has fallen asleep since /proc said "running".
     const bool runs =
@@ -141,9 +143,10 @@ std::set<Tid> Detacher::threads_to_stop() {
         std::erase_if(result, [&](Tid tid) {
             const Verdict verdict = judge(tid, &computing);
             const bool sleeps_inside = verdict == Verdict::sleeps_inside;
-            any = any || verdict == Verdict::look_again || sleeps_inside;
+            const bool sleeps = sleeps_inside || verdict == Verdict::awaits_signal;
+            any = any || verdict == Verdict::look_again || sleeps;
             any_missed_ = any_missed_ || (sleeps_inside && is_last_look);
-            return verdict == Verdict::leave_alone || (sleeps_inside && is_last_look);
+            return verdict == Verdict::leave_alone || (sleeps && is_last_look);
         });
         if (!any || is_last_look) {
             return result;
@@ -196,9 +199,12 @@ void Detacher::await(std::set<Tid>* awaited) {
             }
         }
         if (patience.is_over()) {
-            any_missed_ = any_missed_ || !awaited->empty();
             for (const Tid tid : *awaited) {
-                log_debug("thread {} does not get out of pages of ours", tid.value());
+                const bool is_out = are_out_.contains(tid);
+                any_missed_ = any_missed_ || !is_out;
+                log_debug("thread {} {}", tid.value(),
+                          is_out ? "blocks a signal that it is to get in its turn"
+                                 : "does not get out of pages of ours");
             }
             return;
         }
@@ -291,6 +297,7 @@ bool Detacher::is_settled(Tid tid) {
         target_.resume(tid, signal);
         return false;
     case Whereabouts::outside:
+        are_out_.insert(tid);
         break;
     }
     ThreadSignals& signals = target_.signals();

@@ -50,7 +50,7 @@ class Detacher {
     void run_on(const std::set<Tid>& inside);
     void collect_threads();
     [[nodiscard]] std::set<Tid> threads_to_stop();
-    enum class Verdict { leave_alone, look_again, sleeps_inside, stop };
+    enum class Verdict { leave_alone, look_again, sleeps_inside, awaits_signal, stop };
     /// By one look at it.
     [[nodiscard]] Verdict judge(Tid tid, ComputingThreads* computing) const;
     /// Until these have stopped, or need not be waited for; or none has for so long that the pages
@@ -92,6 +92,7 @@ class Detacher {
     std::set<Tid> to_get_out_;
     int pauses_since_look_ = 0;
     int pauses_until_look_ = 1;
+    std::set<Tid> are_out_; ///< the code is whole: they will not get in again
     std::set<Tid> in_group_stop_;
     AddrRange unknown_page_{};
     bool may_be_referenced_;
