@@ -26,7 +26,8 @@ LifeCycle::LifeCycle(Target& target, ModuleMap& modules, AccountAccess account,
       breakpoints_(target), trap_signal_(target, breakpoints_.handler()),
       environment_(target, modules), follower_(environment_, account, search.api(), options),
       engine_(make_engine({target, modules, breakpoints_, trap_signal_, follower_, account}, *this,
-                          engine)) {}
+                          engine)),
+      earlier_(target, modules, [this]() -> Unwinder& { return engine_->unwinder(); }) {}
 
 LifeCycle::~LifeCycle() {
     LifeCycle::leave();
@@ -39,6 +40,9 @@ void LifeCycle::on_stop(const StopEvent& event) {
 void LifeCycle::on_stop(const TrapStop& stop) {
     if (!engine_->on_trap(stop.tid)) {
         deliver(stop.tid, SIGTRAP);
+    } else if (earlier_.any()) {
+        earlier_.on_hit(stop.tid);
+        tell_if_all_are_seen();
     }
 }
 
@@ -152,6 +156,8 @@ void LifeCycle::on_own_exec(Tid tid) {
     breakpoints_.forget_all();
     follower_.reset();
     engine_->reset();
+    earlier_.forget_all();
+    tell_if_all_are_seen();
     modules_.forget_all();
     auto reopened = target_.reopen_memory();
     if (reopened) {
@@ -183,6 +189,10 @@ void LifeCycle::forget_thread(Tid tid) {
     follower_.on_thread_gone(tid);
     trap_signal_.on_thread_gone(tid);
     engine_->on_thread_gone(tid);
+    if (earlier_.any()) {
+        earlier_.forget(tid);
+        tell_if_all_are_seen();
+    }
 }
 
 void LifeCycle::on_stop(const ThreadGone& stop) {
@@ -207,6 +217,10 @@ void LifeCycle::on_silence() {
 
 bool LifeCycle::on_tick() {
     target_.signals().send_held_to_running();
+    if (earlier_.any()) {
+        earlier_.look();
+        tell_if_all_are_seen();
+    }
     return engine_->on_tick();
 }
 

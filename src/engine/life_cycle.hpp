@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "earlier_calls.hpp"
 #include "engine.hpp"
 #include "leave/detacher.hpp"
 #include "memleax/engine/watch.hpp"
@@ -29,7 +30,9 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     Result<void> arm() override;
     void on_silence() override;
     bool on_tick() override;
-    [[nodiscard]] bool has_late_signals() const override { return target_.signals().any_held(); }
+    [[nodiscard]] bool needs_ticks() const override {
+        return target_.signals().any_held() || earlier_.any();
+    }
     [[nodiscard]] std::vector<AddrRange> own_memory() override;
     [[nodiscard]] Unwinder& unwinder() override { return engine_->unwinder(); }
     void begin_to_leave() override;
@@ -69,6 +72,9 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     Result<void> watch_places(const WatchedPlaces& places, Tid worker);
     Result<void> refresh_modules(Tid worker);
     void announce_if_ready();
+    void begin_to_see_calls();
+    /// Of calls that were under way before.
+    void tell_if_all_are_seen();
     void tell_mapped_before();
     /// Of the user's functions.
     void warn_of_missing();
@@ -83,6 +89,7 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     ProcessEnvironment environment_;
     CallFollower follower_;
     std::unique_ptr<Engine> engine_;
+    EarlierCalls earlier_;
     bool announced_ = false;
     bool armed_ = false;
     bool stopped_ = false;           ///< by job control, as the observer has been told

@@ -83,6 +83,7 @@ Result<void> LifeCycle::watch_first(const WatchedPlaces& places, bool* executes)
     auto done = trap_signal_.install(*worker);
     if (done) {
         done = watch_places(places, *worker);
+        begin_to_see_calls();
     }
     if (done) {
         done = refresh_modules(*worker); // now that the module event is watched, what came between
@@ -96,6 +97,24 @@ Result<void> LifeCycle::watch_first(const WatchedPlaces& places, bool* executes)
                         : PendingExec(target_).happens_instead_of_end();
     }
     return done;
+}
+
+void LifeCycle::begin_to_see_calls() {
+    std::vector<AddrRange> ranges;
+    for (const AllocatorEntry& function : follower_.functions()) {
+        if (function.function->call != AllocatorCall::free) {
+            const std::uint64_t begin = function.address.value();
+            ranges.push_back({begin, begin + std::max<std::uint64_t>(function.size, 1)});
+        }
+    }
+    earlier_.begin(std::move(ranges));
+    account_.events.on_earlier_calls(earlier_.any());
+}
+
+void LifeCycle::tell_if_all_are_seen() {
+    if (!earlier_.any()) {
+        account_.events.on_earlier_calls(false);
+    }
 }
 
 void LifeCycle::tell_mapped_before() {

@@ -50,6 +50,12 @@ void SharedTracker::on_own_mapping(AddrRange range) {
     }
 }
 
+void SharedTracker::on_earlier_calls(bool any) {
+    if (const auto lock = lock_unless_abandoned()) {
+        tracker_.on_earlier_calls(any);
+    }
+}
+
 void SharedTracker::on_mapping(const MappingEvent& event) {
     if (const auto lock = lock_unless_abandoned()) {
         tracker_.on_mapping(event);

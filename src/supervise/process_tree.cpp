@@ -351,7 +351,7 @@ Result<void> ProcessTree::perform(Tid pid, TargetState state, const TargetWork& 
 bool ProcessTree::needs_ticks() const {
     return options_.engine != EngineChoice::int3 || options_.allocators->tracked().faults ||
            std::any_of(processes_.begin(), processes_.end(),
-                       [](const auto& process) { return process->has_late_signals(); });
+                       [](const auto& process) { return process->needs_ticks(); });
 }
 
 void ProcessTree::tick() {

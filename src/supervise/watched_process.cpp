@@ -220,8 +220,8 @@ bool WatchedProcess::on_tick() {
     return watch_->on_tick() || has_many_faults;
 }
 
-bool WatchedProcess::has_late_signals() const {
-    return watch_ && !ended_ && watch_->has_late_signals();
+bool WatchedProcess::needs_ticks() const {
+    return watch_ && !ended_ && watch_->needs_ticks();
 }
 
 Result<void> WatchedProcess::perform(TargetState state, const TargetWork& work) {

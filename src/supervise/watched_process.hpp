@@ -47,7 +47,7 @@ class WatchedProcess final : WatchObserver {
     void on_silence();
     // As Watch's:
     bool on_tick();
-    [[nodiscard]] bool has_late_signals() const;
+    [[nodiscard]] bool needs_ticks() const;
     /// See ProcessTree::perform().
     Result<void> perform(TargetState state, const TargetWork& work);
     void begin_to_leave();

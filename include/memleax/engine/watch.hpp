@@ -69,11 +69,12 @@ class Watch {
     virtual Result<void> arm() = 0;
     /// Nobody may be left to wait for: looks whether the process has ended.
     virtual void on_silence() = 0;
-    /// To be called every few milliseconds, if the engine is not "int3" or has_late_signals().
+    /// To be called every few milliseconds, if the engine is not "int3" or needs_ticks().
     /// True: rather sooner than later.
     virtual bool on_tick() = 0;
-    /// Does on_tick() have to send a thread what was too early for it?
-    [[nodiscard]] virtual bool has_late_signals() const = 0;
+    /// Does on_tick() have to send a thread what was too early for it, or to look for calls that
+    /// are older than the watching?
+    [[nodiscard]] virtual bool needs_ticks() const = 0;
     /// What is mapped in the target and is ours: code, and the engine's memory.
     [[nodiscard]] virtual std::vector<AddrRange> own_memory() = 0;
     /// Knows the process's code, and what the engine itself puts on stacks.

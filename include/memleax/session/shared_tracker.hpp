@@ -26,6 +26,7 @@ class SharedTracker final : public EventSink, public StackInterner, public Accou
     std::size_t on_events(std::span<const AllocationEvent> events) override;
     void on_watermark(MonotonicNs time) override;
     void on_own_mapping(AddrRange range) override;
+    void on_earlier_calls(bool any) override;
     void on_seen_calls(const SeenCalls& calls) override;
     void on_mapping(const MappingEvent& event) override;
     void on_mapped_before(std::span<const AddrRange> ranges) override;

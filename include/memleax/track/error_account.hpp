@@ -45,7 +45,7 @@ class ErrorAccount {
     }
     /// A block, allocated at `stack`, has come and gone. Not with checks().
     void on_brief(RemoteAddr address, StackId stack) {
-        if (sees_all_) {
+        if (remembers()) {
             freed_.remember(address, stack);
         }
     }
@@ -71,7 +71,7 @@ class ErrorAccount {
     /// known.
     void on_freed(const Block& block, StackId freed_at) {
         // Between a realloc's begin and end the address may have become another block's.
-        if (sees_all_ && !blocks_.find(block.address) &&
+        if (remembers() && !blocks_.find(block.address) &&
             freed_.remember_new(block.address, block.stack) && checker_ && freed_at != kNoStack) {
             checker_->remember(block.address, block.size, block.stack, freed_at);
         }
@@ -87,6 +87,8 @@ class ErrorAccount {
     /// There are blocks from now on that we do not know of: what is freed is not remembered any
     /// more.
     void on_unseen_alloc();
+    /// EventSink's.
+    void on_earlier_calls(bool any) { earlier_calls_ = any; }
     /// Allocations and frees were missed.
     void forget_blocks();
     /// The memory, and all blocks that we did not know of, are gone.
@@ -96,6 +98,8 @@ class ErrorAccount {
     }
 
   private:
+    /// Is what is freed remembered?
+    [[nodiscard]] bool remembers() const { return sees_all_ && !earlier_calls_; }
     [[nodiscard]] std::optional<MemoryError> find_error(RemoteAddr address, bool never_allocated);
     AllocatedBy check_free(const AllocationEvent& event, BlockId id);
     void check_function(const AllocationEvent& event, const Block& block);
@@ -107,7 +111,8 @@ class ErrorAccount {
     FreedBlocks freed_;
     std::optional<BlockChecker> checker_; ///< with checks()
     MemoryErrors errors_;
-    bool sees_all_ = true; ///< see on_unseen_alloc()
+    bool sees_all_ = true;       ///< see on_unseen_alloc()
+    bool earlier_calls_ = false; ///< may still be under way
 };
 
 } // namespace memleax

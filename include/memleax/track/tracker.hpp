@@ -51,6 +51,7 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
         mappings_.on_mapped_before(ranges);
     }
     void on_own_mapping(AddrRange range) override { mappings_.on_own_mapping(range); }
+    void on_earlier_calls(bool any) override { errors_.on_earlier_calls(any); }
     void on_page_faults(std::span<const PageFault> faults) override {
         faults_.on_page_faults(faults);
     }

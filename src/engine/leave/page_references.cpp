@@ -109,10 +109,6 @@ class ReferenceSearch::Stacks {
     std::vector<std::byte> stack_;
 };
 
-namespace {
-
-/// Of a thread that is stopped or asleep. In the second case only pc and sp are known; nothing can
-/// be read where the other registers lead to.
 std::optional<arch::Registers> known_registers(const Target& target, Tid tid) {
     arch::Registers regs;
     if (target.is_stopped(tid)) {
@@ -127,8 +123,6 @@ std::optional<arch::Registers> known_registers(const Target& target, Tid tid) {
     arch::set_sp(regs, kernel->sp);
     return regs;
 }
-
-} // namespace
 
 ReferenceSearch::ReferenceSearch(Target& target, std::span<const AddrRange> pages,
                                  UnwinderSource unwinder)

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "arch.hpp"
 #include "memleax/base/types.hpp"
 #include "memleax/target/target.hpp"
 #include "memleax/unwind/unwinder.hpp"
@@ -14,6 +15,10 @@ namespace memleax {
 
 /// Asked when there is something that looks like a reference.
 using UnwinderSource = std::function<Unwinder&()>;
+
+/// Of a thread that is stopped or asleep. In the second case only pc and sp are known; nothing can
+/// be read where the other registers lead to.
+std::optional<arch::Registers> known_registers(const Target& target, Tid tid);
 
 struct PageReference {
     Tid tid;
