@@ -222,6 +222,12 @@ TEST_P(LeakCheckOfThreadsInMalloc, NoBlockIsLost) {
     int looks = 0;
     for (Stress stress(GetParam().looks); stress.next(); ++looks) {
         const auto result = check(fixture.pid());
+        if (GetParam().fixture.starts_with("musl") &&
+            result.errors.find("cannot be stopped without harm") != std::string::npos) {
+            EXPECT_EQ(exit_status(result), 1);
+            EXPECT_EQ(result.output, "");
+            continue;
+        }
         ASSERT_NE(result.output, "") << result.errors;
         const auto found = result.json().at("leak_check");
         if (!found.at("complete")) {
@@ -239,7 +245,8 @@ TEST_P(LeakCheckOfThreadsInMalloc, NoBlockIsLost) {
 }
 
 // musl's malloc has one lock. Threads that wait for it all the time look as if they were in
-// transfers, so that no moment may be harmless for 16 of them (docs/limits.md).
+// transfers: no moment may be harmless for 16 of them, and now and then none for 3
+// (docs/limits.md).
 INSTANTIATE_TEST_SUITE_P(Linked, LeakCheckOfThreadsInMalloc,
                          ::testing::Values(Race{"malloc_race", 10}, Race{"malloc_race-static", 3},
                                            Race{"malloc_race-static-stripped", 3},
