@@ -33,8 +33,8 @@ inline constexpr ThreadBlock kThreadBlock{.own_address = kOwnAddress,
 } // namespace glibc
 
 namespace musl {
-/// struct pthread of 1.2.1 to 1.2.5 (src/internal/pthread_impl.h). A thread that has ended is alone
-/// in its list. Its table lies in the stack's mapping.
+/// struct pthread of 1.2.2 to 1.2.5 (src/internal/pthread_impl.h; in 1.2.1 an unused word stands
+/// where tid is). One that has ended is alone in its list. Its dtv lies in the stack's mapping.
 inline constexpr std::uint64_t kOwnAddress[]{0, 16, 24};
 inline constexpr ThreadBlock kThreadBlock{
     .own_address = kOwnAddress, .tid = 48, .alignment = 8, .bytes = 200, .dtv = {}};
