@@ -48,6 +48,23 @@ TEST(BlockIndexTest, AMappingOfItsOwnHasNoFollower) {
     EXPECT_EQ(index.find(0x500000), std::nullopt);
 }
 
+// musl's: sizes are those asked for, and no header is pointed to.
+TEST(BlockIndexTest, WithNothingBehindTheEndOfEachBlockBelongsToIt) {
+    const std::vector<HeapBlock> blocks{{RemoteAddr(0x1000), 24},
+                                        {RemoteAddr(0x1030), 32},
+                                        {RemoteAddr(0x1060), 0},
+                                        {RemoteAddr(0x1400), 0}};
+    const BlockIndex index(blocks, BlockIndex::Behind::nothing);
+    EXPECT_EQ(index.find(0x1010), BlockLink(0, true)); // would be the next one's header in glibc
+    EXPECT_EQ(index.find(0x1018), BlockLink(0, true));
+    EXPECT_EQ(index.find(0x1019), std::nullopt);
+    EXPECT_EQ(index.find(0x1050), BlockLink(1, true));
+    EXPECT_EQ(index.find(0x1060), BlockLink(2, false));
+    EXPECT_EQ(index.find(0x1061), std::nullopt);
+    EXPECT_EQ(index.find(0x1400), BlockLink(3, false));
+    EXPECT_EQ(index.find(0x1401), std::nullopt);
+}
+
 // Against the plainest way to look.
 TEST(BlockIndexTest, AgreesWithALinearSearch) {
     std::mt19937_64 random(18);

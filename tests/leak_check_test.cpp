@@ -2,6 +2,7 @@
 // --leak-check: exactly what a fixture has lost, in no time of its own, and the target as it was.
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <string>
@@ -55,6 +56,9 @@ class LeakCheckOfLostBlocks : public LeakCheck,
                               public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(LeakCheckOfLostBlocks, EachIsInItsClassAndTheTargetIsAsItWas) {
+    if (!is_built(GetParam())) {
+        GTEST_SKIP() << GetParam() << " could not be built here";
+    }
     Fixture fixture(GetParam());
     const auto first = check(fixture.pid());
     ASSERT_EQ(exit_status(first), 0) << first.errors;
@@ -76,7 +80,32 @@ TEST_P(LeakCheckOfLostBlocks, EachIsInItsClassAndTheTargetIsAsItWas) {
 
 INSTANTIATE_TEST_SUITE_P(Linked, LeakCheckOfLostBlocks,
                          ::testing::Values("lost_blocks", "lost_blocks-static",
-                                           "lost_blocks-static-pie", "lost_blocks-static-stripped"),
+                                           "lost_blocks-static-pie", "lost_blocks-static-stripped",
+                                           "musl-lost_blocks", "musl-lost_blocks-stripped",
+                                           "musl-dynamic-lost_blocks"),
+                         [](const auto& instance) { return test_name(instance.param); });
+
+// Where pointers to the same addresses have been before.
+class LeakCheckOfReusedMemory : public LeakCheck,
+                                public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(LeakCheckOfReusedMemory, EachIsInItsClass) {
+    if (!is_built(GetParam())) {
+        GTEST_SKIP() << GetParam() << " could not be built here";
+    }
+    Fixture fixture(GetParam(), {"reused"});
+    const Leaks before = classes_of(check(fixture.pid()).json());
+    EXPECT_EQ(before.at("definite"), Leak{});
+    const FixtureAnswer answer = fixture.go();
+    const auto result = check(fixture.pid());
+    EXPECT_EQ(exit_status(result), 0) << result.errors;
+    EXPECT_EQ(difference(classes_of(result.json()), before), answer.truth) << result.output;
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, LeakCheckOfReusedMemory,
+                         ::testing::Values("lost_blocks", "musl-lost_blocks",
+                                           "musl-dynamic-lost_blocks"),
                          [](const auto& instance) { return test_name(instance.param); });
 
 nlohmann::json named(const nlohmann::json& counts, const std::string& name) {
@@ -173,6 +202,7 @@ TEST_F(LeakCheck, HtmlHasTheSame) {
 struct Race {
     std::string fixture;
     int looks;
+    const char* threads = "16";
 };
 void PrintTo(const Race& race, std::ostream* out) {
     *out << race.fixture;
@@ -184,11 +214,20 @@ void PrintTo(const Race& race, std::ostream* out) {
 class LeakCheckOfThreadsInMalloc : public LeakCheck, public ::testing::WithParamInterface<Race> {};
 
 TEST_P(LeakCheckOfThreadsInMalloc, NoBlockIsLost) {
-    Fixture fixture(GetParam().fixture, {"16"});
+    if (!is_built(GetParam().fixture)) {
+        GTEST_SKIP() << GetParam().fixture << " could not be built here";
+    }
+    Fixture fixture(GetParam().fixture, {GetParam().threads});
     int complete = 0;
     int looks = 0;
     for (Stress stress(GetParam().looks); stress.next(); ++looks) {
         const auto result = check(fixture.pid());
+        if (GetParam().fixture.starts_with("musl") &&
+            result.errors.find("cannot be stopped without harm") != std::string::npos) {
+            EXPECT_EQ(exit_status(result), 1);
+            EXPECT_EQ(result.output, "");
+            continue;
+        }
         ASSERT_NE(result.output, "") << result.errors;
         const auto found = result.json().at("leak_check");
         if (!found.at("complete")) {
@@ -205,9 +244,14 @@ TEST_P(LeakCheckOfThreadsInMalloc, NoBlockIsLost) {
     std::cout << fmt::format("{} of {} looks were complete\n", complete, looks);
 }
 
+// musl's malloc has one lock. Threads that wait for it all the time look as if they were in
+// transfers: no moment may be harmless for 16 of them, and now and then none for 3
+// (docs/limits.md).
 INSTANTIATE_TEST_SUITE_P(Linked, LeakCheckOfThreadsInMalloc,
                          ::testing::Values(Race{"malloc_race", 10}, Race{"malloc_race-static", 3},
-                                           Race{"malloc_race-static-stripped", 3}),
+                                           Race{"malloc_race-static-stripped", 3},
+                                           Race{"musl-malloc_race", 5, "3"},
+                                           Race{"musl-dynamic-malloc_race", 5, "3"}),
                          [](const auto& instance) { return test_name(instance.param.fixture); });
 
 void expect_refusal(pid_t pid, const std::string& why) {
@@ -254,35 +298,36 @@ TEST_F(LeakCheck, AnotherUsersProcess) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
-TEST_F(LeakCheck, AnotherAllocator) {
-    const std::string jemalloc = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
-    if (access(jemalloc.c_str(), R_OK) != 0) {
-        GTEST_SKIP() << "there is no " << jemalloc;
+class LeakCheckOfAnotherAllocator : public LeakCheck,
+                                    public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(LeakCheckOfAnotherAllocator, IsRefusedInOneLine) {
+    const std::string library = std::string("/usr/lib/x86_64-linux-gnu/") + GetParam();
+    if (access(library.c_str(), R_OK) != 0) {
+        GTEST_SKIP() << "there is no " << library;
     }
-    Fixture fixture("malloc_race", {}, {{"LD_PRELOAD", jemalloc}});
-    expect_refusal(fixture.pid(), "malloc is not glibc's, but that of " + jemalloc);
+    Fixture fixture("malloc_race", {}, {{"LD_PRELOAD", library}});
+    const std::string file = std::filesystem::canonical(library);
+    expect_refusal(fixture.pid(), "malloc is neither glibc's nor musl's, but that of ");
+    expect_refusal(fixture.pid(), file);
     EXPECT_EQ(fixture.quit(), 0);
 }
 
-class LeakCheckOfMusl : public LeakCheck,
-                        public ::testing::WithParamInterface<std::pair<const char*, const char*>> {
-};
+INSTANTIATE_TEST_SUITE_P(Preloaded, LeakCheckOfAnotherAllocator,
+                         ::testing::Values("libjemalloc.so.2", "libtcmalloc.so.4",
+                                           "libtcmalloc_minimal.so.4", "libmimalloc.so.2"),
+                         [](const auto& instance) {
+                             std::string name = instance.param;
+                             return name.substr(3, name.find('.') - 3);
+                         });
 
-TEST_P(LeakCheckOfMusl, IsRefused) {
-    const auto& [program, why] = GetParam();
-    if (!is_built(program)) {
-        GTEST_SKIP() << program << " could not be built here";
-    }
-    Fixture fixture(program);
-    expect_refusal(fixture.pid(), why);
-    EXPECT_EQ(fixture.quit(), 0);
+TEST_F(LeakCheck, AStaticProgramWithoutAnyMallocThatWeKnow) {
+    ChildProcess target({fixture_path("no_allocator")});
+    ASSERT_TRUE(target.read_line()); // it runs
+    expect_refusal(target.pid(), "is linked statically, and its malloc is neither that of glibc");
+    target.signal(SIGKILL);
+    target.wait_for_end();
 }
-
-INSTANTIATE_TEST_SUITE_P(
-    Fixtures, LeakCheckOfMusl,
-    ::testing::Values(std::pair("musl-threads16", "is linked statically, and its "
-                                                  "malloc is not that of glibc"),
-                      std::pair("musl-dynamic-threads16", "malloc is not glibc's")));
 
 #ifndef __x86_64__
 TEST(LeakCheckElsewhere, IsRefused) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Looks at the heap of a process that is being watched: at the end, and by the prompt's commands,
 // after which the watching goes on as before.
+#include <algorithm>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -45,8 +46,13 @@ int exit_status(int status) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST_F(WatchedHeap, EachBlockIsInItsClassAndLostOnesHaveTheirStacks) {
-    Fixture fixture("lost_blocks");
+class WatchedHeapOf : public WatchedHeap, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(WatchedHeapOf, EachBlockIsInItsClassAndLostOnesHaveTheirStacks) {
+    if (!is_built(GetParam())) {
+        GTEST_SKIP() << GetParam() << " could not be built here";
+    }
+    Fixture fixture(GetParam());
     const auto first =
         Memleax({"--leak-check", "-F", "json", std::to_string(fixture.pid())}).finish();
     const Leaks before = classes_of(first.json());
@@ -79,6 +85,15 @@ TEST_F(WatchedHeap, EachBlockIsInItsClassAndLostOnesHaveTheirStacks) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+INSTANTIATE_TEST_SUITE_P(Fixtures, WatchedHeapOf,
+                         ::testing::Values("lost_blocks", "musl-lost_blocks",
+                                           "musl-dynamic-lost_blocks"),
+                         [](const auto& instance) {
+                             std::string name = instance.param;
+                             std::replace(name.begin(), name.end(), '-', '_');
+                             return name;
+                         });
+
 // Live blocks of each function are still what the fixture says, and those that were freed, after
 // many looks.
 TEST_F(WatchedHeap, TheWatchingGoesOnAsBefore) {
@@ -99,8 +114,7 @@ TEST_F(WatchedHeap, TheWatchingGoesOnAsBefore) {
     EXPECT_EQ(prompt.fixture->quit(), 0);
 }
 
-TEST_F(WatchedHeap, NoBlockOfThreadsInMallocIsLost) {
-    PromptOnTerminal prompt("malloc_race");
+void expect_nothing_lost(PromptOnTerminal& prompt) {
     int looks = 0;
     const int rounds = share_of(20);
     for (int i = 0; i < rounds; ++i) {
@@ -113,7 +127,22 @@ TEST_F(WatchedHeap, NoBlockOfThreadsInMallocIsLost) {
     }
     EXPECT_GT(looks, 0);
     EXPECT_EQ(prompt.quit(), 0);
+}
+
+TEST_F(WatchedHeap, NoBlockOfThreadsInMallocIsLost) {
+    PromptOnTerminal prompt("malloc_race");
+    expect_nothing_lost(prompt);
     EXPECT_EQ(prompt.fixture->quit(), 0);
+}
+
+TEST_F(WatchedHeap, NoBlockOfThreadsInMuslsMallocIsLost) {
+    if (!is_built("musl-malloc_race")) {
+        GTEST_SKIP() << "musl is not there";
+    }
+    Fixture fixture("musl-malloc_race", {"3"});
+    PromptOnTerminal prompt(fixture.pid(), {});
+    expect_nothing_lost(prompt);
+    EXPECT_EQ(fixture.quit(), 0);
 }
 
 TEST_F(WatchedHeap, HoldersAreNamed) {

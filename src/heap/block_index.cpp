@@ -22,7 +22,8 @@ std::uint64_t end_of(const HeapBlock& block) {
 
 } // namespace
 
-BlockIndex::BlockIndex(std::span<const HeapBlock> blocks) : blocks_(blocks) {
+BlockIndex::BlockIndex(std::span<const HeapBlock> blocks, Behind behind)
+    : blocks_(blocks), behind_(behind) {
     MEMLEAX_ASSERT(blocks.size() <= kMostHeapBlocks);
     if (blocks.empty()) {
         return;
@@ -50,7 +51,7 @@ void BlockIndex::add_region(std::size_t first, std::size_t count) {
         return;
     }
     const std::size_t first_word = places_.size();
-    places_.resize(first_word + (end - begin + kBytesOfPlaces - 1) / kBytesOfPlaces);
+    places_.resize(first_word + (end - begin) / kBytesOfPlaces + 1); // the last may have no bytes
     for (std::size_t i = first; i < first + count; ++i) {
         const std::uint64_t offset = blocks_[i].address.value() - begin;
         places_[first_word + offset / kBytesOfPlaces].begins |=
@@ -85,10 +86,12 @@ std::optional<BlockLink> BlockIndex::find_in_regions(std::uint64_t word, LastWor
     if (into == 0) {
         return BlockLink(number, false);
     }
-    const bool has_follower = block.size % kGranule != 0;
+    const bool has_nothing_behind = behind_ == Behind::nothing;
+    const bool has_follower = !has_nothing_behind && block.size % kGranule != 0;
     const bool is_header =
         has_follower && last == LastWord::is_header && into == block.size - kHeaderWord;
-    const bool is_within = into < block.size || (into == block.size && has_follower);
+    const bool is_end = into == block.size && (has_follower || has_nothing_behind);
+    const bool is_within = into < block.size || is_end;
     return is_within && !is_header ? std::optional(BlockLink(number, true)) : std::nullopt;
 }
 

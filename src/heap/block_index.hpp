@@ -14,8 +14,13 @@ namespace memleax {
 
 class BlockIndex {
   public:
+    /// What comes behind a block.
+    enum class Behind {
+        header, ///< glibc: the next one's, from the block's last word on, if its size says that
+        nothing ///< that any pointer leads to, not even the allocator's
+    };
     /// The blocks, by address, must outlive the index. Each begins at a multiple of 16.
-    explicit BlockIndex(std::span<const HeapBlock> blocks);
+    explicit BlockIndex(std::span<const HeapBlock> blocks, Behind behind = Behind::header);
 
     /// A pointer to the last word of a block with another one behind it: there the next block's
     /// header begins, to which the allocator's own lists point, of which copies remain in reused
@@ -26,7 +31,7 @@ class BlockIndex {
     };
     /// A pointer to the end of a block with another one behind it is one into the block: an array
     /// may be kept by the address behind its only element, and nothing of malloc's is there to
-    /// point to. Anything further is none.
+    /// point to. So is one to the end of any block with nothing behind. Anything further is none.
     [[nodiscard]] std::optional<BlockLink> find(std::uint64_t word,
                                                 LastWord last = LastWord::is_header) const {
         return may_be_link(word) ? find_in_regions(word, last) : std::nullopt;
@@ -55,6 +60,7 @@ class BlockIndex {
     void add_region(std::size_t first, std::size_t count);
 
     std::span<const HeapBlock> blocks_;
+    Behind behind_;
     std::vector<Region> regions_; ///< ascending
     std::vector<Places> places_;
     std::uint64_t lowest_ = ~0ULL; ///< no word is in none

@@ -15,6 +15,7 @@
 #include "glibc_layout.hpp"
 #include "memleax/base/name_filter.hpp"
 #include "memleax/elf/symbol_table.hpp"
+#include "memory_image.hpp"
 
 namespace memleax {
 
@@ -27,33 +28,9 @@ constexpr std::array<std::string_view, 18> kEntryPoints{
     "mallinfo2", "malloc_info", "mallopt", "malloc_stats", "malloc_usable_size", "reallocarray",
 };
 
-/// Words of a writable mapping.
-class Image {
-  public:
-    Image(MemoryReader& memory, AddrRange range) : begin_(range.begin), bytes_(range.size()) {
-        bytes_.resize(memory.try_read(RemoteAddr(range.begin), bytes_));
-    }
-    [[nodiscard]] std::uint64_t begin() const { return begin_; }
-    [[nodiscard]] std::uint64_t size() const { return bytes_.size(); }
-    [[nodiscard]] std::uint64_t word(std::uint64_t offset) const {
-        std::uint64_t value = 0;
-        std::memcpy(&value, &bytes_[offset], sizeof value);
-        return value;
-    }
-    [[nodiscard]] std::uint32_t half(std::uint64_t offset) const {
-        std::uint32_t value = 0;
-        std::memcpy(&value, &bytes_[offset], sizeof value);
-        return value;
-    }
-
-  private:
-    std::uint64_t begin_;
-    std::vector<std::byte> bytes_;
-};
-
 /// All of it has to look as it should: what lies 16 bytes off has the same bins but for one, which
 /// top and last_remainder may look like.
-bool is_arena(const Image& image, std::uint64_t offset, std::uint64_t heap_bytes) {
+bool is_arena(const MemoryImage& image, std::uint64_t offset, std::uint64_t heap_bytes) {
     constexpr std::uint64_t kFewestEmpty = glibc::arena::kBinCount / 4;
     const std::uint64_t next = image.word(offset + glibc::arena::kNext);
     const std::uint64_t system = image.word(offset + glibc::arena::kSystemMem);
@@ -88,7 +65,7 @@ bool is_arena(const Image& image, std::uint64_t offset, std::uint64_t heap_bytes
 
 /// As it is in the file of libc, before the first call of malloc (ptmalloc_init): in a circle of
 /// its own, with one thread, and zero elsewhere.
-bool is_unused_arena(const Image& image, std::uint64_t offset) {
+bool is_unused_arena(const MemoryImage& image, std::uint64_t offset) {
     namespace ar = glibc::arena;
     if (image.word(offset + ar::kNext) != image.begin() + offset ||
         image.word(offset + ar::kAttachedThreads) != 1) {
@@ -102,8 +79,8 @@ bool is_unused_arena(const Image& image, std::uint64_t offset) {
     return true;
 }
 
-bool are_parameters(const Image& image, std::uint64_t offset, const glibc::ParameterPlaces& mp,
-                    AddrRange heap) {
+bool are_parameters(const MemoryImage& image, std::uint64_t offset,
+                    const glibc::ParameterPlaces& mp, AddrRange heap) {
     namespace first = glibc::parameters;
     constexpr std::uint64_t kMostArenas = 1U << 16;
     constexpr std::uint64_t kMostCached = 1032; ///< bytes: tcache_max_bytes
@@ -119,17 +96,6 @@ bool are_parameters(const Image& image, std::uint64_t offset, const glibc::Param
            image.half(offset + mp.no_dyn_threshold) <= 1 && count <= most &&
            mapped <= word(mp.max_mmapped_mem) && (count == 0) == (mapped == 0) &&
            (sbrk_base == 0 || heap.contains(sbrk_base));
-}
-
-template <class Is>
-std::vector<std::uint64_t> find_all(const Image& image, std::uint64_t bytes, Is&& is) {
-    std::vector<std::uint64_t> found;
-    for (std::uint64_t offset = 0; offset + bytes <= image.size(); offset += 8) {
-        if (is(offset)) {
-            found.push_back(image.begin() + offset);
-        }
-    }
-    return found;
 }
 
 } // namespace
@@ -151,12 +117,12 @@ Result<GlibcPlaces> find_glibc_places(const Glibc& libc, std::span<const Mapping
         if (!mapping.writable || mapping.range.begin < own.begin || mapping.range.end > own.end) {
             continue;
         }
-        const Image image(memory, mapping.range);
-        const auto found = find_all(image, glibc::arena::kBytes, [&](std::uint64_t at) {
+        const MemoryImage image(memory, mapping.range);
+        const auto found = image.find_all(glibc::arena::kBytes, [&](std::uint64_t at) {
             return is_arena(image, at, libc.layout->heap_bytes) || is_unused_arena(image, at);
         });
         arenas.insert(arenas.end(), found.begin(), found.end());
-        const auto more = find_all(image, libc.layout->parameters.bytes, [&](std::uint64_t at) {
+        const auto more = image.find_all(libc.layout->parameters.bytes, [&](std::uint64_t at) {
             return are_parameters(image, at, libc.layout->parameters, heap);
         });
         parameters.insert(parameters.end(), more.begin(), more.end());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,9 +31,13 @@ struct GlibcPlaces {
     std::vector<AddrRange> entry_points;
 };
 
-/// Is the process's malloc that of a glibc whose layout we know? The reason if not, for the user.
-/// Needs no stop.
-Result<Glibc> find_glibc(const ModuleMap& modules);
+/// Is this shared library a glibc?
+bool is_glibc(const Module& module);
+/// Has this program, which is linked statically, a glibc's malloc, of whatever version?
+bool has_glibc_inside(const Module& program);
+/// Those whose layout we know. The Error names the version.
+Result<Glibc> find_shared_glibc(const Module& libc);
+std::optional<Glibc> find_static_glibc(const Module& program);
 
 /// By shape: both are static variables without symbols. Threads may run meanwhile, and a moment
 /// may show no such thing; EAGAIN then.

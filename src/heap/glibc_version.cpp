@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Which module has malloc, and which glibc is it? A shared one says so itself.
+// Which glibc is it? A shared one says so itself.
 #include <algorithm>
 #include <array>
 #include <bitset>
@@ -7,48 +7,13 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "glibc_places.hpp"
-#include "memleax/base/name_filter.hpp"
-#include "memleax/elf/symbol_table.hpp"
+#include "module_search.hpp"
 
 namespace memleax {
 
 namespace {
-
-/// Has the module a function of this name, for others?
-bool exports(const Module& module, std::string_view name) {
-    bool found = false;
-    NameFilter filter;
-    filter.add(name);
-    if (module.image) {
-        module.image->for_each_function(
-            SymbolTable::dynamic,
-            [&](const ElfSymbol& symbol) { found = found || without_version(symbol.name) == name; },
-            &filter);
-    }
-    return found;
-}
-
-/// Calls `each(std::string_view)` for all of the module's file, in pieces that overlap, until it
-/// returns true.
-template <class Each> void search_file(const Module& module, Each each) {
-    constexpr std::size_t kPiece = 1U << 20;
-    constexpr std::size_t kOverlap = 512;
-    std::string text;
-    for (off_t at = 0;; at += static_cast<off_t>(kPiece - kOverlap)) {
-        text.resize(kPiece);
-        const ssize_t got = pread(module.image->descriptor(), text.data(), text.size(), at);
-        if (got <= 0) {
-            return;
-        }
-        text.resize(static_cast<std::size_t>(got));
-        if (each(std::string_view(text)) || text.size() < kPiece) {
-            return;
-        }
-    }
-}
 
 /// The number in "GNU C Library (...) stable release version 2.36."; "" if it is not there.
 std::string version_of(const Module& module) {
@@ -108,65 +73,35 @@ const glibc::Layout* layout_of(Texts has) {
     }
 }
 
-/// So is the dynamic linker, if it was run by hand.
-bool may_be_static(const Module* program) {
-    return program != nullptr && program->image && program->image->interpreter().empty();
-}
-
-Result<Glibc> find_in_program(const Module* program) {
-    if (!may_be_static(program)) {
-        return Error("the heap cannot be read: no shared C library of the process has a malloc "
-                     "(its files cannot be read)");
-    }
-    if (const glibc::Layout* layout = layout_of(texts_in(*program))) {
-        return Glibc{program, layout, true};
-    }
-    return Error(fmt::format("the heap cannot be read: {} is linked statically, and its malloc is "
-                             "not that of glibc {} to {}",
-                             program->path, glibc::kVersions.front().number,
-                             glibc::kVersions.back().number));
-}
-
 } // namespace
 
-Result<Glibc> find_glibc(const ModuleMap& modules) {
-    const Module* libc = nullptr;
-    for (const auto& module : modules.all()) {
-        if (module->unloaded || !exports(*module, "malloc")) {
-            continue;
-        }
-        if (!exports(*module, "gnu_get_libc_version")) {
-            return Error(fmt::format(
-                "the heap cannot be read: malloc is not glibc's, but that of {}", module->path));
-        }
-        if (libc != nullptr) {
-            return Error(fmt::format("the heap cannot be read: the process has two C libraries, {} "
-                                     "and {}",
-                                     libc->path, module->path));
-        }
-        libc = module.get();
+bool is_glibc(const Module& module) {
+    return exports(module, "gnu_get_libc_version");
+}
+
+bool has_glibc_inside(const Module& program) {
+    return texts_in(program).any();
+}
+
+std::optional<Glibc> find_static_glibc(const Module& program) {
+    if (const glibc::Layout* layout = layout_of(texts_in(program))) {
+        return Glibc{&program, layout, true};
     }
-    if (libc == nullptr) {
-        return find_in_program(modules.main());
-    }
-    if (const Module* program = modules.main();
-        program != libc && may_be_static(program) && texts_in(*program).any()) {
-        // It has opened a library that needs libc.
-        return Error(fmt::format("the heap cannot be read: {} is linked statically, and has {} "
-                                 "besides",
-                                 program->path, libc->path));
-    }
-    const std::string version = version_of(*libc);
+    return std::nullopt;
+}
+
+Result<Glibc> find_shared_glibc(const Module& libc) {
+    const std::string version = version_of(libc);
     const auto* const known =
         std::find_if(glibc::kVersions.begin(), glibc::kVersions.end(),
                      [&version](const glibc::Version& each) { return each.number == version; });
     if (known == glibc::kVersions.end()) {
         return Error(fmt::format("the heap cannot be read: {} is glibc {}, and memleax knows the "
                                  "heap of glibc {} to {} only",
-                                 libc->path, version.empty() ? "of an unknown version" : version,
+                                 libc.path, version.empty() ? "of an unknown version" : version,
                                  glibc::kVersions.front().number, glibc::kVersions.back().number));
     }
-    return Glibc{libc, known->layout, false};
+    return Glibc{&libc, known->layout, false};
 }
 
 } // namespace memleax

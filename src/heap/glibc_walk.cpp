@@ -37,7 +37,7 @@ std::optional<std::vector<std::uint64_t>> list_arenas(WordWindow& words,
 
 } // namespace
 
-GlibcWalk::GlibcWalk(MemoryReader& memory, const GlibcPlaces& places, Input input)
+GlibcWalk::GlibcWalk(MemoryReader& memory, const GlibcPlaces& places, WalkInput input)
     : memory_(memory), places_(places), input_(std::move(input)), few_(memory, WordWindow::kSmall),
       many_(memory, WordWindow::kLarge) {}
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <set>
 #include <span>
@@ -12,15 +11,13 @@
 #include <vector>
 
 #include "glibc_places.hpp"
+#include "heap_books.hpp"
 #include "memleax/heap/heap_graph.hpp"
 #include "memleax/proc/maps.hpp"
 #include "memleax/proc/memory.hpp"
 #include "word_window.hpp"
 
 namespace memleax {
-
-/// Which parts of a mapping have pages: what has none is zero, or as in the file.
-using PresentParts = std::function<std::vector<AddrRange>(AddrRange)>;
 
 /// The arenas in which a thread is at work. Nothing if their list cannot be followed, as one is
 /// perhaps at work there.
@@ -30,12 +27,7 @@ std::optional<std::vector<std::uint64_t>> locked_arenas(MemoryReader& memory,
 /// One walk, of a process that stands still. Everything that the books say twice is compared.
 class GlibcWalk {
   public:
-    struct Input {
-        std::span<const Mapping> mappings;
-        std::span<const std::uint64_t> thread_pointers;
-        PresentParts present;
-    };
-    GlibcWalk(MemoryReader& memory, const GlibcPlaces& places, Input input);
+    GlibcWalk(MemoryReader& memory, const GlibcPlaces& places, WalkInput input);
 
     /// False: why() says what does not agree.
     [[nodiscard]] bool run();
@@ -79,7 +71,7 @@ class GlibcWalk {
 
     MemoryReader& memory_;
     const GlibcPlaces& places_;
-    Input input_;
+    WalkInput input_;
     WordWindow few_;
     WordWindow many_;
     std::string why_;

@@ -7,11 +7,10 @@
 
 #include "block_index.hpp"
 #include "glibc_layout.hpp"
-#include "glibc_walk.hpp"
-#include "leave_malloc.hpp"
 #include "memleax/proc/kernel_pointers.hpp"
 #include "memleax/proc/present_pages.hpp"
 #include "root_search.hpp"
+#include "word_window.hpp"
 
 namespace memleax {
 
@@ -99,11 +98,11 @@ std::vector<Mapping> searched_mappings(const std::vector<Mapping>& mappings,
 } // namespace
 
 Result<HeapReader> HeapReader::make(const ModuleMap& modules) {
-    const auto libc = find_glibc(modules);
-    if (!libc) {
-        return libc.error();
+    auto allocator = find_heap_allocator(modules);
+    if (!allocator) {
+        return std::move(allocator).error();
     }
-    return HeapReader(modules, *libc);
+    return HeapReader(modules, *std::move(allocator));
 }
 
 Result<HeapMoment> HeapReader::take(HeldProcess& process, std::vector<AddrRange> own_memory,
@@ -114,16 +113,16 @@ Result<HeapMoment> HeapReader::take(HeldProcess& process, std::vector<AddrRange>
     if (!mappings) {
         return std::move(mappings).error();
     }
-    auto places = find_glibc_places(libc_, *mappings, memory);
-    if (!places) {
-        return std::move(places).error();
+    auto books = allocator_->find_books(*mappings, memory);
+    if (!books) {
+        return std::move(books).error();
     }
-    auto out_of_malloc = leave_malloc(process, *places, *modules_);
+    auto out_of_malloc = (*books)->leave_malloc(process, *modules_);
     if (!out_of_malloc) {
         return std::move(out_of_malloc).error();
     }
     HeapMoment moment;
-    moment.places = *std::move(places);
+    moment.books = *std::move(books);
     moment.threads = *std::move(out_of_malloc);
     moment.own_memory = std::move(own_memory);
     if (moment.threads.empty()) {
@@ -169,21 +168,23 @@ HeapLook HeapReader::look_at(HeapMoment moment, MemoryReader& memory, const Heap
         pointers.push_back(thread.thread_pointer);
     }
     const PresentPages& pages = *moment.pages;
-    GlibcWalk walk(memory, moment.places, {moment.mappings, pointers, [&pages](AddrRange range) {
-                                               return pages.in(range, PresentPages::Kind::own);
-                                           }});
-    if (!walk.run()) {
-        snapshot.why = walk.why();
+    WalkedHeap heap =
+        moment.books->walk(memory, {moment.mappings, pointers, [&pages](AddrRange range) {
+                                        return pages.in(range, PresentPages::Kind::own);
+                                    }});
+    if (!heap.why.empty()) {
+        snapshot.why = std::move(heap.why);
         return look;
     }
-    snapshot.graph.blocks = walk.take_blocks();
-    const BlockIndex index(snapshot.graph.blocks);
+    snapshot.graph.blocks = std::move(heap.blocks);
+    const BlockIndex index(snapshot.graph.blocks, moment.books->behind_blocks());
     HeapDetails& details = snapshot.graph.details;
-    RootSearch roots(memory, index, pages, options.details ? &details.root_places : nullptr);
+    RootSearch roots(memory, index, pages, moment.books->thread_block(),
+                     options.details ? &details.root_places : nullptr);
     roots.add_threads(threads);
     roots.add_kernel_pointers(moment.kernel_pointers);
     std::vector<AddrRange> no_roots = std::move(moment.own_memory);
-    no_roots.insert(no_roots.end(), walk.ranges().begin(), walk.ranges().end());
+    no_roots.insert(no_roots.end(), heap.ranges.begin(), heap.ranges.end());
     roots.add_memory(moment.mappings, ascending(std::move(no_roots)), threads);
     snapshot.graph.roots = roots.take();
     snapshot.complete = read_links(memory, index, options.details, &snapshot.graph);

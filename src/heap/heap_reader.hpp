@@ -6,9 +6,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
-#include "glibc_places.hpp"
+#include "heap_books.hpp"
 #include "held_process.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/base/error.hpp"
@@ -29,7 +30,7 @@ struct HeapLook {
 /// All that a look needs of a process at one moment.
 struct HeapMoment {
     MonotonicNs time;
-    GlibcPlaces places;
+    std::unique_ptr<HeapBooks> books;
     std::vector<ThreadView> threads; ///< none: one of them was at work in the allocator
     std::vector<Mapping> mappings;
     std::unique_ptr<PresentPages> pages;
@@ -52,10 +53,11 @@ class HeapReader {
     static HeapLook look_at(HeapMoment moment, MemoryReader& memory, const HeapOptions& options);
 
   private:
-    HeapReader(const ModuleMap& modules, const Glibc& libc) : modules_(&modules), libc_(libc) {}
+    HeapReader(const ModuleMap& modules, std::unique_ptr<HeapAllocator> allocator)
+        : modules_(&modules), allocator_(std::move(allocator)) {}
 
     const ModuleMap* modules_;
-    Glibc libc_;
+    std::unique_ptr<HeapAllocator> allocator_;
 };
 
 } // namespace memleax

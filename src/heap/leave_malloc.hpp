@@ -11,8 +11,8 @@
 
 namespace memleax {
 
-/// While a thread has an arena locked, blocks may be in nobody's list. Threads that are in malloc
-/// run on for a moment, again and again, until none has; the others stand still meanwhile. A
+/// glibc's. While a thread has an arena locked, blocks may be in nobody's list. Threads that are in
+/// malloc run on for a moment, again and again, until none has; the others stand still meanwhile. A
 /// process with a single thread takes no locks, and runs until it is out of malloc. Returns all
 /// threads, or none if that takes longer than a second.
 Result<std::vector<ThreadView>> leave_malloc(HeldProcess& process, const GlibcPlaces& places,

@@ -22,17 +22,6 @@ RootPlace in_memory(std::uint64_t address) {
     return {.kind = RootPlace::Kind::memory, .tid = {}, .address = RemoteAddr(address)};
 }
 
-/// glibc's struct pthread (2.36, x86_64), which lies at the upper end of its thread's stack.
-namespace control_block {
-constexpr std::uint64_t kDtv = 8;
-constexpr std::uint64_t kSelf = 16;
-constexpr std::uint64_t kTid = 720; ///< int; 0 when the thread has ended
-constexpr std::uint64_t kAlignment = 64;
-constexpr std::uint64_t kBytes = 2368;
-/// dtv[0] is the generation, dtv[-1] the length: the block begins there.
-constexpr std::uint64_t kDtvOffset = 16;
-} // namespace control_block
-
 } // namespace
 
 void RootSearch::add_word(std::uint64_t word, const RootPlace& place, BlockIndex::LastWord last) {
@@ -77,10 +66,13 @@ void RootSearch::add_chunk_pointers(AddrRange range) {
 }
 
 void RootSearch::add_dtv(std::uint64_t thread_pointer, Tid tid) {
+    if (thread_pointer == 0 || !block_.dtv) {
+        return;
+    }
     const auto dtv =
-        memory_.try_read_object<std::uint64_t>(RemoteAddr(thread_pointer + control_block::kDtv));
-    if (thread_pointer != 0 && dtv) {
-        add_word(*dtv - control_block::kDtvOffset,
+        memory_.try_read_object<std::uint64_t>(RemoteAddr(thread_pointer + *block_.dtv));
+    if (dtv) {
+        add_word(*dtv - block_.dtv_offset,
                  {.kind = RootPlace::Kind::thread, .tid = tid, .address = {}});
     }
 }
@@ -123,21 +115,21 @@ std::uint64_t RootSearch::begin_of_use(const Mapping& mapping, bool has_guard,
     return is_of_living ? mapping.range.begin : dead_thread_in(mapping.range);
 }
 
-// glibc keeps stacks of threads that have ended for new ones. What is above has the pointer to the
-// dtv, which is kept, too.
+// glibc keeps stacks of threads that have ended for new ones, musl those that nobody has joined.
+// What is above has the pointer to the dtv, which is kept, too.
 std::uint64_t RootSearch::dead_thread_in(AddrRange stack) {
     constexpr std::uint64_t kMostTls = 64 << 10;
-    std::uint64_t at =
-        (stack.end - std::min(stack.size(), kMostTls)) & ~(control_block::kAlignment - 1);
+    std::uint64_t at = (stack.end - std::min(stack.size(), kMostTls)) & ~(block_.alignment - 1);
     std::vector<std::byte> bytes(stack.end - at);
     if (memory_.try_read(RemoteAddr(at), bytes) != bytes.size()) {
         return stack.begin;
     }
-    for (std::size_t i = 0; i + control_block::kBytes <= bytes.size();
-         i += control_block::kAlignment) {
+    for (std::size_t i = 0; i + block_.bytes <= bytes.size(); i += block_.alignment) {
         const std::uint64_t self = at + i;
-        if (word_at(bytes, i) == self && word_at(bytes, i + control_block::kSelf) == self &&
-            static_cast<std::uint32_t>(word_at(bytes, i + control_block::kTid)) == 0) {
+        const bool has_own_address =
+            std::all_of(block_.own_address.begin(), block_.own_address.end(),
+                        [&](std::uint64_t place) { return word_at(bytes, i + place) == self; });
+        if (has_own_address && static_cast<std::uint32_t>(word_at(bytes, i + block_.tid)) == 0) {
             add_dtv(self, Tid());
             return self;
         }

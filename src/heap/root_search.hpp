@@ -9,6 +9,7 @@
 #include "memleax/proc/maps.hpp"
 #include "memleax/proc/memory.hpp"
 #include "memleax/proc/present_pages.hpp"
+#include "thread_block.hpp"
 #include "thread_view.hpp"
 
 namespace memleax {
@@ -17,8 +18,9 @@ class RootSearch {
   public:
     /// The `places` of the roots are noted there; null: they are not.
     RootSearch(MemoryReader& memory, const BlockIndex& index, const PresentPages& pages,
-               std::vector<RootPlace>* places)
-        : memory_(memory), index_(index), pages_(pages), places_(places), buffer_(kPiece) {}
+               const ThreadBlock& block, std::vector<RootPlace>* places)
+        : memory_(memory), index_(index), pages_(pages), block_(block), places_(places),
+          buffer_(kPiece) {}
 
     void add_kernel_pointers(std::span<const std::uint64_t> words);
     void add_threads(std::span<const ThreadView> threads);
@@ -44,6 +46,7 @@ class RootSearch {
     MemoryReader& memory_;
     const BlockIndex& index_;
     const PresentPages& pages_;
+    const ThreadBlock& block_;
     std::vector<RootPlace>* places_;
     std::vector<std::byte> buffer_;
     std::vector<BlockLink> roots_;

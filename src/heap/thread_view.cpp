@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include "memleax/target/stopped_thread.hpp"
 #include "memleax/unwind/unwinder.hpp"
@@ -15,10 +16,21 @@ namespace {
 constexpr unsigned kMostFrames = 24;
 constexpr std::size_t kMostWords = 512;
 
+/// What the kernel has in the place of a result then; it makes of it another call, or EINTR, when
+/// the thread goes on (include/linux/errno.h). A call that does not sleep has none of these.
+bool was_interrupted(const arch::Registers& regs) {
+    constexpr std::array kErrors{EINTR, 512, 513, 514, 516}; // ERESTARTSYS, ..., _RESTARTBLOCK
+    return std::any_of(kErrors.begin(), kErrors.end(), [&regs](int error) {
+        return arch::call_that_failed_with(regs, error).has_value();
+    });
+}
+
 class MallocFrames {
   public:
-    MallocFrames(Target& target, const ModuleMap& modules, std::span<const AddrRange> entry_points)
-        : target_(target), entry_points_(entry_points), unwinder_(modules, target.memory()) {}
+    MallocFrames(Target& target, const ModuleMap& modules, std::span<const AddrRange> code,
+                 ThreadFrames kind)
+        : target_(target), modules_(modules), code_(code), kind_(kind),
+          unwinder_(modules, target.memory()) {}
 
     /// Notes those up to the outermost such function, if there are any.
     void find(const arch::Registers& regs, ThreadView* thread) {
@@ -28,9 +40,13 @@ class MallocFrames {
             target_.memory().try_read(RemoteAddr(sp), std::as_writable_bytes(std::span(stack))) /
             sizeof stack[0];
         const auto behind = stack.begin() + static_cast<std::ptrdiff_t>(words);
-        if (entry_points_.empty()) { // anybody may be there
+        if (code_.empty()) { // anybody may be there
             thread->malloc_words.assign(stack.begin(), behind);
             thread->malloc_frames_end = sp + words * sizeof stack[0] + 1;
+            return;
+        }
+        if (kind_ == ThreadFrames::without_tables) {
+            find_by_words(regs, {stack.begin(), behind}, sp, thread);
             return;
         }
         // A walk takes longer than to see that there is nothing to be found.
@@ -57,22 +73,47 @@ class MallocFrames {
     }
 
   private:
+    // malloc calls a few small functions, of the same module: that far is the outermost frame that
+    // may be at work.
+    void find_by_words(const arch::Registers& regs, std::span<const std::uint64_t> stack,
+                       std::uint64_t sp, ThreadView* thread) {
+        constexpr std::size_t kMostBelow = 32;
+        const auto is_malloc_word = [this](std::uint64_t word) {
+            return is_malloc(CodeAddr(word));
+        };
+        const auto near = stack.first(std::min(stack.size(), kMostBelow));
+        if (!is_malloc(arch::pc(regs)) &&
+            (!is_in_module_of_malloc(arch::pc(regs)) ||
+             std::none_of(near.begin(), near.end(), is_malloc_word))) {
+            return;
+        }
+        thread->malloc_words.assign(stack.begin(), stack.end());
+        thread->malloc_frames_end = sp + stack.size_bytes() + 1;
+    }
+
+    [[nodiscard]] bool is_in_module_of_malloc(CodeAddr pc) const {
+        const Module* module = modules_.find(pc);
+        return module != nullptr && module == modules_.find(CodeAddr(code_.front().begin));
+    }
+
     [[nodiscard]] bool is_malloc(CodeAddr code) const {
-        return std::any_of(entry_points_.begin(), entry_points_.end(),
+        return std::any_of(code_.begin(), code_.end(),
                            [code](const AddrRange& range) { return range.contains(code.value()); });
     }
 
     Target& target_;
-    std::span<const AddrRange> entry_points_;
+    const ModuleMap& modules_;
+    std::span<const AddrRange> code_;
+    ThreadFrames kind_;
     Unwinder unwinder_;
 };
 
 } // namespace
 
 std::vector<ThreadView> look_at_threads(Target& target, std::span<const Tid> threads,
-                                        const ModuleMap& modules,
-                                        std::span<const AddrRange> entry_points) {
-    MallocFrames frames(target, modules, entry_points);
+                                        const ModuleMap& modules, std::span<const AddrRange> code,
+                                        ThreadFrames kind) {
+    MallocFrames frames(target, modules, code, kind);
     std::vector<ThreadView> result;
     for (const Tid tid : threads) {
         arch::Registers regs{};
@@ -84,6 +125,7 @@ std::vector<ThreadView> look_at_threads(Target& target, std::span<const Tid> thr
         thread.registers = StoppedThread(tid).register_words();
         thread.sp = arch::sp(regs).value();
         thread.thread_pointer = StoppedThread(tid).thread_pointer(regs);
+        thread.is_asleep = was_interrupted(regs);
         frames.find(regs, &thread);
     }
     return result;

@@ -17,16 +17,26 @@ struct ThreadView {
     std::vector<std::uint64_t> registers; ///< all words of them
     std::uint64_t sp = 0;
     std::uint64_t thread_pointer = 0;
+    /// It is in a system call that our stop has interrupted.
+    bool is_asleep = false;
     /// It is in a function of malloc's, whose frames are from sp up to there; 0 if it is not. What
     /// they have of a block may be its chunk's address only.
     std::uint64_t malloc_frames_end = 0;
     std::vector<std::uint64_t> malloc_words; ///< what is in these frames
 };
 
-/// `entry_points` are those of malloc; without any, each thread's innermost frames are taken for
-/// such. Nothing for threads that have been killed meanwhile.
+/// How malloc's frames are told from others.
+enum class ThreadFrames {
+    by_unwinding,
+    /// Its code has no unwind tables: what looks like a return address into it, near the top of the
+    /// stack, is one.
+    without_tables
+};
+
+/// `code` is malloc's (its entry points, where frames are unwound); without any, each thread's
+/// innermost frames are taken for such. Nothing for threads that have been killed meanwhile.
 std::vector<ThreadView> look_at_threads(Target& target, std::span<const Tid> threads,
-                                        const ModuleMap& modules,
-                                        std::span<const AddrRange> entry_points);
+                                        const ModuleMap& modules, std::span<const AddrRange> code,
+                                        ThreadFrames frames = ThreadFrames::by_unwinding);
 
 } // namespace memleax

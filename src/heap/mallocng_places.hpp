@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// Where musl's malloc keeps its books in a process.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "memleax/base/error.hpp"
+#include "memleax/base/types.hpp"
+#include "memleax/proc/maps.hpp"
+#include "memleax/proc/memory.hpp"
+#include "memleax/proc/modules.hpp"
+
+namespace memleax {
+
+/// The module that has the process's malloc.
+struct Mallocng {
+    const Module* module = nullptr;
+    bool is_static = false; ///< linked into the program
+};
+
+struct MallocngPlaces {
+    std::uint64_t context = 0; ///< all zero before the first call of malloc
+    /// Code that changes what the books say; none: not known, as the program is stripped.
+    std::vector<AddrRange> code;
+};
+
+/// Has it the table of sizes of musl's malloc? Needs no stop.
+bool has_mallocng(const Module& module);
+
+/// By its symbol, or by shape. EAGAIN if there is no such thing, or are several: a thread may be at
+/// the first call of malloc.
+Result<MallocngPlaces> find_mallocng_places(const Mallocng& libc, std::span<const Mapping> mappings,
+                                            MemoryReader& memory);
+
+} // namespace memleax
