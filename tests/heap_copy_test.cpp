@@ -47,9 +47,6 @@ auto roots_of(const HeapSnapshot& snapshot) {
 class HeapCopy : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(HeapCopy, HasTheSameBlocksAndPointers) {
-#ifndef __x86_64__
-    GTEST_SKIP() << "on x86_64 only";
-#endif
     Fixture fixture(GetParam());
     fixture.go();
     const HeapSnapshot copied = look(fixture.pid(), {.details = true});

@@ -34,9 +34,6 @@ bool check_and_kill(pid_t target, const std::string& call, int count) {
 class KilledLeakCheck : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(KilledLeakCheck, LeavesTheTargetAsItWas) {
-#ifndef __x86_64__
-    GTEST_SKIP() << "on x86_64 only";
-#endif
     Fixture fixture("lost_blocks");
     const FixtureAnswer answer = fixture.go();
     EXPECT_THAT(answer.failures, IsEmpty());

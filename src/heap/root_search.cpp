@@ -7,6 +7,7 @@
 
 #include "glibc_layout.hpp"
 #include "stored_memory.hpp"
+#include "thread_area.hpp"
 
 namespace memleax {
 
@@ -22,16 +23,18 @@ RootPlace in_memory(std::uint64_t address) {
     return {.kind = RootPlace::Kind::memory, .tid = {}, .address = RemoteAddr(address)};
 }
 
-/// glibc's struct pthread (2.36, x86_64), which lies at the upper end of its thread's stack.
+/// glibc's struct pthread (2.31 to 2.41), which lies at the upper end of its thread's stack. What
+/// comes before `tid` is the CPU's tcbhead_t, or room for one, and two pointers.
 namespace control_block {
-constexpr std::uint64_t kDtv = 8;
-constexpr std::uint64_t kSelf = 16;
-constexpr std::uint64_t kTid = 720; ///< int; 0 when the thread has ended
-constexpr std::uint64_t kAlignment = 64;
-constexpr std::uint64_t kBytes = 2368;
+constexpr std::uint64_t kTid = arch::kTlsIsAbovePointer ? 208 : 720; ///< int; 0: it has ended
+/// The list of robust mutexes: a pointer to itself if it is empty.
+constexpr std::uint64_t kRobustHead = kTid + 16;
+constexpr std::uint64_t kAlignment = 16;
 /// dtv[0] is the generation, dtv[-1] the length: the block begins there.
 constexpr std::uint64_t kDtvOffset = 16;
 } // namespace control_block
+
+constexpr std::uint64_t kMostTls = 64 << 10;
 
 } // namespace
 
@@ -78,7 +81,7 @@ void RootSearch::add_chunk_pointers(AddrRange range) {
 
 void RootSearch::add_dtv(std::uint64_t thread_pointer, Tid tid) {
     const auto dtv =
-        memory_.try_read_object<std::uint64_t>(RemoteAddr(thread_pointer + control_block::kDtv));
+        memory_.try_read_object<std::uint64_t>(RemoteAddr(thread_pointer + arch::kDtvAt));
     if (thread_pointer != 0 && dtv) {
         add_word(*dtv - control_block::kDtvOffset,
                  {.kind = RootPlace::Kind::thread, .tid = tid, .address = {}});
@@ -96,6 +99,9 @@ void RootSearch::add_threads(std::span<const ThreadView> threads) {
             }
         }
         add_dtv(thread.thread_pointer, thread.tid);
+        if (pointer_offset_ == 0) {
+            pointer_offset_ = offset_of_pointer(thread);
+        }
         if (thread.malloc_frames_end != 0) {
             add_chunk_pointers({thread.sp - arch::kRedZone, thread.malloc_frames_end});
         }
@@ -123,26 +129,49 @@ std::uint64_t RootSearch::begin_of_use(const Mapping& mapping, bool has_guard,
     return is_of_living ? mapping.range.begin : dead_thread_in(mapping.range);
 }
 
+/// Where the control block of a thread is that has this id, 0 for one that has ended, if it is in
+/// this memory.
+std::optional<std::uint64_t> RootSearch::find_control_block(AddrRange range, std::uint32_t tid) {
+    std::vector<std::byte> bytes(range.size());
+    if (memory_.try_read(RemoteAddr(range.begin), bytes) != bytes.size()) {
+        return std::nullopt;
+    }
+    for (std::size_t i = 0; i + control_block::kRobustHead + sizeof(std::uint64_t) <= bytes.size();
+         i += control_block::kAlignment) {
+        const std::uint64_t head = range.begin + i + control_block::kRobustHead;
+        if (word_at(bytes, i + control_block::kRobustHead) == head &&
+            static_cast<std::uint32_t>(word_at(bytes, i + control_block::kTid)) == tid) {
+            return range.begin + i;
+        }
+    }
+    return std::nullopt;
+}
+
+// Where the block lies before the thread pointer, it does so by its size, which differs between
+// versions; so a living thread is asked.
+std::uint64_t RootSearch::offset_of_pointer(const ThreadView& thread) {
+    constexpr std::uint64_t kMostBlock = 4096;
+    if (!arch::kTlsIsAbovePointer || thread.thread_pointer < kMostBlock) {
+        return 0;
+    }
+    const std::uint64_t begin =
+        (thread.thread_pointer - kMostBlock) & ~(control_block::kAlignment - 1);
+    const auto block = find_control_block({begin, thread.thread_pointer},
+                                          static_cast<std::uint32_t>(thread.tid.value()));
+    return block ? thread.thread_pointer - *block : 0;
+}
+
 // glibc keeps stacks of threads that have ended for new ones. What is above has the pointer to the
 // dtv, which is kept, too.
 std::uint64_t RootSearch::dead_thread_in(AddrRange stack) {
-    constexpr std::uint64_t kMostTls = 64 << 10;
-    std::uint64_t at =
+    const std::uint64_t begin =
         (stack.end - std::min(stack.size(), kMostTls)) & ~(control_block::kAlignment - 1);
-    std::vector<std::byte> bytes(stack.end - at);
-    if (memory_.try_read(RemoteAddr(at), bytes) != bytes.size()) {
+    const auto block = find_control_block({begin, stack.end}, 0);
+    if (!block || (arch::kTlsIsAbovePointer && pointer_offset_ == 0)) {
         return stack.begin;
     }
-    for (std::size_t i = 0; i + control_block::kBytes <= bytes.size();
-         i += control_block::kAlignment) {
-        const std::uint64_t self = at + i;
-        if (word_at(bytes, i) == self && word_at(bytes, i + control_block::kSelf) == self &&
-            static_cast<std::uint32_t>(word_at(bytes, i + control_block::kTid)) == 0) {
-            add_dtv(self, Tid());
-            return self;
-        }
-    }
-    return stack.begin;
+    add_dtv(*block + pointer_offset_, Tid());
+    return *block;
 }
 
 void RootSearch::add_memory(std::span<const Mapping> mappings, std::span<const AddrRange> heap,

@@ -2,6 +2,8 @@
 /// Pointers to blocks from everywhere but blocks.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -40,6 +42,9 @@ class RootSearch {
     [[nodiscard]] std::uint64_t begin_of_use(const Mapping& mapping, bool has_guard,
                                              std::span<const ThreadView> threads);
     [[nodiscard]] std::uint64_t dead_thread_in(AddrRange stack);
+    [[nodiscard]] std::optional<std::uint64_t> find_control_block(AddrRange range,
+                                                                  std::uint32_t tid);
+    [[nodiscard]] std::uint64_t offset_of_pointer(const ThreadView& thread);
 
     MemoryReader& memory_;
     const BlockIndex& index_;
@@ -47,6 +52,7 @@ class RootSearch {
     std::vector<RootPlace>* places_;
     std::vector<std::byte> buffer_;
     std::vector<BlockLink> roots_;
+    std::uint64_t pointer_offset_ = 0; ///< of the thread pointer in the control block
 };
 
 } // namespace memleax

@@ -43,7 +43,7 @@ struct HeapOptions {
     bool in_place = false;
 };
 
-/// For x86_64 and glibc's malloc (src/heap/glibc_layout.hpp has the versions), and nothing else: an
+/// For glibc's malloc (src/heap/glibc_layout.hpp has the versions), and nothing else: an
 /// Error says why there is no snapshot, with the process as it was. What does not agree, as a
 /// thread was at work in the allocator, is looked at anew. check_watchable() comes before.
 Result<HeapSnapshot> take_heap_snapshot(Tid pid, const HeapOptions& options = {});
