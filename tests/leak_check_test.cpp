@@ -122,6 +122,16 @@ TEST_F(LeakCheck, AThreadsCacheMayBeInALargerChunk) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+TEST_F(LeakCheck, ThreadsThatHaveEndedHoldNothing) {
+    Fixture fixture("ended_threads");
+    const Leaks before = classes_of(check(fixture.pid()).json());
+    const FixtureAnswer answer = fixture.go();
+    const auto result = check(fixture.pid());
+    EXPECT_EQ(exit_status(result), 0) << result.errors;
+    EXPECT_EQ(difference(classes_of(result.json()), before), answer.truth) << result.output;
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 TEST_F(LeakCheck, AProcessThatHasNeverCalledMalloc) {
     Fixture fixture("sleeper", {"nanosleep"});
     const auto result = check(fixture.pid());

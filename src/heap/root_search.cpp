@@ -26,7 +26,8 @@ RootPlace in_memory(std::uint64_t address) {
 /// glibc's struct pthread (2.31 to 2.41), which lies at the upper end of its thread's stack. What
 /// comes before `tid` is the CPU's tcbhead_t, or room for one, and two pointers.
 namespace control_block {
-constexpr std::uint64_t kTid = arch::kTlsIsAbovePointer ? 208 : 720; ///< int; 0: it has ended
+/// int; 0: it has ended, -1: and somebody has waited for that
+constexpr std::uint64_t kTid = arch::kTlsIsAbovePointer ? 208 : 720;
 /// The list of robust mutexes: a pointer to itself if it is empty.
 constexpr std::uint64_t kRobustHead = kTid + 16;
 constexpr std::uint64_t kAlignment = 16;
@@ -110,10 +111,10 @@ void RootSearch::add_threads(std::span<const ThreadView> threads) {
 
 // Where the mapping below keeps others off, this is a stack, which is in use from its thread's sp
 // up. Stacks without a guard may lie side by side in one mapping, or in the middle of other data.
-std::uint64_t RootSearch::begin_of_use(const Mapping& mapping, bool has_guard,
-                                       std::span<const ThreadView> threads) {
+AddrRange RootSearch::in_use(const Mapping& mapping, bool has_guard,
+                             std::span<const ThreadView> threads) {
     if (!has_guard && mapping.path != "[stack]") {
-        return mapping.range.begin;
+        return mapping.range;
     }
     std::optional<std::uint64_t> lowest;
     bool is_of_living = false;
@@ -124,24 +125,40 @@ std::uint64_t RootSearch::begin_of_use(const Mapping& mapping, bool has_guard,
         is_of_living = is_of_living || mapping.range.contains(thread.thread_pointer);
     }
     if (lowest) {
-        return std::max(mapping.range.begin, *lowest - arch::kRedZone);
+        return {std::max(mapping.range.begin, *lowest - arch::kRedZone), mapping.range.end};
     }
-    return is_of_living ? mapping.range.begin : dead_thread_in(mapping.range);
+    return is_of_living ? mapping.range : dead_thread_in(mapping.range);
 }
 
-/// Where the control block of a thread is that has this id, 0 for one that has ended, if it is in
-/// this memory.
-std::optional<std::uint64_t> RootSearch::find_control_block(AddrRange range, std::uint32_t tid) {
+/// Its length comes before it, and it begins with its generation: as many as there are modules, or
+/// as they have come and gone.
+bool RootSearch::has_dtv(std::uint64_t thread_pointer) {
+    constexpr std::uint64_t kMost = 1U << 24;
+    const auto dtv =
+        memory_.try_read_object<std::uint64_t>(RemoteAddr(thread_pointer + arch::kDtvAt));
+    if (!dtv || *dtv % sizeof *dtv != 0 || *dtv < control_block::kDtvOffset) {
+        return false;
+    }
+    const auto length =
+        memory_.try_read_object<std::uint64_t>(RemoteAddr(*dtv - control_block::kDtvOffset));
+    const auto generation = memory_.try_read_object<std::uint64_t>(RemoteAddr(*dtv));
+    return length && *length < kMost && generation && *generation < kMost;
+}
+
+/// Where the control block of this thread is, or of one that has ended, if it is in this memory.
+std::optional<std::uint64_t> RootSearch::find_control_block(AddrRange range,
+                                                            std::optional<Tid> living) {
     std::vector<std::byte> bytes(range.size());
     if (memory_.try_read(RemoteAddr(range.begin), bytes) != bytes.size()) {
         return std::nullopt;
     }
     for (std::size_t i = 0; i + control_block::kRobustHead + sizeof(std::uint64_t) <= bytes.size();
          i += control_block::kAlignment) {
-        const std::uint64_t head = range.begin + i + control_block::kRobustHead;
-        if (word_at(bytes, i + control_block::kRobustHead) == head &&
-            static_cast<std::uint32_t>(word_at(bytes, i + control_block::kTid)) == tid) {
-            return range.begin + i;
+        const std::uint64_t block = range.begin + i;
+        const auto tid = static_cast<std::int32_t>(word_at(bytes, i + control_block::kTid));
+        if (word_at(bytes, i + control_block::kRobustHead) == block + control_block::kRobustHead &&
+            (living ? tid == living->value() : tid <= 0 && has_dtv(block + pointer_offset_))) {
+            return block;
         }
     }
     return std::nullopt;
@@ -154,24 +171,43 @@ std::uint64_t RootSearch::offset_of_pointer(const ThreadView& thread) {
     if (!arch::kTlsIsAbovePointer || thread.thread_pointer < kMostBlock) {
         return 0;
     }
-    const std::uint64_t begin =
-        (thread.thread_pointer - kMostBlock) & ~(control_block::kAlignment - 1);
-    const auto block = find_control_block({begin, thread.thread_pointer},
-                                          static_cast<std::uint32_t>(thread.tid.value()));
-    return block ? thread.thread_pointer - *block : 0;
+    const std::uint64_t end = thread.thread_pointer;
+    auto block = find_control_block({(end - kMostBlock) & ~(control_block::kAlignment - 1), end},
+                                    thread.tid);
+    if (!block) { // the mapping may begin with it, at whatever multiple of this
+        block = find_control_block({end & ~(kMostBlock - 1), end}, thread.tid);
+    }
+    return block ? end - *block : 0;
 }
 
-// glibc keeps stacks of threads that have ended for new ones. What is above has the pointer to the
-// dtv, which is kept, too.
-std::uint64_t RootSearch::dead_thread_in(AddrRange stack) {
+// glibc keeps stacks of threads that have ended for new ones, and the dtv with them. The thread's
+// variables, below the control block or above it, are nobody's.
+AddrRange RootSearch::dead_thread_in(AddrRange stack) {
     const std::uint64_t begin =
         (stack.end - std::min(stack.size(), kMostTls)) & ~(control_block::kAlignment - 1);
-    const auto block = find_control_block({begin, stack.end}, 0);
-    if (!block || (arch::kTlsIsAbovePointer && pointer_offset_ == 0)) {
-        return stack.begin;
+    const bool is_known = !arch::kTlsIsAbovePointer || pointer_offset_ != 0;
+    const auto block =
+        is_known ? find_control_block({begin, stack.end}, std::nullopt) : std::nullopt;
+    if (!block) {
+        return stack;
     }
-    add_dtv(*block + pointer_offset_, Tid());
-    return *block;
+    const AddrRange own{*block, *block + pointer_offset_};
+    add_dtv(own.end, Tid());
+    return arch::kTlsIsAbovePointer && is_stack_of(own, stack) ? own : AddrRange{*block, stack.end};
+}
+
+// The kernel joins a stack with what is mapped behind it. Where its guard begins, and how long the
+// two are, stands in the control block.
+bool RootSearch::is_stack_of(AddrRange control_block, AddrRange mapping) {
+    constexpr std::uint64_t kMostGuard = 64U << 20;
+    std::vector<std::uint64_t> words(control_block.size() / sizeof(std::uint64_t));
+    memory_.try_read(RemoteAddr(control_block.begin), std::as_writable_bytes(std::span(words)));
+    const auto found = std::adjacent_find(
+        words.begin(), words.end(), [mapping](std::uint64_t begin, std::uint64_t size) {
+            return begin < mapping.begin && mapping.begin - begin <= kMostGuard &&
+                   begin + size == mapping.end;
+        });
+    return found != words.end();
 }
 
 void RootSearch::add_memory(std::span<const Mapping> mappings, std::span<const AddrRange> heap,
@@ -190,11 +226,10 @@ void RootSearch::add_memory(std::span<const Mapping> mappings, std::span<const A
         if (!is_searched(mapping)) {
             continue;
         }
-        AddrRange rest = mapping.range;
-        rest.begin = begin_of_use(mapping, has_guard && mapping.writable, threads);
+        const AddrRange rest = in_use(mapping, has_guard && mapping.writable, threads);
         const auto kind = mapping.shared ? PresentPages::Kind::any : PresentPages::Kind::own;
         for (AddrRange part : pages_.in(rest, kind)) {
-            part.begin = std::max(part.begin, rest.begin);
+            part = {std::max(part.begin, rest.begin), std::min(part.end, rest.end)};
             auto next = std::upper_bound(
                 heap.begin(), heap.end(), part.begin,
                 [](std::uint64_t at, const AddrRange& range) { return at < range.end; });
