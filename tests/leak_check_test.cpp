@@ -72,6 +72,18 @@ INSTANTIATE_TEST_SUITE_P(Linked, LeakCheckOfLostBlocks,
                                            "lost_blocks-static-pie", "lost_blocks-static-stripped"),
                          [](const auto& instance) { return test_name(instance.param); });
 
+/// What its round has added is in the classes that it says.
+void expect_the_truth_of(const std::string& program,
+                         const std::vector<std::string>& arguments = {}) {
+    Fixture fixture(program, arguments);
+    const Leaks before = classes_of(check(fixture.pid()).json());
+    const FixtureAnswer answer = fixture.go();
+    const auto result = check(fixture.pid());
+    EXPECT_EQ(exit_status(result), 0) << result.errors;
+    EXPECT_EQ(difference(classes_of(result.json()), before), answer.truth) << result.output;
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 // memcheck's own cases; the fixture says which class its manual has for each. The last three are
 // possibly lost there, too, with --leak-check-heuristics=none. By default it guesses that an
 // interior pointer is one to an array's first object, a base, or a text behind its length, and
@@ -80,13 +92,7 @@ class LeakCheckOfMemchecksCases : public LeakCheck,
                                   public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(LeakCheckOfMemchecksCases, AreInTheSameClasses) {
-    Fixture fixture("leak_cases", {GetParam()});
-    const Leaks before = classes_of(check(fixture.pid()).json());
-    const FixtureAnswer answer = fixture.go();
-    const auto result = check(fixture.pid());
-    EXPECT_EQ(exit_status(result), 0) << result.errors;
-    EXPECT_EQ(difference(classes_of(result.json()), before), answer.truth) << result.output;
-    EXPECT_EQ(fixture.quit(), 0);
+    expect_the_truth_of("leak_cases", {GetParam()});
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, LeakCheckOfMemchecksCases,
@@ -147,13 +153,7 @@ TEST_F(LeakCheck, AThreadsCacheMayBeInALargerChunk) {
 }
 
 TEST_F(LeakCheck, ThreadsThatHaveEndedHoldNothing) {
-    Fixture fixture("ended_threads");
-    const Leaks before = classes_of(check(fixture.pid()).json());
-    const FixtureAnswer answer = fixture.go();
-    const auto result = check(fixture.pid());
-    EXPECT_EQ(exit_status(result), 0) << result.errors;
-    EXPECT_EQ(difference(classes_of(result.json()), before), answer.truth) << result.output;
-    EXPECT_EQ(fixture.quit(), 0);
+    expect_the_truth_of("ended_threads");
 }
 
 TEST_F(LeakCheck, AProcessThatHasNeverCalledMalloc) {
