@@ -24,7 +24,7 @@ constexpr Address kMapped = 0x7f2000000000;
 constexpr Address kTls = 0x7f3000000000;
 constexpr Address kThreadPointer = kTls + 0x800;
 constexpr Address kHeapBytes = 0x21000;
-constexpr Address kMappedBytes = 0x22000;
+constexpr Address kMappedBytes = 0x30000; // whole pages of 4, 16 and 64 KiB
 
 using testing::FakeMemory;
 

@@ -33,9 +33,6 @@ std::vector<RemoteAddr> addresses(const FixtureAnswer& answer, const std::string
 class GrowthHolder : public ::testing::Test {
   protected:
     void SetUp() override {
-#ifndef __x86_64__
-        GTEST_SKIP() << "on x86_64 only";
-#endif
         fixture_.emplace("held_blocks");
         pid_ = Tid(fixture_->pid());
         for (int i = 0; i < kRounds; ++i) { // three sessions each

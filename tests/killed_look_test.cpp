@@ -53,12 +53,6 @@ int us_since(Clock::time_point begin) {
 
 class KilledLook : public ::testing::TestWithParam<Kind> {
   protected:
-    void SetUp() override {
-#ifndef __x86_64__
-        GTEST_SKIP() << "on x86_64 only";
-#endif
-    }
-
     /// Starts a look again and again, and kills it. `finish` ends one that nobody kills.
     void check(const std::function<std::unique_ptr<Memleax>(pid_t)>& start,
                const std::function<void(Memleax&)>& finish) {

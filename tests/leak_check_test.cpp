@@ -38,14 +38,7 @@ int exit_status(const Memleax::Result& result) {
     return WIFEXITED(result.status) ? WEXITSTATUS(result.status) : -1;
 }
 
-class LeakCheck : public ::testing::Test {
-  protected:
-    void SetUp() override {
-#ifndef __x86_64__
-        GTEST_SKIP() << "on x86_64 only";
-#endif
-    }
-};
+class LeakCheck : public ::testing::Test {};
 
 std::string test_name(std::string fixture) {
     std::replace(fixture.begin(), fixture.end(), '-', '_');
@@ -56,8 +49,8 @@ class LeakCheckOfLostBlocks : public LeakCheck,
                               public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(LeakCheckOfLostBlocks, EachIsInItsClassAndTheTargetIsAsItWas) {
-    if (!is_built(GetParam())) {
-        GTEST_SKIP() << GetParam() << " could not be built here";
+    if (!heap_can_be_read(GetParam())) {
+        GTEST_SKIP() << GetParam() << " could not be built, or is not read, here";
     }
     Fixture fixture(GetParam());
     const auto first = check(fixture.pid());
@@ -90,8 +83,8 @@ class LeakCheckOfReusedMemory : public LeakCheck,
                                 public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(LeakCheckOfReusedMemory, EachIsInItsClass) {
-    if (!is_built(GetParam())) {
-        GTEST_SKIP() << GetParam() << " could not be built here";
+    if (!heap_can_be_read(GetParam())) {
+        GTEST_SKIP() << GetParam() << " could not be built, or is not read, here";
     }
     Fixture fixture(GetParam(), {"reused"});
     const Leaks before = classes_of(check(fixture.pid()).json());
@@ -107,6 +100,36 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, LeakCheckOfReusedMemory,
                          ::testing::Values("lost_blocks", "musl-lost_blocks",
                                            "musl-dynamic-lost_blocks"),
                          [](const auto& instance) { return test_name(instance.param); });
+
+/// What its round has added is in the classes that it says.
+void expect_the_truth_of(const std::string& program,
+                         const std::vector<std::string>& arguments = {}) {
+    Fixture fixture(program, arguments);
+    const Leaks before = classes_of(check(fixture.pid()).json());
+    const FixtureAnswer answer = fixture.go();
+    const auto result = check(fixture.pid());
+    EXPECT_EQ(exit_status(result), 0) << result.errors;
+    EXPECT_EQ(difference(classes_of(result.json()), before), answer.truth) << result.output;
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// memcheck's own cases; the fixture says which class its manual has for each. The last three are
+// possibly lost there, too, with --leak-check-heuristics=none. By default it guesses that an
+// interior pointer is one to an array's first object, a base, or a text behind its length, and
+// calls them reachable. We do not guess: neither class is called lost.
+class LeakCheckOfMemchecksCases : public LeakCheck,
+                                  public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(LeakCheckOfMemchecksCases, AreInTheSameClasses) {
+    expect_the_truth_of("leak_cases", {GetParam()});
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, LeakCheckOfMemchecksCases,
+                         ::testing::Values("chain_1", "chain_2", "chain_3", "chain_4", "chain_5",
+                                           "chain_6", "chain_7", "chain_8", "chain_9", "cycles",
+                                           "trees", "of_no_bytes", "unreadable_page",
+                                           "array_of_objects", "second_base", "behind_the_length"),
+                         [](const auto& instance) { return std::string(instance.param); });
 
 nlohmann::json named(const nlohmann::json& counts, const std::string& name) {
     for (const auto& count : counts) {
@@ -156,6 +179,10 @@ TEST_F(LeakCheck, AThreadsCacheMayBeInALargerChunk) {
     Fixture fixture("odd_cache");
     EXPECT_EQ(classes_of(check(fixture.pid()).json()).at("definite"), Leak{});
     EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST_F(LeakCheck, ThreadsThatHaveEndedHoldNothing) {
+    expect_the_truth_of("ended_threads");
 }
 
 TEST_F(LeakCheck, AProcessThatHasNeverCalledMalloc) {
@@ -214,8 +241,8 @@ void PrintTo(const Race& race, std::ostream* out) {
 class LeakCheckOfThreadsInMalloc : public LeakCheck, public ::testing::WithParamInterface<Race> {};
 
 TEST_P(LeakCheckOfThreadsInMalloc, NoBlockIsLost) {
-    if (!is_built(GetParam().fixture)) {
-        GTEST_SKIP() << GetParam().fixture << " could not be built here";
+    if (!heap_can_be_read(GetParam().fixture)) {
+        GTEST_SKIP() << GetParam().fixture << " could not be built, or is not read, here";
     }
     Fixture fixture(GetParam().fixture, {GetParam().threads});
     int complete = 0;
@@ -330,9 +357,9 @@ TEST_F(LeakCheck, AStaticProgramWithoutAnyMallocThatWeKnow) {
 }
 
 #ifndef __x86_64__
-TEST(LeakCheckElsewhere, IsRefused) {
-    Fixture fixture("lost_blocks");
-    expect_refusal(fixture.pid(), "the heap cannot be read: memleax does so on x86_64 only");
+TEST_F(LeakCheck, MuslsHeapIsReadOnX86Only) {
+    Fixture fixture("musl-threads16");
+    expect_refusal(fixture.pid(), "memleax reads that of musl's malloc on x86_64 only");
     EXPECT_EQ(fixture.quit(), 0);
 }
 #endif

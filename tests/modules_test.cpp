@@ -194,6 +194,47 @@ TEST_F(Modules, AFileMappedAsDataIsNoModule) {
     munmap(data, size);
 }
 
+// As the kernel does with a program that is linked statically, and the vDSO.
+TEST_F(Modules, SomebodyElseBetweenItsSegments) {
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const auto image = ElfImage::open(make_library("libgap.so"));
+    ASSERT_TRUE(image);
+    const auto other = ElfImage::open(make_library("libother.so"));
+    ASSERT_TRUE(other);
+    const ElfSegment* code = nullptr;
+    const ElfSegment* data = nullptr;
+    for (const ElfSegment& segment : (*image)->segments()) {
+        (segment.executable ? code : data) = &segment; // data comes last
+    }
+    ASSERT_TRUE(code != nullptr && data != nullptr);
+    constexpr std::size_t kRoom = 1 << 20;
+    auto* const room = static_cast<std::byte*>(
+        mmap(nullptr, kRoom, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(room, MAP_FAILED);
+    // Returns where it ends.
+    const auto map_segment = [&](const ElfSegment& segment, int rights) {
+        const std::uint64_t into = segment.address.value() % page;
+        const std::uint64_t bytes = (into + segment.file_size + page - 1) / page * page;
+        std::byte* const at = room + (segment.address.value() - into);
+        EXPECT_EQ(mmap(at, bytes, rights, MAP_PRIVATE | MAP_FIXED, (*image)->descriptor(),
+                       static_cast<off_t>(segment.offset.value() - into)),
+                  at);
+        return at + bytes;
+    };
+    std::byte* const gap = map_segment(*code, PROT_READ | PROT_EXEC);
+    map_segment(*data, PROT_READ | PROT_WRITE);
+    std::byte* const own_data = room + data->address.value();
+    ASSERT_LE(gap + page, own_data);
+    ASSERT_EQ(mmap(gap, page, PROT_READ, MAP_PRIVATE | MAP_FIXED, (*other)->descriptor(), 0), gap);
+    refresh();
+    const Module* module = map.find(address_of(room + code->address.value()));
+    ASSERT_NE(module, nullptr);
+    EXPECT_EQ(module->name, "libgap.so");
+    EXPECT_EQ(module->load_bias, reinterpret_cast<std::uint64_t>(room));
+    EXPECT_TRUE(module->range.contains(reinterpret_cast<std::uint64_t>(own_data)));
+    munmap(room, kRoom);
+}
+
 TEST_F(Modules, SplitByMprotect) {
     const LoadedLibrary library(make_library("libsplit.so"));
     refresh();

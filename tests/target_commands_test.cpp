@@ -46,9 +46,6 @@ TEST(Command_process, TellsWhichOne) {
 class HeldBlocks : public ::testing::Test {
   protected:
     void SetUp() override {
-#ifndef __x86_64__
-        GTEST_SKIP() << "on x86_64 only";
-#endif
         fixture_.emplace("held_blocks");
         commands_.emplace(fixture_->pid());
         for (const std::string& line : fixture_->go().other) {
@@ -58,9 +55,7 @@ class HeldBlocks : public ::testing::Test {
         }
         ASSERT_THAT(newest_, StartsWith("0x"));
     }
-    std::string output_of(const std::string& command) {
-        return commands_->output_of(command);
-    }
+    std::string output_of(const std::string& command) { return commands_->output_of(command); }
 
     std::optional<Fixture> fixture_;
     std::optional<Commands> commands_;

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "arch.hpp"
 #include "memleax/heap/heap_graph.hpp"
 
 namespace memleax {
@@ -34,11 +35,11 @@ class BlockIndex {
     /// point to. So is one to the end of any block with nothing behind. Anything further is none.
     [[nodiscard]] std::optional<BlockLink> find(std::uint64_t word,
                                                 LastWord last = LastWord::is_header) const {
-        return may_be_link(word) ? find_in_regions(word, last) : std::nullopt;
+        return may_be_link(word) ? find_in_regions(untagged(word), last) : std::nullopt;
     }
     /// Most words are no links, and nothing more is to be done for them.
     [[nodiscard]] bool may_be_link(std::uint64_t word) const {
-        return word >= lowest_ && word <= highest_;
+        return untagged(word) >= lowest_ && untagged(word) <= highest_;
     }
 
   private:
@@ -56,6 +57,10 @@ class BlockIndex {
         std::uint32_t before = 0;
     };
 
+    /// A tag is the program's business, and no part of the address.
+    static constexpr std::uint64_t untagged(std::uint64_t word) {
+        return word & arch::kDataAddressBits;
+    }
     [[nodiscard]] std::optional<BlockLink> find_in_regions(std::uint64_t word, LastWord last) const;
     void add_region(std::size_t first, std::size_t count);
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // tcache: free blocks that each thread keeps for itself, which look as if they were in use. The
 // pointer to a thread's cache is a variable of the C library in the thread's static TLS, at the
-// same distance from the thread pointer in each. A thread that is about to end has set it to null,
-// and its cache is still a block of malloc's own: so caches are looked for among the blocks, by
-// size and content, and the variable is used to find out whether one is missing.
+// same distance from the thread pointer in each, above or below it by the CPU. A thread that is
+// about to end has set it to null, and its cache is still a block of malloc's own: so caches are
+// looked for among the blocks, by size and content, and the variable is used to find out whether
+// one is missing.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -13,6 +14,7 @@
 
 #include "glibc_layout.hpp"
 #include "glibc_walk.hpp"
+#include "thread_area.hpp"
 
 namespace memleax {
 
@@ -24,8 +26,14 @@ struct CacheWords {
 };
 static_assert(sizeof(CacheWords) == glibc::tcache::kBytes);
 
-/// From the thread pointer down.
 constexpr std::uint64_t kMostTls = 64 << 10;
+
+/// Where a thread's static TLS may be, in the mapping that its thread pointer is in.
+AddrRange tls_in(AddrRange mapping, std::uint64_t pointer) {
+    return arch::kTlsIsAbovePointer
+               ? AddrRange{pointer, pointer + std::min(mapping.end - pointer, kMostTls)}
+               : AddrRange{pointer - std::min(pointer - mapping.begin, kMostTls), pointer};
+}
 
 } // namespace
 
@@ -66,20 +74,22 @@ bool GlibcWalk::check_cache_of_threads(const std::vector<Cache>& caches) {
         return std::find_if(caches.begin(), caches.end(),
                             [at](const Cache& cache) { return cache.at == at; });
     };
-    std::vector<std::vector<std::uint64_t>> below; // the words of each thread, from the top down
+    std::vector<std::vector<std::uint64_t>> tls; // each thread's words, from the pointer on
     for (const std::uint64_t pointer : input_.thread_pointers) {
-        std::vector<std::uint64_t>& words = below.emplace_back();
+        std::vector<std::uint64_t>& words = tls.emplace_back();
         for (const Mapping& mapping : input_.mappings) {
             if (pointer % sizeof pointer == 0 && mapping.range.contains(pointer)) {
-                words.resize(std::min(pointer - mapping.range.begin, kMostTls) / sizeof pointer);
-                const std::uint64_t begin = pointer - words.size() * sizeof pointer;
-                memory_.try_read(RemoteAddr(begin), std::as_writable_bytes(std::span(words)));
-                std::reverse(words.begin(), words.end());
+                const AddrRange range = tls_in(mapping.range, pointer);
+                words.resize(range.size() / sizeof pointer);
+                memory_.try_read(RemoteAddr(range.begin), std::as_writable_bytes(std::span(words)));
+                if (!arch::kTlsIsAbovePointer) {
+                    std::reverse(words.begin(), words.end());
+                }
             }
         }
     }
     std::map<std::size_t, std::size_t> found; // in how many threads, by the words' places
-    for (const auto& words : below) {
+    for (const auto& words : tls) {
         for (std::size_t i = 0; i < words.size(); ++i) {
             const auto cache = find(words[i]);
             if (cache != caches.end() && !cache->entries.empty()) {
@@ -87,14 +97,14 @@ bool GlibcWalk::check_cache_of_threads(const std::vector<Cache>& caches) {
             }
         }
     }
-    // Below a thread's TLS is its stack, where malloc has left such a pointer, too; but not at one
-    // place in all of them.
+    // Below a thread's TLS may be its stack, where malloc has left such a pointer, too; but not at
+    // one place in all of them.
     std::size_t most = 0;
     for (const auto& [place, threads] : found) {
         most = std::max(most, threads);
     }
     for (const auto& [place, threads] : found) {
-        for (const auto& words : below) {
+        for (const auto& words : tls) {
             if (threads < most || place >= words.size() || words[place] == 0) {
                 continue;
             }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Which module has malloc, and whose is it?
+#include <cstring>
 #include <memory>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "arch.hpp"
 #include "glibc_books.hpp"
 #include "glibc_layout.hpp"
 #include "glibc_places.hpp"
@@ -16,6 +18,16 @@ namespace memleax {
 
 namespace {
 
+// What it keeps for a thread lies elsewhere on another CPU (thread_block.hpp).
+Result<std::unique_ptr<HeapAllocator>> make_mallocng(const Mallocng& mallocng) {
+    if (std::strcmp(arch::kName, "x86_64") != 0) {
+        return Error(fmt::format("the heap cannot be read: memleax reads that of musl's malloc on "
+                                 "x86_64 only, and this is {}",
+                                 arch::kName));
+    }
+    return make_heap_allocator(mallocng);
+}
+
 Result<std::unique_ptr<HeapAllocator>> find_in_program(const Module* program) {
     if (!may_be_static(program)) {
         return Error("the heap cannot be read: no shared C library of the process has a malloc "
@@ -25,7 +37,7 @@ Result<std::unique_ptr<HeapAllocator>> find_in_program(const Module* program) {
         return make_heap_allocator(*libc);
     }
     if (has_mallocng(*program)) {
-        return make_heap_allocator(Mallocng{program, true});
+        return make_mallocng({program, true});
     }
     return Error(fmt::format("the heap cannot be read: {} is linked statically, and its malloc is "
                              "neither that of glibc {} to {} nor musl's",
@@ -65,7 +77,7 @@ Result<std::unique_ptr<HeapAllocator>> find_heap_allocator(const ModuleMap& modu
                                  program->path, libc->path));
     }
     if (!is_glibc(*libc)) {
-        return make_heap_allocator(Mallocng{libc, false});
+        return make_mallocng({libc, false});
     }
     auto glibc = find_shared_glibc(*libc);
     if (!glibc) {

@@ -3,7 +3,6 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <optional>
 #include <thread>
@@ -12,7 +11,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 
-#include "arch.hpp"
 #include "heap_reader.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/proc/process_info.hpp"
@@ -29,16 +27,6 @@ namespace {
 /// short.
 constexpr int kMostWalks = 2;
 constexpr int kMostLooks = 6;
-
-Result<void> check_cpu() {
-    if (std::strcmp(arch::kName, "x86_64") != 0) {
-        return Error(
-            fmt::format("the heap cannot be read: memleax does so on x86_64 only, and this "
-                        "is {}",
-                        arch::kName));
-    }
-    return {};
-}
 
 /// For one copy of a process's memory. What does not agree in it is read again in the process
 /// itself.
@@ -208,9 +196,6 @@ Result<HeapLook> look_at_watched(const PerformRequest& perform, const HeapOption
 } // namespace
 
 Result<HeapSnapshot> take_heap_snapshot(Tid pid, const HeapOptions& options) {
-    if (auto known = check_cpu(); !known) {
-        return std::move(known).error();
-    }
     auto memory = RemoteMemory::open(pid);
     if (!memory) {
         return explain_seize_failure(pid, memory.error().errnum());
@@ -223,9 +208,6 @@ Result<HeapSnapshot> take_heap_snapshot(Tid pid, const HeapOptions& options) {
 }
 
 Result<HeapSnapshot> take_heap_snapshot(const PerformRequest& perform, const HeapOptions& options) {
-    if (auto known = check_cpu(); !known) {
-        return std::move(known).error();
-    }
     RoomForCopy room(options);
     return look_until_complete([&] { return look_at_watched(perform, options, &room); });
 }

@@ -7,6 +7,7 @@
 
 #include "glibc_layout.hpp"
 #include "stored_memory.hpp"
+#include "thread_area.hpp"
 
 namespace memleax {
 
@@ -21,6 +22,8 @@ std::uint64_t word_at(std::span<const std::byte> bytes, std::size_t at) {
 RootPlace in_memory(std::uint64_t address) {
     return {.kind = RootPlace::Kind::memory, .tid = {}, .address = RemoteAddr(address)};
 }
+
+constexpr std::uint64_t kMostTls = 64 << 10;
 
 } // namespace
 
@@ -88,6 +91,9 @@ void RootSearch::add_threads(std::span<const ThreadView> threads) {
             }
         }
         add_dtv(thread.thread_pointer, thread.tid);
+        if (pointer_offset_ == 0) {
+            pointer_offset_ = offset_of_pointer(thread);
+        }
         if (thread.malloc_frames_end != 0) {
             add_chunk_pointers({thread.sp - arch::kRedZone, thread.malloc_frames_end});
         }
@@ -96,10 +102,10 @@ void RootSearch::add_threads(std::span<const ThreadView> threads) {
 
 // Where the mapping below keeps others off, this is a stack, which is in use from its thread's sp
 // up. Stacks without a guard may lie side by side in one mapping, or in the middle of other data.
-std::uint64_t RootSearch::begin_of_use(const Mapping& mapping, bool has_guard,
-                                       std::span<const ThreadView> threads) {
+AddrRange RootSearch::in_use(const Mapping& mapping, bool has_guard,
+                             std::span<const ThreadView> threads) {
     if (!has_guard && mapping.path != "[stack]") {
-        return mapping.range.begin;
+        return mapping.range;
     }
     std::optional<std::uint64_t> lowest;
     bool is_of_living = false;
@@ -110,31 +116,95 @@ std::uint64_t RootSearch::begin_of_use(const Mapping& mapping, bool has_guard,
         is_of_living = is_of_living || mapping.range.contains(thread.thread_pointer);
     }
     if (lowest) {
-        return std::max(mapping.range.begin, *lowest - arch::kRedZone);
+        return {std::max(mapping.range.begin, *lowest - arch::kRedZone), mapping.range.end};
     }
-    return is_of_living ? mapping.range.begin : dead_thread_in(mapping.range);
+    return is_of_living ? mapping.range : dead_thread_in(mapping.range);
 }
 
-// glibc keeps stacks of threads that have ended for new ones, musl those that nobody has joined.
-// What is above has the pointer to the dtv, which is kept, too.
-std::uint64_t RootSearch::dead_thread_in(AddrRange stack) {
-    constexpr std::uint64_t kMostTls = 64 << 10;
-    std::uint64_t at = (stack.end - std::min(stack.size(), kMostTls)) & ~(block_.alignment - 1);
-    std::vector<std::byte> bytes(stack.end - at);
-    if (memory_.try_read(RemoteAddr(at), bytes) != bytes.size()) {
-        return stack.begin;
+/// Its length comes before it, and it begins with its generation: as many as there are modules, or
+/// as they have come and gone.
+bool RootSearch::has_dtv(std::uint64_t thread_pointer) {
+    constexpr std::uint64_t kMost = 1U << 24;
+    if (!block_.dtv) {
+        return true; // nothing is known of it
+    }
+    const auto dtv =
+        memory_.try_read_object<std::uint64_t>(RemoteAddr(thread_pointer + *block_.dtv));
+    if (!dtv || *dtv % sizeof *dtv != 0 || *dtv < block_.dtv_offset) {
+        return false;
+    }
+    const auto length =
+        memory_.try_read_object<std::uint64_t>(RemoteAddr(*dtv - block_.dtv_offset));
+    const auto generation = memory_.try_read_object<std::uint64_t>(RemoteAddr(*dtv));
+    return length && *length < kMost && generation && *generation < kMost;
+}
+
+/// Where the control block of this thread is, or of one that has ended, if it is in this memory.
+std::optional<std::uint64_t> RootSearch::find_control_block(AddrRange range,
+                                                            std::optional<Tid> living) {
+    std::vector<std::byte> bytes(range.size());
+    if (memory_.try_read(RemoteAddr(range.begin), bytes) != bytes.size()) {
+        return std::nullopt;
     }
     for (std::size_t i = 0; i + block_.bytes <= bytes.size(); i += block_.alignment) {
-        const std::uint64_t self = at + i;
-        const bool has_own_address =
-            std::all_of(block_.own_address.begin(), block_.own_address.end(),
-                        [&](std::uint64_t place) { return word_at(bytes, i + place) == self; });
-        if (has_own_address && static_cast<std::uint32_t>(word_at(bytes, i + block_.tid)) == 0) {
-            add_dtv(self, Tid());
-            return self;
+        const std::uint64_t block = range.begin + i;
+        const auto tid = static_cast<std::int32_t>(word_at(bytes, i + block_.tid));
+        const bool has_own_addresses = std::all_of(
+            block_.own_addresses.begin(), block_.own_addresses.end(),
+            [&](const auto& own) { return word_at(bytes, i + own.at) == block + own.points_to; });
+        if (has_own_addresses &&
+            (living ? tid == living->value() : tid <= 0 && has_dtv(block + pointer_offset_))) {
+            return block;
         }
     }
-    return stack.begin;
+    return std::nullopt;
+}
+
+// Where the block lies before the thread pointer, it does so by its size, which differs between
+// versions; so a living thread is asked.
+std::uint64_t RootSearch::offset_of_pointer(const ThreadView& thread) {
+    constexpr std::uint64_t kMostBlock = 4096;
+    if (!arch::kTlsIsAbovePointer || thread.thread_pointer < kMostBlock) {
+        return 0;
+    }
+    const std::uint64_t end = thread.thread_pointer;
+    auto block =
+        find_control_block({(end - kMostBlock) & ~(block_.alignment - 1), end}, thread.tid);
+    if (!block) { // the mapping may begin with it, at whatever multiple of this
+        block = find_control_block({end & ~(kMostBlock - 1), end}, thread.tid);
+    }
+    return block ? end - *block : 0;
+}
+
+// glibc keeps stacks of threads that have ended for new ones, and the dtv with them; musl those
+// that nobody has joined. The thread's variables, below the control block or above it, are
+// nobody's.
+AddrRange RootSearch::dead_thread_in(AddrRange stack) {
+    const std::uint64_t begin =
+        (stack.end - std::min(stack.size(), kMostTls)) & ~(block_.alignment - 1);
+    const bool is_known = !arch::kTlsIsAbovePointer || pointer_offset_ != 0;
+    const auto block =
+        is_known ? find_control_block({begin, stack.end}, std::nullopt) : std::nullopt;
+    if (!block) {
+        return stack;
+    }
+    const AddrRange own{*block, *block + pointer_offset_};
+    add_dtv(own.end, Tid());
+    return arch::kTlsIsAbovePointer && is_stack_of(own, stack) ? own : AddrRange{*block, stack.end};
+}
+
+// The kernel joins a stack with what is mapped behind it. Where its guard begins, and how long the
+// two are, stands in the control block.
+bool RootSearch::is_stack_of(AddrRange control_block, AddrRange mapping) {
+    constexpr std::uint64_t kMostGuard = 64U << 20;
+    std::vector<std::uint64_t> words(control_block.size() / sizeof(std::uint64_t));
+    memory_.try_read(RemoteAddr(control_block.begin), std::as_writable_bytes(std::span(words)));
+    const auto found = std::adjacent_find(
+        words.begin(), words.end(), [mapping](std::uint64_t begin, std::uint64_t size) {
+            return begin < mapping.begin && mapping.begin - begin <= kMostGuard &&
+                   begin + size == mapping.end;
+        });
+    return found != words.end();
 }
 
 void RootSearch::add_memory(std::span<const Mapping> mappings, std::span<const AddrRange> heap,
@@ -153,11 +223,10 @@ void RootSearch::add_memory(std::span<const Mapping> mappings, std::span<const A
         if (!is_searched(mapping)) {
             continue;
         }
-        AddrRange rest = mapping.range;
-        rest.begin = begin_of_use(mapping, has_guard && mapping.writable, threads);
+        const AddrRange rest = in_use(mapping, has_guard && mapping.writable, threads);
         const auto kind = mapping.shared ? PresentPages::Kind::any : PresentPages::Kind::own;
         for (AddrRange part : pages_.in(rest, kind)) {
-            part.begin = std::max(part.begin, rest.begin);
+            part = {std::max(part.begin, rest.begin), std::min(part.end, rest.end)};
             auto next = std::upper_bound(
                 heap.begin(), heap.end(), part.begin,
                 [](std::uint64_t at, const AddrRange& range) { return at < range.end; });

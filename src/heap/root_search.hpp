@@ -2,6 +2,8 @@
 /// Pointers to blocks from everywhere but blocks.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -39,9 +41,15 @@ class RootSearch {
     void add_chunk_pointers(AddrRange range);
     /// The pointer to its thread's dynamic TLS, which is to the second element of that block.
     void add_dtv(std::uint64_t thread_pointer, Tid tid);
-    [[nodiscard]] std::uint64_t begin_of_use(const Mapping& mapping, bool has_guard,
-                                             std::span<const ThreadView> threads);
-    [[nodiscard]] std::uint64_t dead_thread_in(AddrRange stack);
+    [[nodiscard]] AddrRange in_use(const Mapping& mapping, bool has_guard,
+                                   std::span<const ThreadView> threads);
+    [[nodiscard]] AddrRange dead_thread_in(AddrRange stack);
+    /// Is that all which is in this mapping, without its guard: the stack of this thread?
+    [[nodiscard]] bool is_stack_of(AddrRange control_block, AddrRange mapping);
+    [[nodiscard]] bool has_dtv(std::uint64_t thread_pointer);
+    [[nodiscard]] std::optional<std::uint64_t> find_control_block(AddrRange range,
+                                                                  std::optional<Tid> living);
+    [[nodiscard]] std::uint64_t offset_of_pointer(const ThreadView& thread);
 
     MemoryReader& memory_;
     const BlockIndex& index_;
@@ -50,6 +58,7 @@ class RootSearch {
     std::vector<RootPlace>* places_;
     std::vector<std::byte> buffer_;
     std::vector<BlockLink> roots_;
+    std::uint64_t pointer_offset_ = 0; ///< of the thread pointer in the control block
 };
 
 } // namespace memleax

@@ -1,43 +1,56 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// What a C library keeps for each thread, at its thread pointer: at the upper end of its stack if
-/// the library has made that. Offsets are in bytes, on x86_64.
+/// What a C library keeps for each thread, at its thread pointer or before it: at the upper end of
+/// its stack if the library has made that. Offsets are in bytes.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
 
+#include "thread_area.hpp"
+
 namespace memleax {
 
 struct ThreadBlock {
-    /// Words that are the block's own address, in one whose thread has ended.
-    std::span<const std::uint64_t> own_address;
-    std::uint64_t tid = 0; ///< int; 0 when the thread has ended
+    /// A word at `at` is the block's own address, and `points_to`, also when its thread has ended.
+    struct OwnAddress {
+        std::uint64_t at = 0;
+        std::uint64_t points_to = 0;
+    };
+    std::span<const OwnAddress> own_addresses;
+    std::uint64_t tid = 0; ///< int; 0 when the thread has ended, or -1
     std::uint64_t alignment = 0;
-    std::uint64_t bytes = 0;
-    /// Where the address of the thread's table of dynamic TLS (dtv) stands, if malloc has given
-    /// the table; and how far behind the begin of malloc's block that points.
+    std::uint64_t bytes = 0; ///< at least
+    /// Where the address of the thread's table of dynamic TLS (dtv) stands, from the thread
+    /// pointer, if malloc has given the table; and how far behind the begin of malloc's block that
+    /// points.
     std::optional<std::uint64_t> dtv;
     std::uint64_t dtv_offset = 0;
 };
 
 namespace glibc {
-/// struct pthread of 2.36. dtv[0] is the generation, dtv[-1] the length: the block begins there.
-inline constexpr std::uint64_t kOwnAddress[]{0, 16};
-inline constexpr ThreadBlock kThreadBlock{.own_address = kOwnAddress,
-                                          .tid = 720,
-                                          .alignment = 64,
-                                          .bytes = 2368,
-                                          .dtv = 8,
+/// struct pthread (2.31 to 2.41). What comes before `tid` is the CPU's tcbhead_t, or room for one,
+/// and two pointers; -1: somebody has waited for its end. Behind it is the list of robust mutexes,
+/// a pointer to itself if it is empty. dtv[0] is the generation, dtv[-1] the length: the block
+/// begins there.
+inline constexpr std::uint64_t kTid = arch::kTlsIsAbovePointer ? 208 : 720;
+inline constexpr std::uint64_t kRobustHead = kTid + 16;
+inline constexpr ThreadBlock::OwnAddress kOwnAddresses[]{{kRobustHead, kRobustHead}};
+inline constexpr ThreadBlock kThreadBlock{.own_addresses = kOwnAddresses,
+                                          .tid = kTid,
+                                          .alignment = 16,
+                                          .bytes = kRobustHead + sizeof(std::uint64_t),
+                                          .dtv = arch::kDtvAt,
                                           .dtv_offset = 16};
 } // namespace glibc
 
 namespace musl {
-/// struct pthread of 1.2.2 to 1.2.5 (src/internal/pthread_impl.h; in 1.2.1 an unused word stands
-/// where tid is). One that has ended is alone in its list. Its dtv lies in the stack's mapping.
-inline constexpr std::uint64_t kOwnAddress[]{0, 16, 24};
+/// struct pthread of 1.2.2 to 1.2.5 on x86_64 (src/internal/pthread_impl.h; in 1.2.1 an unused word
+/// stands where tid is). One that has ended is alone in its list. Its dtv lies in the stack's
+/// mapping.
+inline constexpr ThreadBlock::OwnAddress kOwnAddresses[]{{0, 0}, {16, 0}, {24, 0}};
 inline constexpr ThreadBlock kThreadBlock{
-    .own_address = kOwnAddress, .tid = 48, .alignment = 8, .bytes = 200, .dtv = {}};
+    .own_addresses = kOwnAddresses, .tid = 48, .alignment = 8, .bytes = 200, .dtv = {}};
 } // namespace musl
 
 } // namespace memleax

@@ -62,6 +62,18 @@ LoadKey load_key(const Module& module) {
     return {file_key(module), module.load_bias};
 }
 
+bool may_be_of(const ElfSegment& segment, const Mapping& mapping) {
+    static const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const std::uint64_t begin = segment.offset.value() / page * page;
+    const std::uint64_t end = segment.offset.value() + segment.file_size;
+    return mapping.offset.value() >= begin && mapping.offset.value() < end;
+}
+
+std::uint64_t bias_by(const ElfSegment& segment, const Mapping& mapping) {
+    return mapping.range.begin - mapping.offset.value() - segment.address.value() +
+           segment.offset.value();
+}
+
 /// A PT_LOAD segment is mapped so that (gabi, "Program Loading"; page-aligned or not, as p_vaddr
 /// and p_offset are equal modulo the page size)
 ///
@@ -70,26 +82,38 @@ LoadKey load_key(const Module& module) {
 /// Segments may share a page of the file, so an executable one comes first. Files that we cannot
 /// read, or whose headers do not fit, are taken for mapped as they are.
 std::uint64_t find_load_bias(const ElfImage* image, const Mapping& mapping) {
-    static const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-    const std::uint64_t unbiased = mapping.range.begin - mapping.offset.value();
     const ElfSegment* match = nullptr;
     if (image != nullptr) {
         for (const ElfSegment& segment : image->segments()) {
-            const std::uint64_t begin = segment.offset.value() / page * page;
-            const std::uint64_t end = segment.offset.value() + segment.file_size;
-            const bool covers = mapping.offset.value() >= begin && mapping.offset.value() < end;
-            if (covers && (match == nullptr || (segment.executable && !match->executable))) {
+            if (may_be_of(segment, mapping) &&
+                (match == nullptr || (segment.executable && !match->executable))) {
                 match = &segment;
             }
         }
     }
-    return match == nullptr ? unbiased : unbiased - match->address.value() + match->offset.value();
+    return match == nullptr ? mapping.range.begin - mapping.offset.value()
+                            : bias_by(*match, mapping);
+}
+
+/// Is it one of this load of the module's file?
+bool is_of_load(const Module& module, const Mapping& mapping) {
+    return module.image != nullptr && file_key(mapping) == file_key(module) &&
+           std::ranges::any_of(module.image->segments(), [&](const ElfSegment& segment) {
+               return may_be_of(segment, mapping) && bias_by(segment, mapping) == module.load_bias;
+           });
 }
 
 /// From the segments more than from the mappings, so that it is whole while the dynamic linker is
-/// still at work. But the file may lie: nothing that belongs to others is in it.
+/// still at work. But the file may lie: what belongs to others ends it. Not so between its own
+/// mappings: there the kernel may put the vDSO, if a program without interpreter leaves room there
+/// (arm64's segments begin 64 KiB apart).
 AddrRange find_range(const Module& module, const std::vector<Mapping>& mappings) {
     AddrRange range{module.executable.front().begin, module.executable.back().end};
+    for (const Mapping& mapping : mappings) {
+        if (is_of_load(module, mapping)) {
+            range = range.joined_with(mapping.range);
+        }
+    }
     AddrRange limit{0, UINT64_MAX};
     AddrRange own = range;
     for (const Mapping& mapping : mappings) {

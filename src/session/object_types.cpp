@@ -21,6 +21,7 @@ std::string without_prefix(const std::string& text, std::string_view prefix) {
 } // namespace
 
 // Vtables are read-only data of a file, or were so until the dynamic linker had relocated them.
+// With them lies code where the linker does not separate the two, as arm64's does not.
 const Mapping* ObjectTypes::data_at(std::uint64_t address) {
     if (last_ != nullptr && last_->range.contains(address)) {
         return last_;
@@ -33,7 +34,7 @@ const Mapping* ObjectTypes::data_at(std::uint64_t address) {
     }
     const Mapping& mapping = *std::prev(after);
     if (!mapping.range.contains(address) || mapping.inode == 0 || mapping.shared ||
-        mapping.executable || !mapping.readable) {
+        !mapping.readable) {
         return nullptr;
     }
     last_ = &mapping;

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "thread_area.hpp"
+
 namespace memleax {
 
 std::string RootNames::Name::text() const {
@@ -40,9 +42,11 @@ RootNames::Name RootNames::name(std::uint64_t root) {
 }
 
 RootNames::Name RootNames::name_memory(RemoteAddr address) {
-    // Static TLS ends at the thread pointer; behind it is what libc keeps for the thread.
+    // On one side of the thread pointer is static TLS, on the other what libc keeps for the thread.
     constexpr std::uint64_t kControlBlock = 4096;
     constexpr std::uint64_t kMostTls = 65536;
+    constexpr std::uint64_t kBelow = arch::kTlsIsAbovePointer ? kControlBlock : kMostTls;
+    constexpr std::uint64_t kAbove = arch::kTlsIsAbovePointer ? kMostTls : kControlBlock;
     Name name;
     const auto& mappings = snapshot_.mappings;
     const auto after = std::upper_bound(
@@ -54,9 +58,8 @@ RootNames::Name RootNames::name_memory(RemoteAddr address) {
     for (const HeapThread& thread : snapshot_.thread_list) {
         const std::uint64_t pointer = thread.thread_pointer.value();
         const bool has_stack = mapping != mappings.end() && mapping->range.contains(thread.sp);
-        const bool near_pointer = pointer != 0 && address.value() + kMostTls >= pointer &&
-                                  address.value() < pointer + kControlBlock &&
-                                  mapping != mappings.end() &&
+        const bool near_pointer = pointer != 0 && address.value() + kBelow >= pointer &&
+                                  address.value() < pointer + kAbove && mapping != mappings.end() &&
                                   mapping->range.contains(thread.thread_pointer);
         if (has_stack && near_pointer) { // where one ends and the other begins is not known
             name.group =

@@ -43,8 +43,8 @@ struct HeapOptions {
     bool in_place = false;
 };
 
-/// For x86_64 and the malloc of glibc or musl (src/heap/*_layout.hpp have the versions) only: an
-/// Error says why there is no snapshot, with the process as it was. What does not agree, as a
+/// For the malloc of glibc, and on x86_64 of musl (src/heap/*_layout.hpp have the versions), only:
+/// an Error says why there is no snapshot, with the process as it was. What does not agree, as a
 /// thread was at work in the allocator, is looked at anew. check_watchable() comes before.
 Result<HeapSnapshot> take_heap_snapshot(Tid pid, const HeapOptions& options = {});
 

@@ -25,7 +25,7 @@ using Generation = std::uint32_t;
 struct Module {
     std::string path;                  ///< as the target names it ("[vdso]" for the vDSO)
     std::string name;                  ///< last component of the path
-    AddrRange range;                   ///< all of its load, with .bss
+    AddrRange range;                   ///< all of its load, with .bss and what lies in between
     std::vector<AddrRange> executable; ///< its executable mappings, ascending
     std::uint64_t load_bias = 0;       ///< runtime address - ElfAddr
     std::uint64_t device = 0;
