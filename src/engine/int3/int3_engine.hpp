@@ -7,6 +7,7 @@
 
 #include "call_reporter.hpp"
 #include "engine.hpp"
+#include "probe_watch.hpp"
 
 namespace memleax {
 
@@ -26,6 +27,9 @@ class Int3Engine : public Engine {
     [[nodiscard]] bool leave_own_code(Tid tid) override;
     [[nodiscard]] Unwinder& unwinder() override { return reporter_.unwinder(); }
     void on_thread_gone(Tid tid) override { rehits_.erase(tid); }
+    [[nodiscard]] bool watches_probe(const std::string& request) const override {
+        return probes_.watches(request);
+    }
     void restore_code() override;
     void on_late_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) override;
 
@@ -61,6 +65,7 @@ class Int3Engine : public Engine {
     TrapSignal& trap_signal_;
     CallFollower& follower_;
     CallReporter reporter_;
+    ProbeWatch probes_;
     absl::flat_hash_map<Tid, Rehit> rehits_;
 };
 
