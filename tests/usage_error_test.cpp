@@ -143,8 +143,8 @@ TEST(UsageErrorTest, MissingAndUnwantedValues) {
     EXPECT_EQ(refused({"1", "--skip", ""}), "--skip: the pattern is empty");
 }
 
-TEST(UsageError, WhatIsNoProbe) {
-    for (const std::string probe : {"libc:", ":new", "mem*", "a b"}) {
+TEST(UsageErrorTest, WhatIsNoProbe) {
+    for (const char* probe : {"libc:", ":new", "mem*", "a b"}) {
         EXPECT_EQ(refused({"--probe", probe, "1"}),
                   fmt::format("--probe: '{}' is no probe: PROVIDER:NAME, as in 'libc:memory_*', or "
                               "the name of a function",

@@ -18,7 +18,10 @@ class Int3Engine : public Engine {
 
     [[nodiscard]] const char* name() const override { return "int3"; }
     Result<void> watch(const WatchedPlaces& places, Tid worker) override;
-    void forget(AddrRange range) override { breakpoints_.forget(range); }
+    void forget(AddrRange range) override {
+        breakpoints_.forget(range);
+        probes_.forget(range);
+    }
     void modules_changed() override { reporter_.modules_changed(); }
     void reset() override;
     void set_signature_mask(std::uint64_t mask) override { reporter_.set_signature_mask(mask); }

@@ -49,10 +49,7 @@ Result<void> ProbeWatch::watch_one(const ProbePlace& place, Tid worker) {
             return raised;
         }
     }
-    if (breakpoint.probe < 0) {
-        breakpoint.probe = static_cast<int>(sites_.size());
-        sites_.emplace_back();
-    }
+    breakpoint.probe = site_of(breakpoint);
     auto& site = sites_[static_cast<std::size_t>(breakpoint.probe)];
     // A macro in a function that was inlined twice may have left one note twice.
     const bool is_known = std::any_of(site.begin(), site.end(), [&place](const ProbePlace& each) {
@@ -64,6 +61,27 @@ Result<void> ProbeWatch::watch_one(const ProbePlace& place, Tid worker) {
     events_.on_probe(place.name);
     log_debug("breakpoint at the probe {} ({:#x})", place.name, place.address.value());
     return {};
+}
+
+int ProbeWatch::site_of(const Breakpoint& breakpoint) {
+    if (breakpoint.probe >= 0) {
+        return breakpoint.probe;
+    }
+    const auto unused =
+        std::find_if(sites_.begin(), sites_.end(), [](const auto& site) { return site.empty(); });
+    const auto number = static_cast<int>(unused - sites_.begin());
+    if (unused == sites_.end()) {
+        sites_.emplace_back();
+    }
+    return number;
+}
+
+void ProbeWatch::forget(AddrRange range) {
+    for (auto& site : sites_) {
+        if (!site.empty() && range.contains(site.front().address.value())) {
+            site.clear();
+        }
+    }
 }
 
 bool ProbeWatch::watches(const std::string& request) const {

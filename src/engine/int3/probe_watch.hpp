@@ -26,12 +26,16 @@ class ProbeWatch {
     void watch(const std::vector<ProbePlace>& places, Tid worker);
     /// The thread with these registers has executed this breakpoint, of a probe.
     void on_hit(const arch::Registers& regs, const Breakpoint& breakpoint);
+    /// The code in this range is gone, and its breakpoints are forgotten.
+    void forget(AddrRange range);
     /// The address space is gone.
     void reset() { sites_.clear(); }
     /// Is any that this text of ProbeRequests::all() asks for?
     [[nodiscard]] bool watches(const std::string& request) const;
 
   private:
+    /// The number of the site of this breakpoint, an unused one if it has none yet.
+    int site_of(const Breakpoint& breakpoint);
     Result<void> watch_one(const ProbePlace& place, Tid worker);
 
     Target& target_;
@@ -39,7 +43,7 @@ class ProbeWatch {
     CallFollower& follower_;
     EventSink& events_;
     Unwinder& unwinder_;
-    std::vector<std::vector<ProbePlace>> sites_; ///< by Breakpoint::probe: those at one address
+    std::vector<std::vector<ProbePlace>> sites_; ///< by Breakpoint::probe; empty: unused
     UnwoundStack stack_;                         ///< reused
 };
 
