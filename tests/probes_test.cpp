@@ -10,7 +10,9 @@
 #include <gtest/gtest.h>
 
 #include "commands_support.hpp"
+#include "kill_support.hpp"
 #include "process_support.hpp"
+#include "program_support.hpp"
 #include "snapshot_support.hpp"
 
 namespace memleax::testing {
@@ -302,6 +304,27 @@ TEST(Probes, WhoIsKilledLeavesNothing) {
         const FixtureAnswer answer = while_hit ? read_answer(fixture.process()) : fixture.go();
         EXPECT_THAT(answer.failures, IsEmpty());
         EXPECT_EQ(answer.counts.at("step"), 15'000);
+        EXPECT_EQ(fixture.ask("look").counts.at("semaphore"), 0);
+        EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked),
+                    IsEmpty());
+        EXPECT_EQ(fixture.quit(), 0);
+    }
+}
+
+// In the midst of a hit, or of taking everything out.
+TEST(Probes, WhoIsKilledAtAnyCallLeavesNothing) {
+    if (!has_program("strace")) {
+        GTEST_SKIP() << "strace is not here";
+    }
+    for (const int call : {1, 2, 3, 5, 8, 13, 40, 100}) {
+        SCOPED_TRACE(call);
+        Fixture fixture("probed", {"threads"});
+        const TargetSnapshot before = take_snapshot(fixture.pid());
+        Memleax memleax(arguments_for({"demo:*", "plain_function"}, fixture.pid()));
+        memleax.wait_until_watching();
+        const KillAtPtraceCall kill_at(memleax, call);
+        EXPECT_EQ(fixture.go().counts.at("step"), 15'000);
+        (void)memleax.finish();
         EXPECT_EQ(fixture.ask("look").counts.at("semaphore"), 0);
         EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked),
                     IsEmpty());
