@@ -44,6 +44,7 @@ cc -g -O1 -fno-asynchronous-unwind-tables -o elf/debug_frame frame.c
 if command -v clang-14 >/dev/null; then
     clang-14 -g -gdwarf-5 -O1 -o elf/clang frame.c # without .debug_aranges
 fi
+cc -O2 -o elf/probed "$here/../fixtures/probed.c" -pthread
 strip -o elf/stripped elf/dwarf5
 objcopy --only-keep-debug elf/dwarf5 elf/only_debug
 objcopy --add-gnu-debuglink=elf/only_debug elf/stripped elf/debuglink
@@ -79,8 +80,8 @@ for name in libgcc_s.so.1 libz.so.1 libm.so.6 libc.so.6 libstdc++.so.6; do
     [ -z "$file" ] || cp "$file" "$out/cfi/"
 done
 
-mkdir -p "$out"/{debug_links,dwo_package,maps,perf_map,process_info,names,unwind,displace,recorded_calls}
-for target in maps perf_map process_info names; do
+mkdir -p "$out"/{debug_links,dwo_package,maps,perf_map,perf_record,probe_argument,process_info,names,unwind,displace,recorded_calls}
+for target in maps perf_map probe_argument process_info names; do
     cp "$here/seeds/$target"/* "$out/$target"
 done
 # Parts, each behind a byte with its length: link (name, crc), alt link (name, id), note, .debug_info.

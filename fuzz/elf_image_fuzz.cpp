@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// ELF headers, notes (build-id), .symtab, .dynsym, and the dynamic symbols by PT_DYNAMIC. From a
-// descriptor, as mapped files are read, and from memory, as the vDSO is.
+// ELF headers, notes (build-id, SystemTap's probes), .symtab, .dynsym, and the dynamic symbols by
+// PT_DYNAMIC. From a descriptor, as mapped files are read, and from memory, as the vDSO is.
 #include "fuzz_support.hpp"
+#include "memleax/elf/sdt_probes.hpp"
 
 using namespace memleax;
 
@@ -16,6 +17,10 @@ void read_all(const ElfImage& image) {
                 sum += static_cast<std::uint8_t>(c);
             }
         });
+    }
+    for (const SdtProbe& probe : read_sdt_probes(image.handle())) {
+        FUZZ_CHECK(!probe.provider.empty() && !probe.name.empty());
+        sum += probe.full_name().size() + probe.arguments.size() + probe.address.value();
     }
     volatile std::uint64_t used = sum;
     static_cast<void>(used);

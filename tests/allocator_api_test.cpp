@@ -59,6 +59,13 @@ TEST(AllocatorApiTest, TheUserKnowsBetter) {
     EXPECT_EQ(api->find("odd_calloc")->count_argument, 0);
 }
 
+TEST(AllocatorApiTest, ProbesAreNotAllocators) {
+    const auto api = given({"--probe", "libc:memory_*", "--probe", "fsync"});
+    EXPECT_EQ(api->probes().all(), (std::vector<std::string>{"libc:memory_*", "fsync"}));
+    EXPECT_TRUE(api->filter().may_be_in("fsync"));
+    EXPECT_EQ(api->find("fsync"), nullptr);
+}
+
 TEST(AllocatorApiTest, PairsWithAFunctionInCommonAreOneFamily) {
     const auto api = given({"--resource", "open,close:int", "--resource", "fopen,fclose",
                             "--resource", "socket,close:int", "--resource", "open,close_it:int"});

@@ -219,6 +219,10 @@ TEST(RingRecords, WhatIsNoRecordIsGivenUp) {
     RingRecords more_than_the_ring(ring, 1000, 0);
     EXPECT_EQ(more_than_the_ring.next(&out), 0U);
     EXPECT_EQ(more_than_the_ring.tail(), 1000U);
+    write_at(&ring, 0, record(1, Bytes(24))); // it would be read again and again
+    RingRecords far_ahead(ring, std::uint64_t{1} << 40, 0);
+    EXPECT_EQ(far_ahead.next(&out), 0U);
+    EXPECT_EQ(far_ahead.tail(), std::uint64_t{1} << 40);
     RingRecords half_a_header(ring, 4, 0);
     EXPECT_EQ(half_a_header.next(&out), 0U);
     EXPECT_EQ(half_a_header.tail(), 4U);

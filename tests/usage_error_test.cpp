@@ -143,6 +143,15 @@ TEST(UsageErrorTest, MissingAndUnwantedValues) {
     EXPECT_EQ(refused({"1", "--skip", ""}), "--skip: the pattern is empty");
 }
 
+TEST(UsageErrorTest, WhatIsNoProbe) {
+    for (const char* probe : {"libc:", ":new", "mem*", "a b"}) {
+        EXPECT_EQ(refused({"--probe", probe, "1"}),
+                  fmt::format("--probe: '{}' is no probe: PROVIDER:NAME, as in 'libc:memory_*', or "
+                              "the name of a function",
+                              probe));
+    }
+}
+
 TEST(UsageErrorTest, WrongAllocators) {
     const std::string alloc = "NAME:size=ARG[,count=ARG][,out=ARG]";
     const std::string resource = "ACQUIRE,RELEASE[:int][,out=ARG][,handle=ARG]";

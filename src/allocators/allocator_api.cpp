@@ -66,6 +66,14 @@ void AllocatorApi::track(TrackedMemory kinds) {
     tracked_ = kinds;
 }
 
+bool AllocatorApi::add_probe(const std::string& text) {
+    const bool added = probes_.add(text);
+    if (added && text.find(':') == std::string::npos) {
+        filter_.add(text);
+    }
+    return added;
+}
+
 bool AllocatorApi::traps(const AllocatorFunction& function) const {
     switch (function.mapping) {
     case MappingCall::none:

@@ -62,6 +62,7 @@ struct AllocatorSearch::FoundSymbols {
     std::optional<ElfAddr> module_event;
     std::vector<ElfAddr> signal_actions;
     std::vector<ElfAddr> last_calls;
+    ProbePoints probes;
     bool is_c_library = false;
     bool is_cxx_runtime = false;
 };
@@ -99,6 +100,9 @@ const AllocatorSearch::FoundSymbols& AllocatorSearch::look_through(const Module&
             if (!is_code(*image, symbol.address)) {
                 return; // a breakpoint there would be a byte of data that is wrong
             }
+            if (api_->probes().wants_function(symbol.name)) {
+                found->probes.add_function(symbol);
+            }
             if (const AllocatorFunction* function = api_->find(symbol.name)) {
                 found->functions.push_back({function, symbol, table});
             } else if (symbol.name == kCLibrary) {
@@ -116,6 +120,7 @@ const AllocatorSearch::FoundSymbols& AllocatorSearch::look_through(const Module&
         };
         image->for_each_function(table, look_at, &filter_);
     }
+    found->probes.add_sdt(*image, api_->probes());
     return *(known_[image.get()] = std::move(found));
 }
 
@@ -134,6 +139,12 @@ ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
     for (const ElfAddr address : found.last_calls) {
         if (found.is_c_library) {
             places.last_calls.push_back(module.to_runtime(address));
+        }
+    }
+    places.probes = found.probes.places(module);
+    for (const ProbePoints::Function& function : found.probes.functions) {
+        if (function.indirect) {
+            places.chosen_at_run_time.push_back(function.name);
         }
     }
     std::vector<bool> begins(api_->groups());

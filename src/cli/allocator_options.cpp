@@ -200,6 +200,14 @@ void add_resource(AllocatorApi& api, const std::string& option, const std::strin
     api.add(std::move(release));
 }
 
+void add_probe(AllocatorApi& api, const std::string& option, const std::string& text) {
+    if (!api.add_probe(text)) {
+        throw UsageError(fmt::format(
+            "{}: '{}' is no probe: PROVIDER:NAME, as in 'libc:memory_*', or the name of a function",
+            option, text));
+    }
+}
+
 void add_allocator_prefix(AllocatorApi& api, const std::string& option, const std::string& text) {
     api.add_prefix(parse_symbol(option, "the prefix of PREFIXmalloc", text));
 }

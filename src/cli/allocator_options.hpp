@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// The options that name allocators of the user's. What is wrong is a UsageError.
+/// The options that name allocators of the user's, and probes. What is wrong is a UsageError.
 #pragma once
 
 #include <string>
@@ -18,6 +18,8 @@ void add_free(AllocatorApi& api, const std::string& option, const std::string& t
 void add_realloc(AllocatorApi& api, const std::string& option, const std::string& text);
 /// ACQUIRE,RELEASE[:int][,out=ARG][,handle=ARG]
 void add_resource(AllocatorApi& api, const std::string& option, const std::string& text);
+/// PROVIDER:NAME, a glob, or FUNCTION
+void add_probe(AllocatorApi& api, const std::string& option, const std::string& text);
 /// PREFIX
 void add_allocator_prefix(AllocatorApi& api, const std::string& option, const std::string& text);
 /// A file of lines "alloc NAME:..." and so on; a name without a slash is that of one of ours.

@@ -31,11 +31,12 @@ constexpr std::array kCommands{
             "frees are looked for, and the stack of the first free is not known.",
             run_errors, Completion::none, Again::by_watch},
     Command{
-        "events", "[N|live|off]", "the last calls that mapped memory, with their stacks",
+        "events", "[N|live|off|probes [PATTERN]]", "probes, and the last calls that mapped memory",
         "The N last ones (20 if not said) of mmap, munmap, mremap, brk, sbrk, shmat and shmdt, as "
         "far\n"
         "as --track has them followed; 10,000 are kept. live prints each as it happens, off ends\n"
-        "that.",
+        "that. Without an argument also what --probe counts. probes lists those that the modules\n"
+        "have, as PROVIDER:NAME, with the operands of their arguments.",
         run_events, Completion::none, Again::by_watch},
     Command{"exit", "", "the same as quit", "", run_quit, Completion::none, Again::never},
     Command{"expire", "[TIME]", "show or set the age at which blocks expire",

@@ -294,6 +294,9 @@ void Parser::add_allocators(Options& options) {
          "watch what a function acquires and another one\nreleases: fopen,fclose open,close:int"},
         {"--allocators", "FILE", add_allocator_file,
          "a file of such lines; or glib, apr, sqlite,\nopenssl"},
+        {"--probe", "PROBE", add_probe,
+         "count the calls of a probe (libc:memory_*) or of a\nfunction, by call stack and first "
+         "argument"},
         {"--prefix", "PREFIX", add_allocator_prefix,
          "malloc and its kin are called PREFIXmalloc, ..."},
     };

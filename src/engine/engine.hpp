@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "memleax/base/error.hpp"
 #include "memleax/calls/call_follower.hpp"
@@ -63,6 +64,8 @@ class Engine {
     /// A signal is about to be delivered to a stopped thread: puts its pc into the original code.
     /// False if it cannot be; then the frame of this signal will refer to a page of ours.
     [[nodiscard]] virtual bool leave_own_code(Tid tid) = 0;
+    /// Is any probe watched that this text of ProbeRequests::all() asks for?
+    [[nodiscard]] virtual bool watches_probe(const std::string& request) const = 0;
     /// Knows the frames that the engine itself puts on stacks.
     [[nodiscard]] virtual Unwinder& unwinder() = 0;
     virtual void on_thread_gone(Tid tid) = 0;

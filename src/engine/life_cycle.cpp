@@ -40,8 +40,8 @@ void LifeCycle::on_stop(const StopEvent& event) {
 void LifeCycle::on_stop(const TrapStop& stop) {
     if (!engine_->on_trap(stop.tid)) {
         deliver(stop.tid, SIGTRAP);
-    } else if (earlier_.any()) {
-        earlier_.on_hit(stop.tid);
+    } else if (earlier_.any() && search_.api()->probes().all().empty()) {
+        earlier_.on_hit(stop.tid); // a probe may lie within the allocator
         tell_if_all_are_seen();
     }
 }

@@ -78,6 +78,8 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     void tell_mapped_before();
     /// Of the user's functions.
     void warn_of_missing();
+    void warn_of_missing_probes();
+    [[nodiscard]] bool watches_any_probe() const;
 
     Target& target_;
     ModuleMap& modules_;

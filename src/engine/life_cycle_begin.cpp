@@ -132,14 +132,35 @@ void LifeCycle::tell_mapped_before() {
 
 void LifeCycle::announce_if_ready() {
     // Page faults are seen without any function.
-    if (!announced_ && (!follower_.functions().empty() || search_.api()->tracked().faults)) {
+    if (!announced_ && (!follower_.functions().empty() || watches_any_probe() ||
+                        search_.api()->tracked().faults)) {
         announced_ = true;
         warn_of_missing();
         observer_.on_watching(target_.threads().size());
     }
 }
 
+bool LifeCycle::watches_any_probe() const {
+    const std::vector<std::string>& requests = search_.api()->probes().all();
+    return std::any_of(requests.begin(), requests.end(), [this](const std::string& request) {
+        return engine_->watches_probe(request);
+    });
+}
+
+void LifeCycle::warn_of_missing_probes() {
+    for (const std::string& request : search_.api()->probes().all()) {
+        if (!engine_->watches_probe(request)) {
+            log_warning("--probe {}: no module of process {} has that so far{}", request,
+                        target_.pid().value(),
+                        request.starts_with("libc:")
+                            ? "; a C library may have been built without its probes, as Debian's is"
+                            : "");
+        }
+    }
+}
+
 void LifeCycle::warn_of_missing() {
+    warn_of_missing_probes();
     std::map<std::string, bool> origins; // and whether something of each is there
     for (const AllocatorFunction* function : search_.api()->of_user()) {
         bool& found = origins[function->origin];

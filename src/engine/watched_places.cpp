@@ -26,6 +26,7 @@ WatchedPlaces find_places(AllocatorSearch& search, const ModuleMap& map,
                                      found.signal_actions.end());
         places.last_calls.insert(places.last_calls.end(), found.last_calls.begin(),
                                  found.last_calls.end());
+        places.probes.insert(places.probes.end(), found.probes.begin(), found.probes.end());
         for (const std::string_view name : found.chosen_at_run_time) {
             log_warning("{} in {} is chosen at run time (IFUNC) and is not watched", name,
                         module->name);

@@ -16,6 +16,7 @@ struct WatchedPlaces {
     std::vector<CodeAddr> module_events;
     std::vector<SignalActionEntry> signal_actions;
     std::vector<CodeAddr> last_calls; ///< see ModulePlaces
+    std::vector<ProbePlace> probes;   ///< likewise
 };
 
 /// By a walk over their symbols, which takes milliseconds in a large program.

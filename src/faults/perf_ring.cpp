@@ -43,7 +43,7 @@ std::size_t RingRecords::next(std::vector<std::byte>* out) {
     if (left >= sizeof header) {
         copy(tail_, std::as_writable_bytes(std::span(&header, 1)));
     }
-    if (header.size < sizeof header || header.size > left) {
+    if (header.size < sizeof header || header.size > left || left > data_.size()) {
         tail_ = head_;
         return 0;
     }

@@ -15,6 +15,7 @@
 #include "memleax/report/verdict_text.hpp"
 #include "memory_json.hpp"
 #include "page_fault_json.hpp"
+#include "probe_json.hpp"
 
 namespace memleax {
 
@@ -327,6 +328,9 @@ void write_json(const Report& report, ReportSink& sink) {
     }
     if (report.page_faults) {
         member("page_faults", page_faults_json(report));
+    }
+    if (report.probes) {
+        member("probes", probes_json(report));
     }
     CallStackTexts texts(report.mapped.has_value());
     const auto stacks = [&](const char* name, const std::vector<CallStackReport>& list) {

@@ -262,6 +262,12 @@ void write_page_faults(const Report& report, std::optional<std::uint32_t> proces
     sink.write(fault_stacks_text(faults, process, faults.stacks.size(), report.name_style));
 }
 
+void write_probes(const Report& report, std::optional<std::uint32_t> process, ReportSink& sink) {
+    if (report.probes) {
+        sink.write(probes_text(*report.probes, process, report.name_style));
+    }
+}
+
 } // namespace
 
 void write_text(const Report& report, ReportSink& sink) {
@@ -272,6 +278,7 @@ void write_text(const Report& report, ReportSink& sink) {
         write_errors(report, std::nullopt, sink);
         write_unfollowed(report, std::nullopt, backtraces, sink);
         write_page_faults(report, std::nullopt, sink);
+        write_probes(report, std::nullopt, sink);
         shown = write_stacks(report, std::nullopt, backtraces, sink);
     } else {
         for (std::uint32_t i = 0; i < report.processes.size(); ++i) {
@@ -279,6 +286,7 @@ void write_text(const Report& report, ReportSink& sink) {
             write_errors(report, i, sink);
             write_unfollowed(report, i, backtraces, sink);
             write_page_faults(report, i, sink);
+            write_probes(report, i, sink);
             shown += write_stacks(report, i, backtraces, sink);
         }
     }

@@ -6,6 +6,7 @@
 
 #include "memleax/report/fill_report.hpp"
 #include "memleax/session/fault_view.hpp"
+#include "memleax/session/probe_view.hpp"
 #include "report_modules.hpp"
 
 namespace memleax {
@@ -117,6 +118,13 @@ void ReportAssembler::add(ProcessAccount& process, bool has_looked_at_heap, Repo
         }
         add_page_faults(process, static_cast<std::uint32_t>(report->processes.size() - 1), filter_,
                         &*report->page_faults);
+    }
+    if (!options_.allocators->probes().empty()) {
+        if (!report->probes) {
+            report->probes.emplace();
+        }
+        add_probes(process, static_cast<std::uint32_t>(report->processes.size() - 1), filter_,
+                   &*report->probes);
     }
 }
 

@@ -80,6 +80,18 @@ void SharedTracker::on_fault_counts(const FaultCounts& since_before) {
     }
 }
 
+void SharedTracker::on_probe(std::string_view name) {
+    if (const auto lock = lock_unless_abandoned()) {
+        tracker_.on_probe(name);
+    }
+}
+
+void SharedTracker::on_probe_hit(const ProbeHit& hit) {
+    if (const auto lock = lock_unless_abandoned()) {
+        tracker_.on_probe_hit(hit);
+    }
+}
+
 void SharedTracker::on_code_gone(AddrRange range) {
     if (const auto lock = lock_unless_abandoned()) {
         tracker_.on_code_gone(range);

@@ -101,11 +101,13 @@ bool WatchedProcess::has_allocator() const {
                if (module->unloaded) {
                    return false;
                }
-               const auto entries =
-                   tree_.search_.find(*module, module.get() == modules_->main()).entries;
-               return std::any_of(entries.begin(), entries.end(), [&](const auto& entry) {
-                   return tree_.search_.api()->traps(*entry.function);
-               });
+               const ModulePlaces places =
+                   tree_.search_.find(*module, module.get() == modules_->main());
+               const auto& entries = places.entries;
+               return !places.probes.empty() ||
+                      std::any_of(entries.begin(), entries.end(), [&](const auto& entry) {
+                          return tree_.search_.api()->traps(*entry.function);
+                      });
            });
 }
 

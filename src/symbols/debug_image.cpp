@@ -19,11 +19,6 @@
 
 namespace memleax {
 
-namespace {
-
-constexpr std::size_t kMaxRanges = std::size_t{1} << 24; // of all units; a large program has 10^6
-
-/// The image's bytes as a file that has nothing to do with the image's own libelf handle.
 int open_again(const ElfImage& image) {
     if (image.descriptor() >= 0) {
         const int fd =
@@ -39,6 +34,10 @@ int open_again(const ElfImage& image) {
     }
     return fd;
 }
+
+namespace {
+
+constexpr std::size_t kMaxRanges = std::size_t{1} << 24; // of all units; a large program has 10^6
 
 /// Lines and names of another build would be wrong, and look right.
 void warn_of_other_build(const ElfImage& image, const std::string& path,

@@ -22,6 +22,9 @@
 
 namespace memleax {
 
+/// The image's bytes as a file that has nothing to do with the image's own libelf handle.
+int open_again(const ElfImage& image);
+
 /// A compilation unit, and the address that was looked for as its DWARF counts.
 struct UnitAddress {
     Dwarf_Die unit;

@@ -9,6 +9,7 @@
 
 #include "debug_image.hpp"
 #include "memleax/elf/elf_file.hpp"
+#include "memleax/symbols/module_probes.hpp"
 
 namespace memleax {
 
@@ -84,6 +85,9 @@ ModuleDescription DebugImage::describe() {
     text += eh_frame      ? ", unwinding by .eh_frame"
             : debug_frame ? ", unwinding by .debug_frame"
                           : ", no unwind tables: frame pointers";
+    if (const std::size_t probes = probes_of(*image_).size(); probes != 0) {
+        text += fmt::format(", {} probe{}", probes, probes == 1 ? "" : "s");
+    }
     return {std::move(text), find_runtime(module_, elf, symbols)};
 }
 

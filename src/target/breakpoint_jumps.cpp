@@ -102,4 +102,18 @@ Result<void> BreakpointTable::set_stands_for(Breakpoint& breakpoint, CodeAddr pl
     return {};
 }
 
+bool BreakpointTable::is_under_jump(CodeAddr address) const {
+    return std::any_of(table_.begin(), table_.end(), [address](const auto& each) {
+        const std::uint64_t begin = each.first.value();
+        return each.second->takes_jump &&
+               AddrRange{begin, begin + arch::kEntryJumpBytes}.contains(address.value());
+    });
+}
+
+bool BreakpointTable::any_probe_in(AddrRange range) const {
+    return std::any_of(table_.begin(), table_.end(), [range](const auto& each) {
+        return each.second->probe >= 0 && range.contains(each.first.value());
+    });
+}
+
 } // namespace memleax

@@ -181,6 +181,7 @@ Result<void> BreakpointTable::hold_unwatched(const Breakpoint& breakpoint) {
 void BreakpointTable::adopt() {
     handler_.adopt();
     slots_.adopt();
+    counters_.adopt();
     const RecoveryRecord& record = target_.record();
     for (std::uint32_t i = 0; i < record.breakpoint_count.load(); ++i) {
         const RecoveryRecord::Breakpoint& entry = record.breakpoints[i];
@@ -317,6 +318,7 @@ Result<void> BreakpointTable::put_back(Breakpoint& breakpoint) {
 }
 
 void BreakpointTable::restore_all() {
+    counters_.lower_all();
     // As long as one is left, nobody is to take our handler away (should we die meanwhile).
     for (const bool is_signal_action : {false, true}) {
         for (const auto& [address, breakpoint] : table_) {
@@ -341,10 +343,11 @@ Result<void> BreakpointTable::restore_in_copy(Tid child) const {
             return std::move(restored).error();
         }
     }
-    return {};
+    return counters_.lower_in_copy(*memory);
 }
 
 void BreakpointTable::forget(AddrRange range) {
+    counters_.forget(range);
     for (auto it = table_.begin(); it != table_.end();) {
         Breakpoint& breakpoint = *it->second;
         if (!range.contains(it->first)) {
@@ -371,6 +374,7 @@ void BreakpointTable::forget(AddrRange range) {
 void BreakpointTable::forget_all() {
     by_slot_.clear();
     table_.clear();
+    counters_.forget_all();
     slots_.forget();
     handler_.forget();
     target_.record().forget_memory();

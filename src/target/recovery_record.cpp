@@ -138,6 +138,11 @@ std::shared_ptr<RecoveryRecord> RecoveryRecord::copy_for(std::int32_t child,
     copy_ranges(agent_data, agent_data_count, copy->agent_data, copy->agent_data_count);
     std::copy_n(breakpoints.begin(), breakpoint_count.load(), copy->breakpoints.begin());
     copy->breakpoint_count.store(breakpoint_count.load());
+    for (std::size_t i = 0; i < counters.size(); ++i) {
+        copy->counters[i].address = counters[i].address;
+        copy->counters[i].before = counters[i].before;
+        copy->counters[i].step.store(counters[i].step.load());
+    }
     return copy;
 }
 
@@ -149,6 +154,11 @@ void RecoveryRecord::forget_memory() {
     handler_in_force.store(0);
     handler_may_be_saved.store(0);
     set_handler({});
+    for (Counter& counter : counters) {
+        if (counter.step.load() != Counter::Step::unused) { // it lies in many pages
+            counter.step.store(Counter::Step::unused);
+        }
+    }
     for (BlockingThread& entry : blocking) {
         if (entry.tid == 0) {
             break;

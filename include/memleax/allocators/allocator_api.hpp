@@ -16,6 +16,7 @@
 #include "memleax/base/types.hpp"
 #include "memleax/events/allocation_event.hpp"
 #include "memleax/events/mapping_event.hpp"
+#include "memleax/probes/probe_requests.hpp"
 
 namespace memleax {
 
@@ -71,6 +72,9 @@ class AllocatorApi {
     /// C library's functions that map memory are looked for, too.
     void track(TrackedMemory kinds);
     [[nodiscard]] const TrackedMemory& tracked() const { return tracked_; }
+    /// False: that is none.
+    [[nodiscard]] bool add_probe(const std::string& text);
+    [[nodiscard]] const ProbeRequests& probes() const { return probes_; }
     /// Does this function get a breakpoint? Others are only known by their code.
     [[nodiscard]] bool traps(const AllocatorFunction& function) const;
 
@@ -97,6 +101,7 @@ class AllocatorApi {
     bool takes_runtime_operators_ = false;
     AllocatorFamily families_ = kMemory + 1;
     TrackedMemory tracked_;
+    ProbeRequests probes_;
 };
 
 /// The tables of known_allocators.cpp. Without prefix:

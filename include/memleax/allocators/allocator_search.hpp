@@ -13,6 +13,7 @@
 
 #include "memleax/allocators/allocator_api.hpp"
 #include "memleax/base/types.hpp"
+#include "memleax/probes/probe_places.hpp"
 #include "memleax/proc/modules.hpp"
 #include "memleax/symbols/debug_sources.hpp"
 
@@ -50,6 +51,7 @@ struct ModulePlaces {
     std::vector<SignalActionEntry> signal_actions; ///< one for each address
     /// The C library's functions after which the process's memory is gone, unless they fail.
     std::vector<CodeAddr> last_calls;
+    std::vector<ProbePlace> probes; ///< several may be at one address
 };
 
 /// Looks through modules, and remembers what each file's symbol tables told: a large one takes

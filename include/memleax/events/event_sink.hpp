@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string_view>
 
 #include "memleax/base/types.hpp"
 #include "memleax/events/allocation_event.hpp"
 #include "memleax/events/mapping_event.hpp"
 #include "memleax/events/page_fault.hpp"
+#include "memleax/events/probe_hit.hpp"
 #include "memleax/events/seen_calls.hpp"
 
 namespace memleax {
@@ -43,6 +45,9 @@ class EventSink {
     virtual void on_own_mapping(AddrRange /*range*/) {}
     virtual void on_page_faults(std::span<const PageFault> /*faults*/) {}
     virtual void on_fault_counts(const FaultCounts& /*since_before*/) {}
+    /// This probe is watched from now on, if it has not been before. The name is not kept.
+    virtual void on_probe(std::string_view /*name*/) {}
+    virtual void on_probe_hit(const ProbeHit& /*hit*/) {}
     /// The code in this range is gone (dlclose) and may be followed by other code: a stack through
     /// it that is seen from now on is a different stack.
     virtual void on_code_gone(AddrRange range) = 0;

@@ -19,6 +19,7 @@
 #include "memleax/report/folded_name.hpp"
 #include "memleax/report/leak_findings.hpp"
 #include "memleax/report/page_fault_report.hpp"
+#include "memleax/report/probe_report.hpp"
 #include "memleax/track/block_count.hpp"
 #include "memleax/track/memory_error.hpp"
 
@@ -197,6 +198,8 @@ struct Report {
     std::vector<Module> modules;                ///< the program first; also those that are gone
     std::optional<LeakFindings> leak_check;     ///< of all processes; absent: nobody has looked
     std::optional<PageFaultReport> page_faults; ///< absent: not tracked
+    /// In the order in which they were first watched; absent: none was asked for.
+    std::optional<std::vector<ProbeReport>> probes;
     /// Page faults were followed, and no allocation was seen: there is nothing to say of blocks.
     [[nodiscard]] bool has_page_faults_only() const {
         return page_faults && callstacks.empty() && totals.live.blocks == 0 &&

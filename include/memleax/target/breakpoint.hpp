@@ -15,6 +15,7 @@
 #include "memleax/base/types.hpp"
 #include "memleax/target/code_patch.hpp"
 #include "memleax/target/own_code.hpp"
+#include "memleax/target/raised_counters.hpp"
 #include "memleax/target/target.hpp"
 #include "memleax/target/trap_handler.hpp"
 
@@ -101,6 +102,7 @@ struct Breakpoint {
     CodePatch jump;
     /// In code of ours, by which threads go on at this place in the target's.
     std::optional<CodeAddr> stands_for;
+    int probe = -1; ///< index of the probes at this place, or -1
     bool is_return = false;
     bool is_module_event = false;
     bool is_signal_action = false; ///< sigaction(3)'s entry, ...
@@ -112,7 +114,7 @@ struct Breakpoint {
 class BreakpointTable final : public OwnCode {
   public:
     explicit BreakpointTable(Target& target)
-        : target_(target), handler_(target), slots_(target, handler_) {}
+        : target_(target), handler_(target), slots_(target, handler_), counters_(target) {}
     BreakpointTable(const BreakpointTable&) = delete;
     BreakpointTable& operator=(const BreakpointTable&) = delete;
 
@@ -177,6 +179,13 @@ class BreakpointTable final : public OwnCode {
     /// Drops all without touching the target: its address space is gone.
     void forget_all();
 
+    /// Raises the semaphore of a probe at a breakpoint, for as long as that may be in.
+    Result<void> raise_counter(RemoteAddr address) { return counters_.raise(address); }
+    /// Is one of them, which is to become a jump or can, in force for the code at this address?
+    [[nodiscard]] bool is_under_jump(CodeAddr address) const;
+    /// Is there one of a probe in this range?
+    [[nodiscard]] bool any_probe_in(AddrRange range) const;
+
     TrapHandler& handler() { return handler_; }
     /// What a target has of ours by this table: slots, and the handler, which goes last.
     [[nodiscard]] OwnCodes& own_codes() { return own_codes_; }
@@ -200,6 +209,7 @@ class BreakpointTable final : public OwnCode {
     Target& target_;
     TrapHandler handler_;
     SlotArena slots_;
+    RaisedCounters counters_;
     absl::flat_hash_map<CodeAddr, std::unique_ptr<Breakpoint>> table_;
     absl::flat_hash_map<CodeAddr, Breakpoint*> by_slot_;
     OwnCodes own_codes_{{this, &handler_}};

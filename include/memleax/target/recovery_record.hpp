@@ -34,6 +34,7 @@ struct RecoveryRecord {
     static constexpr std::size_t kMaxOwed = 256;
     static constexpr std::size_t kMaxAgentRanges = 8;
     static constexpr std::size_t kMaxAgentData = 40;
+    static constexpr std::size_t kMaxCounters = 1024;
 
     struct Breakpoint {
         CodePatch patch;    ///< empty: unused
@@ -44,6 +45,13 @@ struct RecoveryRecord {
         bool holds;               ///< arch::kSlotHolds
         bool takes_jump;          ///< the slot has all the instructions under a jump
         std::uint64_t stands_for; ///< see memleax::Breakpoint; 0: itself
+    };
+    /// A semaphore of a probe; see RaisedCounters.
+    struct Counter {
+        enum class Step : std::uint8_t { unused, raising, raised, lowering };
+        std::uint64_t address;
+        std::uint16_t before; ///< what is there before the step is done
+        std::atomic<Step> step;
     };
     /// The kernel's struct sigaction (asm-generic/signal.h with SA_RESTORER), alike on all our
     /// CPUs.
@@ -109,6 +117,7 @@ struct RecoveryRecord {
     std::array<AddrRange, kMaxAgentRanges> agent_code;
     std::atomic<std::uint32_t> agent_data_count;
     std::array<AddrRange, kMaxAgentData> agent_data;
+    std::array<Counter, kMaxCounters> counters;
     std::atomic<std::uint32_t> region_count;
     std::array<AddrRange, kMaxRegions> regions;
     std::array<BlockingThread, kMaxBlocking> blocking;

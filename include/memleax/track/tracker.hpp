@@ -20,6 +20,7 @@
 #include "memleax/track/mapping_account.hpp"
 #include "memleax/track/memory_error.hpp"
 #include "memleax/track/notice_queue.hpp"
+#include "memleax/track/probe_account.hpp"
 #include "memleax/track/stack_accounts.hpp"
 #include "memleax/track/stack_table.hpp"
 
@@ -58,6 +59,8 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     void on_fault_counts(const FaultCounts& since_before) override {
         faults_.on_fault_counts(since_before);
     }
+    void on_probe(std::string_view name) override { probes_.on_probe(name); }
+    void on_probe_hit(const ProbeHit& hit) override { probes_.on_hit(hit); }
     bool wants_free_stack(RemoteAddr address) override;
     bool is_live(RemoteAddr address) override { return blocks_.find(address).has_value(); }
     void on_code_gone(AddrRange range) override { stacks_.on_code_gone(range); }
@@ -97,6 +100,7 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     [[nodiscard]] const MappedRanges& mapped() const { return mappings_.ranges(); }
     [[nodiscard]] const MappedTotals& mapped_totals() const { return mappings_.totals(); }
     [[nodiscard]] const FaultAccount& faults() const { return faults_; }
+    [[nodiscard]] const ProbeAccount& probes() const { return probes_; }
     [[nodiscard]] const MappingLog& mapping_log() const { return mappings_.log(); }
     /// Of a range of pages that is mapped now: the bytes of which we know neither a call that has
     /// mapped them nor that they were mapped before. The break begins and ends within a page (of
@@ -144,6 +148,7 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     MappingAccount mappings_;
     ErrorAccount errors_;
     FaultAccount faults_;
+    ProbeAccount probes_;
     std::uint64_t allocations_ = 0; ///< of blocks of any kind: memory was given out so many times
     /// Reallocs under way: the old block, which is held out of the table. Whether its address is
     /// wrong is looked up when the call begins: it may not return, and before it does, another

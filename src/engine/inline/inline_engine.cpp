@@ -46,6 +46,12 @@ Result<void> InlineEngine::watch(const WatchedPlaces& places, Tid worker) {
 }
 
 Result<Breakpoint*> InlineEngine::insert(const AllocatorEntry& function, Tid worker) {
+    const std::uint64_t begin = function.address.value();
+    if (breakpoints_.any_probe_in({begin, begin + arch::kEntryJumpBytes})) {
+        log_info("each call of {} stops its thread: there is a probe in its first instructions",
+                 function.function->name);
+        return Int3Engine::insert(function, worker);
+    }
     return patched_.may_have_jump(function, worker, follower_.checks())
                ? breakpoints_.insert_at_entry(function.address, function.size, worker)
                : Int3Engine::insert(function, worker);

@@ -81,8 +81,8 @@ bool InlineEngine::frees_blocks(int number) const {
 void InlineEngine::lift_if_useless(CodeAddr address) {
     Breakpoint* breakpoint = breakpoints_.find(address);
     const bool is_return_only = breakpoint != nullptr && breakpoint->is_return &&
-                                breakpoint->entry < 0 && !breakpoint->is_module_event &&
-                                !breakpoint->is_signal_action;
+                                breakpoint->entry < 0 && breakpoint->probe < 0 &&
+                                !breakpoint->is_module_event && !breakpoint->is_signal_action;
     if (is_return_only && breakpoint->inserted && breakpoint->slot &&
         !follower_.awaits_return(address)) {
         lift(*breakpoint);

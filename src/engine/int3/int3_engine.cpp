@@ -14,7 +14,9 @@ namespace memleax {
 Int3Engine::Int3Engine(const EngineContext& context, EngineHost& host)
     : host_(host), target_(context.target), breakpoints_(context.breakpoints),
       trap_signal_(context.trap_signal), follower_(context.follower),
-      reporter_(context.target, context.modules, context.breakpoints, context.follower) {}
+      reporter_(context.target, context.modules, context.breakpoints, context.follower),
+      probes_(context.target, context.breakpoints, context.follower, context.account.events,
+              reporter_.unwinder()) {}
 
 Breakpoint* Int3Engine::our_breakpoint(Tid tid, arch::Registers* regs) {
     Breakpoint* breakpoint = breakpoints_.find_hit(*regs);
@@ -53,6 +55,9 @@ void Int3Engine::on_hit(Tid tid, const arch::Registers& regs, const Breakpoint& 
             rehits_.erase(it);
             return;
         }
+    }
+    if (breakpoint.probe >= 0) {
+        probes_.on_hit(regs, breakpoint);
     }
     reporter_.on_hit(tid, regs, breakpoint, CallFollower::Follow::to_return);
 }
@@ -119,6 +124,7 @@ void Int3Engine::lift(Breakpoint& breakpoint) {
 
 void Int3Engine::reset() {
     rehits_.clear();
+    probes_.reset();
     reporter_.reset();
 }
 
@@ -146,6 +152,8 @@ Result<void> Int3Engine::watch(const WatchedPlaces& places, Tid worker) {
             log_debug("sigaction at {:#x}: {}", action.address.value(), watched.error().message());
         }
     }
+    // Before the functions: one that has a probe in its first instructions keeps its breakpoint.
+    probes_.watch(places.probes, worker);
     for (const AllocatorEntry& function : places.functions) {
         auto inserted = insert(function, worker);
         if (!inserted) {
@@ -180,6 +188,9 @@ void Int3Engine::restore_code() {
 }
 
 void Int3Engine::on_late_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) {
+    if (breakpoint.probe >= 0) {
+        probes_.on_hit(regs, breakpoint);
+    }
     reporter_.on_hit(tid, regs, breakpoint, CallFollower::Follow::not_at_all);
 }
 

@@ -7,6 +7,7 @@
 
 #include "call_reporter.hpp"
 #include "engine.hpp"
+#include "probe_watch.hpp"
 
 namespace memleax {
 
@@ -17,7 +18,10 @@ class Int3Engine : public Engine {
 
     [[nodiscard]] const char* name() const override { return "int3"; }
     Result<void> watch(const WatchedPlaces& places, Tid worker) override;
-    void forget(AddrRange range) override { breakpoints_.forget(range); }
+    void forget(AddrRange range) override {
+        breakpoints_.forget(range);
+        probes_.forget(range);
+    }
     void modules_changed() override { reporter_.modules_changed(); }
     void reset() override;
     void set_signature_mask(std::uint64_t mask) override { reporter_.set_signature_mask(mask); }
@@ -26,6 +30,9 @@ class Int3Engine : public Engine {
     [[nodiscard]] bool leave_own_code(Tid tid) override;
     [[nodiscard]] Unwinder& unwinder() override { return reporter_.unwinder(); }
     void on_thread_gone(Tid tid) override { rehits_.erase(tid); }
+    [[nodiscard]] bool watches_probe(const std::string& request) const override {
+        return probes_.watches(request);
+    }
     void restore_code() override;
     void on_late_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) override;
 
@@ -61,6 +68,7 @@ class Int3Engine : public Engine {
     TrapSignal& trap_signal_;
     CallFollower& follower_;
     CallReporter reporter_;
+    ProbeWatch probes_;
     absl::flat_hash_map<Tid, Rehit> rehits_;
 };
 

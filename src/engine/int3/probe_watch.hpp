@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// Breakpoints at probes, and what their hits mean.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "memleax/calls/call_follower.hpp"
+#include "memleax/events/event_sink.hpp"
+#include "memleax/probes/probe_places.hpp"
+#include "memleax/target/breakpoint.hpp"
+#include "memleax/target/target.hpp"
+#include "memleax/unwind/unwinder.hpp"
+
+namespace memleax {
+
+class ProbeWatch {
+  public:
+    /// All must outlive it.
+    ProbeWatch(Target& target, BreakpointTable& breakpoints, CallFollower& follower,
+               EventSink& events, Unwinder& unwinder)
+        : target_(target), breakpoints_(breakpoints), follower_(follower), events_(events),
+          unwinder_(unwinder) {}
+
+    /// Watches these, with the help of a stopped thread. One that cannot be is told in a warning.
+    void watch(const std::vector<ProbePlace>& places, Tid worker);
+    /// The thread with these registers has executed this breakpoint, of a probe.
+    void on_hit(const arch::Registers& regs, const Breakpoint& breakpoint);
+    /// The code in this range is gone, and its breakpoints are forgotten.
+    void forget(AddrRange range);
+    /// The address space is gone.
+    void reset() { sites_.clear(); }
+    /// Is any that this text of ProbeRequests::all() asks for?
+    [[nodiscard]] bool watches(const std::string& request) const;
+
+  private:
+    /// The number of the site of this breakpoint, an unused one if it has none yet.
+    int site_of(const Breakpoint& breakpoint);
+    Result<void> watch_one(const ProbePlace& place, Tid worker);
+
+    Target& target_;
+    BreakpointTable& breakpoints_;
+    CallFollower& follower_;
+    EventSink& events_;
+    Unwinder& unwinder_;
+    std::vector<std::vector<ProbePlace>> sites_; ///< by Breakpoint::probe; empty: unused
+    UnwoundStack stack_;                         ///< reused
+};
+
+} // namespace memleax
