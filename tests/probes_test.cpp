@@ -181,6 +181,16 @@ TEST(Probes, WhatIsNotThereIsTold) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+TEST(Probes, ExecveIsRefused) {
+    Fixture fixture("probed");
+    const Watched watched = watch_round(fixture, {"execve", "demo:step"});
+    EXPECT_EQ(calls_of(watched.report), (Calls{{"demo:step", 15}}));
+    EXPECT_THAT(watched.errors,
+                AllOf(HasSubstr("the probe execve at 0x"),
+                      HasSubstr("a child of posix_spawn calls it"), Not(HasSubstr("no module"))));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 TEST(Probes, AChildThatNobodyFollowsHasNothingOfOurs) {
     Fixture fixture("probed", {"fork"});
     const Watched watched = watch_round(fixture, {"demo:*"});

@@ -115,7 +115,9 @@ TEST(SdtProbes, OfNotesThatAreMalformed) {
 
 TEST(SdtProbes, NoneWithoutAFile) {
     EXPECT_THAT(read_sdt_probes(nullptr), IsEmpty());
-    EXPECT_THAT(probes_in(test::read_file(MEMLEAX_FIXTURES "/expiring")), IsEmpty());
+    const std::string none = test::read_file(MEMLEAX_FIXTURES "/expiring");
+    ASSERT_FALSE(none.empty());
+    EXPECT_THAT(probes_in(none), IsEmpty());
 }
 
 } // namespace

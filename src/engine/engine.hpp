@@ -66,6 +66,8 @@ class Engine {
     [[nodiscard]] virtual bool leave_own_code(Tid tid) = 0;
     /// Is any probe watched that this text of ProbeRequests::all() asks for?
     [[nodiscard]] virtual bool watches_probe(const std::string& request) const = 0;
+    /// Was any of them refused, with a warning?
+    [[nodiscard]] virtual bool has_refused_probe(const std::string& request) const = 0;
     /// Knows the frames that the engine itself puts on stacks.
     [[nodiscard]] virtual Unwinder& unwinder() = 0;
     virtual void on_thread_gone(Tid tid) = 0;

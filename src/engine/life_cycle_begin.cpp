@@ -149,7 +149,7 @@ bool LifeCycle::watches_any_probe() const {
 
 void LifeCycle::warn_of_missing_probes() {
     for (const std::string& request : search_.api()->probes().all()) {
-        if (!engine_->watches_probe(request)) {
+        if (!engine_->watches_probe(request) && !engine_->has_refused_probe(request)) {
             log_warning("--probe {}: no module of process {} has that so far{}", request,
                         target_.pid().value(),
                         request.starts_with("libc:")

@@ -59,12 +59,13 @@ bool HarmlessMoment::wait_on() {
 }
 
 Error HarmlessMoment::why_not() const {
-    return Error(fmt::format(
-                     "{}, which memleax would cut short",
-                     whom_.empty()
-                         ? fmt::format("each thread of process {} is in a transfer", pid_.value())
-                         : whom_),
-                 EBUSY)
+    const std::string who =
+        whom_.empty() ? fmt::format("each thread of process {} is in a transfer", pid_.value())
+                      : whom_;
+    if (interrupted_ && on_signal_ != ThreadBorrower::OnSignal::wait_on) {
+        return Error(fmt::format("{}, of which memleax did not await the end", who), EINTR);
+    }
+    return Error(fmt::format("{}, which memleax would cut short", who), EBUSY)
         .with_advice("try again when that is over");
 }
 

@@ -33,6 +33,9 @@ class Int3Engine : public Engine {
     [[nodiscard]] bool watches_probe(const std::string& request) const override {
         return probes_.watches(request);
     }
+    [[nodiscard]] bool has_refused_probe(const std::string& request) const override {
+        return probes_.has_refused(request);
+    }
     void restore_code() override;
     void on_late_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) override;
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <span>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -13,9 +14,19 @@
 
 namespace memleax {
 
+namespace {
+
+/// As a child of posix_spawn(3)'s does, whose memory is its parent's.
+bool is_called_while_traps_are_blocked(std::string_view function) {
+    return function == "execve" || function == "execveat";
+}
+
+} // namespace
+
 void ProbeWatch::watch(const std::vector<ProbePlace>& places, Tid worker) {
     for (const ProbePlace& place : places) {
         if (const auto watched = watch_one(place, worker); !watched) {
+            refused_.push_back(place.name);
             log_warning("the probe {} at {:#x} is not watched: {}", place.name,
                         place.address.value(), watched.error().message());
         }
@@ -31,6 +42,10 @@ Result<void> ProbeWatch::watch_one(const ProbePlace& place, Tid worker) {
         if (!arch::is_probe_place(std::span(code).first(got))) {
             return Error("there is no no-op, as its note says");
         }
+    }
+    if (place.is_function && is_called_while_traps_are_blocked(place.name)) {
+        return Error("a child of posix_spawn calls it with all signals blocked: should memleax be "
+                     "killed at that moment, its breakpoint would end the child");
     }
     if (breakpoints_.is_under_jump(place.address)) {
         return Error("its place is one that the engine inline has changed; with --engine int3 it "
@@ -89,6 +104,12 @@ bool ProbeWatch::watches(const std::string& request) const {
         return std::any_of(site.begin(), site.end(), [&request](const ProbePlace& each) {
             return ProbeRequests::asks_for(request, each.name);
         });
+    });
+}
+
+bool ProbeWatch::has_refused(const std::string& request) const {
+    return std::any_of(refused_.begin(), refused_.end(), [&request](const std::string& name) {
+        return ProbeRequests::asks_for(request, name);
     });
 }
 

@@ -29,9 +29,14 @@ class ProbeWatch {
     /// The code in this range is gone, and its breakpoints are forgotten.
     void forget(AddrRange range);
     /// The address space is gone.
-    void reset() { sites_.clear(); }
+    void reset() {
+        sites_.clear();
+        refused_.clear();
+    }
     /// Is any that this text of ProbeRequests::all() asks for?
     [[nodiscard]] bool watches(const std::string& request) const;
+    /// Was any of them told in a warning?
+    [[nodiscard]] bool has_refused(const std::string& request) const;
 
   private:
     /// The number of the site of this breakpoint, an unused one if it has none yet.
@@ -44,7 +49,8 @@ class ProbeWatch {
     EventSink& events_;
     Unwinder& unwinder_;
     std::vector<std::vector<ProbePlace>> sites_; ///< by Breakpoint::probe; empty: unused
-    UnwoundStack stack_;                         ///< reused
+    std::vector<std::string> refused_;
+    UnwoundStack stack_; ///< reused
 };
 
 } // namespace memleax
