@@ -17,11 +17,6 @@ namespace {
 /// Of a stack that is walked in search of a call.
 constexpr unsigned kMostFrames = 256;
 
-bool any_contains(const std::vector<AddrRange>& ranges, CodeAddr pc) {
-    return std::any_of(ranges.begin(), ranges.end(),
-                       [pc](const AddrRange& range) { return range.contains(pc); });
-}
-
 /// Could an allocator wait in this system call: for a lock, or for memory?
 bool may_be_allocators(long system_call) {
     constexpr std::array kCalls{SYS_futex, SYS_nanosleep, SYS_clock_nanosleep,
@@ -34,14 +29,8 @@ bool may_be_allocators(long system_call) {
 
 void EarlierCalls::begin(std::vector<AddrRange> functions) {
     functions_ = std::move(functions);
-    modules_of_functions_.clear();
-    for (const AddrRange& function : functions_) {
-        if (const Module* module = modules_.find(CodeAddr(function.begin))) {
-            modules_of_functions_.push_back(module->range);
-        }
-    }
     for (const auto& [tid, thread] : target_.threads()) {
-        unseen_.insert(tid);
+        unseen_.add(tid);
     }
     pause_ns_ = kShortestPauseNs;
     next_look_ = MonotonicNs();
@@ -49,7 +38,6 @@ void EarlierCalls::begin(std::vector<AddrRange> functions) {
 }
 
 void EarlierCalls::look() {
-    constexpr std::int64_t kMostNs = 3'000'000;
     constexpr std::int64_t kLongestPauseNs = kNsPerSecond;
     constexpr std::int64_t kShareOfTime = 20; // one in so many
     const std::int64_t begun = monotonic_now().value();
@@ -57,26 +45,11 @@ void EarlierCalls::look() {
         return;
     }
     const std::size_t before = unseen_.size();
-    look_until(begun + kMostNs);
+    unseen_.look([this](Tid tid) { return is_outside(tid); });
     pause_ns_ =
         unseen_.size() < before ? kShortestPauseNs : std::min(2 * pause_ns_, kLongestPauseNs);
     const std::int64_t now = monotonic_now().value();
     next_look_ = MonotonicNs(now + std::max(pause_ns_, (now - begun) * kShareOfTime));
-}
-
-void EarlierCalls::look_until(std::int64_t end) {
-    // From where it ended the last time, once around.
-    std::vector<Tid> all(unseen_.upper_bound(looked_at_last_), unseen_.end());
-    all.insert(all.end(), unseen_.begin(), unseen_.upper_bound(looked_at_last_));
-    for (const Tid tid : all) {
-        if (is_outside(tid)) {
-            unseen_.erase(tid);
-        }
-        looked_at_last_ = tid;
-        if (monotonic_now().value() > end) {
-            return;
-        }
-    }
 }
 
 bool EarlierCalls::is_outside(Tid tid) {
@@ -93,13 +66,8 @@ bool EarlierCalls::is_outside(Tid tid) {
     if (before->state == 'R') {
         return computing_.computes(target_.pid(), tid); // no call takes so long
     }
-    if (!before->system_call || !sleeps_outside(tid, *before)) {
-        return false;
-    }
-    // It has slept all the time that its stack was looked at.
-    const auto after = try_read_kernel_state(target_.pid(), tid);
-    return after && after->state == before->state && after->pc == before->pc &&
-           after->system_call == before->system_call;
+    return before->system_call && sleeps_outside(tid, *before) &&
+           sleeps_since(target_.pid(), tid, *before);
 }
 
 // Without its registers the stack of one that sleeps can be walked as far as a frame's size is
@@ -111,14 +79,20 @@ bool EarlierCalls::sleeps_outside(Tid tid, const KernelState& kernel) {
     }
     UnwoundStack stack;
     unwinder_().unwind(*regs, kMostFrames, &stack);
-    const auto is_in = [](const std::vector<AddrRange>& ranges) {
-        return [&ranges](FrameAddress frame) { return any_contains(ranges, frame.lookup_pc()); };
+    const auto any_in = [this](const auto& is_there) {
+        return std::any_of(functions_.begin(), functions_.end(), is_there);
     };
-    if (std::any_of(stack.frames.begin(), stack.frames.end(), is_in(functions_))) {
-        return false;
+    bool leads_out = false;
+    for (const FrameAddress frame : stack.frames) {
+        const CodeAddr pc = frame.lookup_pc();
+        const Module* module = modules_.find(pc);
+        if (any_in([pc](const AddrRange& function) { return function.contains(pc); })) {
+            return false;
+        }
+        leads_out = leads_out || module == nullptr || !any_in([module](const AddrRange& function) {
+                        return module->range.contains(function.begin);
+                    });
     }
-    const bool leads_out =
-        !std::all_of(stack.frames.begin(), stack.frames.end(), is_in(modules_of_functions_));
     return stack.end == StackEnd::outermost || leads_out || !may_be_allocators(*kernel.system_call);
 }
 

@@ -4,7 +4,6 @@
 /// one. So nothing is said of second frees until each thread has been seen outside of such calls.
 #pragma once
 
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "memleax/proc/modules.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/target.hpp"
+#include "thread_rounds.hpp"
 
 namespace memleax {
 
@@ -26,8 +26,7 @@ class EarlierCalls {
 
     /// These functions give blocks, and are watched from now on; all threads are to be seen.
     void begin(std::vector<AddrRange> functions);
-    /// It has run into a breakpoint of ours, all of which stand where none of those calls is under
-    /// way.
+    /// It has run into a breakpoint of ours that stands where none of those calls is under way.
     void on_hit(Tid tid) { forget(tid); }
     void forget(Tid tid) { unseen_.erase(tid); }
     void forget_all() { unseen_.clear(); }
@@ -41,7 +40,6 @@ class EarlierCalls {
   private:
     static constexpr std::int64_t kShortestPauseNs = 4'000'000;
 
-    void look_until(std::int64_t end);
     [[nodiscard]] bool is_outside(Tid tid);
     [[nodiscard]] bool sleeps_outside(Tid tid, const KernelState& kernel);
 
@@ -49,9 +47,7 @@ class EarlierCalls {
     const ModuleMap& modules_;
     UnwinderSource unwinder_;
     std::vector<AddrRange> functions_;
-    std::vector<AddrRange> modules_of_functions_;
-    std::set<Tid> unseen_;
-    Tid looked_at_last_;
+    ThreadRounds unseen_;
     std::int64_t pause_ns_ = kShortestPauseNs;
     MonotonicNs next_look_;
     ComputingThreads computing_;

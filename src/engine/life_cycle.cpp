@@ -38,12 +38,22 @@ void LifeCycle::on_stop(const StopEvent& event) {
 }
 
 void LifeCycle::on_stop(const TrapStop& stop) {
+    const bool is_outside = earlier_.any() && hits_more_than_a_probe(stop.tid);
     if (!engine_->on_trap(stop.tid)) {
         deliver(stop.tid, SIGTRAP);
-    } else if (earlier_.any() && search_.api()->probes().all().empty()) {
-        earlier_.on_hit(stop.tid); // a probe may lie within the allocator
+    } else if (is_outside) {
+        earlier_.on_hit(stop.tid);
         tell_if_all_are_seen();
     }
+}
+
+// A probe may lie anywhere, also within the allocator.
+bool LifeCycle::hits_more_than_a_probe(Tid tid) {
+    arch::Registers regs;
+    const Breakpoint* hit =
+        StoppedThread(tid).get_registers(&regs) ? breakpoints_.find_hit(regs) : nullptr;
+    return hit != nullptr &&
+           (hit->entry >= 0 || hit->is_return || hit->is_module_event || hit->is_signal_action);
 }
 
 void LifeCycle::on_stop(const SignalStop& stop) {

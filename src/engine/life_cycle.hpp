@@ -73,6 +73,7 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     Result<void> refresh_modules(Tid worker);
     void announce_if_ready();
     void begin_to_see_calls();
+    [[nodiscard]] bool hits_more_than_a_probe(Tid tid);
     /// Of calls that were under way before.
     void tell_if_all_are_seen();
     void tell_mapped_before();

@@ -83,9 +83,9 @@ Result<void> LifeCycle::watch_first(const WatchedPlaces& places, bool* executes)
     auto done = trap_signal_.install(*worker);
     if (done) {
         done = watch_places(places, *worker);
-        begin_to_see_calls();
     }
     if (done) {
+        begin_to_see_calls();
         done = refresh_modules(*worker); // now that the module event is watched, what came between
         environment_.set_first_mappings(modules_.mappings());
         tell_mapped_before();

@@ -135,6 +135,12 @@ std::optional<KernelState> parse_kernel_state(const std::string& stat,
     return result;
 }
 
+bool sleeps_since(Tid pid, Tid tid, const KernelState& before) {
+    const auto now = try_read_kernel_state(pid, tid);
+    return now && now->state == before.state && now->pc == before.pc &&
+           now->system_call == before.system_call;
+}
+
 bool is_kernels_worker(Tid tid) {
     const auto stat = try_read_proc_file(fmt::format("/proc/{}/stat", tid.value()));
     const std::vector<std::string> fields = stat ? stat_fields(*stat) : std::vector<std::string>();

@@ -86,6 +86,10 @@ std::optional<KernelState> parse_kernel_state(const std::string& stat,
 /// Of a thread of `pid`, or of a child process that shares its memory; nothing if it is gone.
 std::optional<KernelState> try_read_kernel_state(Tid pid, Tid tid);
 
+/// Does it sleep in the call that it slept in `before`, so that it has most probably slept all the
+/// time?
+bool sleeps_since(Tid pid, Tid tid, const KernelState& before);
+
 /// Is it a thread that the kernel runs in the process for work of its own (io_uring's iou-wrk and
 /// iou-sqp, vhost)? Those never execute code of the program, and do not stop for a tracer.
 bool is_kernels_worker(Tid tid);

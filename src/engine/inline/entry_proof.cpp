@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "memleax/base/clock.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/stopped_thread.hpp"
 
@@ -13,7 +12,7 @@ void EntryProof::begin(const std::vector<AddrRange>& behind_entries) {
     places_.insert(places_.end(), behind_entries.begin(), behind_entries.end());
     interrupted_.clear();
     for (const auto& [tid, thread] : target_.threads()) {
-        unproven_.insert(tid);
+        unproven_.add(tid);
     }
 }
 
@@ -25,21 +24,8 @@ bool EntryProof::is_elsewhere(Tid tid, CodeAddr pc, ReferenceSearch& search) con
 }
 
 void EntryProof::look() {
-    constexpr std::int64_t kMostNs = 3'000'000;
     ReferenceSearch search(target_, places_, [this]() -> Unwinder& { return unwinder_; });
-    const std::int64_t end = monotonic_now().value() + kMostNs;
-    // From where it ended the last time, once around.
-    std::vector<Tid> all(unproven_.upper_bound(looked_at_last_), unproven_.end());
-    all.insert(all.end(), unproven_.begin(), unproven_.upper_bound(looked_at_last_));
-    for (const Tid tid : all) {
-        if (is_proven(tid, search)) {
-            unproven_.erase(tid);
-        }
-        looked_at_last_ = tid;
-        if (monotonic_now().value() > end) {
-            return;
-        }
-    }
+    unproven_.look([&](Tid tid) { return is_proven(tid, search); });
 }
 
 bool EntryProof::is_proven(Tid tid, ReferenceSearch& search) {
@@ -60,13 +46,8 @@ bool EntryProof::is_proven(Tid tid, ReferenceSearch& search) {
         }
         return false;
     }
-    if (!before->system_call || !is_elsewhere(tid, before->pc, search)) {
-        return false;
-    }
-    // It has slept all the time that its stack was looked at.
-    const auto after = try_read_kernel_state(target_.pid(), tid);
-    return after && after->state == before->state && after->pc == before->pc &&
-           after->system_call == before->system_call;
+    return before->system_call && is_elsewhere(tid, before->pc, search) &&
+           sleeps_since(target_.pid(), tid, *before);
 }
 
 void EntryProof::look_at(Tid tid) {

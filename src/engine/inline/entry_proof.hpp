@@ -13,6 +13,7 @@
 #include "memleax/target/breakpoint.hpp"
 #include "memleax/target/target.hpp"
 #include "memleax/unwind/unwinder.hpp"
+#include "thread_rounds.hpp"
 
 namespace memleax {
 
@@ -42,8 +43,7 @@ class EntryProof {
     Target& target_;
     Unwinder& unwinder_;
     std::vector<AddrRange> places_;
-    std::set<Tid> unproven_;
-    Tid looked_at_last_;
+    ThreadRounds unproven_;
     std::set<Tid> interrupted_;
     ComputingThreads computing_;
 };
