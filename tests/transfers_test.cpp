@@ -16,6 +16,7 @@
 namespace memleax::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -108,6 +109,24 @@ TEST_P(Transfer, IsWaitedForWhereThereIsNoOtherThread) {
         memleax.wait_until_watching();
         expect_wait_for_its_end(memleax, killed);
     }
+    finish();
+}
+
+TEST_P(Transfer, AnAttachThatIsBrokenOffWhileItWaitsSaysSo) {
+    if (!start({})) {
+        GTEST_SKIP() << fixture_->output();
+    }
+    ask("begin");
+    Memleax memleax(watch_it());
+    EXPECT_TRUE(memleax.process().find_error_line(kWaits));
+    memleax.interrupt();
+    const auto result = memleax.finish();
+    EXPECT_NE(result.status, 0);
+    EXPECT_THAT(result.errors, AllOf(HasSubstr("of which memleax did not await the end"),
+                                     Not(HasSubstr("try again"))));
+    ask("move");
+    ask("go");
+    expect_as_before();
     finish();
 }
 

@@ -63,8 +63,8 @@ Result<Tid> LifeCycle::borrow_first() {
 
 Result<void> LifeCycle::watch_first(const WatchedPlaces& places, bool* executes) {
     auto worker = borrow_first();
-    const bool none_now =
-        !worker && (worker.error().errnum() == EAGAIN || worker.error().errnum() == EBUSY);
+    const int why_none = worker ? 0 : worker.error().errnum();
+    const bool none_now = why_none == EAGAIN || why_none == EBUSY || why_none == EINTR;
     *executes = worker || none_now ? PendingExec(target_).has_happened()
                                    : PendingExec(target_).happens_instead_of_end();
     if (*executes) {
