@@ -874,6 +874,97 @@ TEST_F(AgentTest, WhatIsNoFramePointerLeadsToNoCaller) {
     EXPECT_FALSE(is_plausible_frame_pointer(address(104) + kFramePointerReach, address(104)));
 }
 
+// A compiler's code may keep anything in that register: there the tracer's walk ends, each time.
+TEST_F(AgentTest, AStackEndsWhereTheFramePointerIsNone) {
+    constexpr std::uint64_t kGenerated = 0x700000;
+    const std::array rules{Rule::of(Rule::Kind::regular), Rule::of(Rule::Kind::frame_pointer)};
+    UnwoundStack stack;
+    stack.frames = {FrameAddress::exact(CodeAddr(0x1000)),
+                    FrameAddress::return_address(CodeAddr(kGenerated))};
+    stack.end = StackEnd::no_rule;
+    stack_[100] = kGenerated;
+    ASSERT_TRUE(tree_.add(malloc_.number, stack, rules, StackId(6)));
+    EXPECT_EQ(enter(malloc_, 100, 8, 0, 0), Answer::trap) << "a null pointer is another end";
+    stack.end = StackEnd::outermost;
+    ASSERT_TRUE(tree_.add(malloc_.number, stack, rules, StackId(7)));
+    const auto found = [&](std::uint64_t fp) {
+        EXPECT_EQ(enter(malloc_, 100, 8, 0, fp), Answer::call);
+        agent::memleax_agent_leave(&frame_, kBlock);
+        return frame_.stack;
+    };
+    for (unsigned i = 0; i < 3; ++i) { // by a walk, and by the memo
+        EXPECT_EQ(found(0x12345), 6U);
+        EXPECT_EQ(found(address(99)), 6U) << "below the frame";
+        EXPECT_EQ(found(address(104) + 4), 6U) << "not aligned";
+        EXPECT_EQ(found(0), 7U);
+    }
+    stack_[105] = kCaller;
+    EXPECT_EQ(enter(malloc_, 100, 8, 0, address(104)), Answer::trap) << "it could be one";
+}
+
+// What a table or the frame pointer leads to is old data: known word by word.
+TEST_F(AgentTest, AStackEndsAtWhatIsNoCode) {
+    constexpr std::uint64_t kGenerated = 0x700000;
+    constexpr std::uint64_t kData = 0xc000026000;
+    Rule rule = Rule::of(Rule::Kind::regular);
+    rule.cfa_offset = 16;
+    rule.ra_offset = -8;
+    UnwoundStack stack;
+    stack.frames = {FrameAddress::exact(CodeAddr(0x1000)),
+                    FrameAddress::return_address(CodeAddr(kCaller))};
+    stack.end = StackEnd::not_code;
+    stack.no_code = kData;
+    ASSERT_TRUE(tree_.add(malloc_.number, stack, std::array{rule, rule}, StackId(8)));
+    stack.frames.back() = FrameAddress::return_address(CodeAddr(kGenerated));
+    stack.end = StackEnd::no_rule;
+    stack.guess_led_nowhere = true;
+    const std::array by_frame_pointer{rule, Rule::of(Rule::Kind::frame_pointer)};
+    ASSERT_TRUE(tree_.add(malloc_.number, stack, by_frame_pointer, StackId(9)));
+
+    stack_[100] = kCaller;
+    stack_[102] = kData;
+    EXPECT_EQ(enter(malloc_, 100, 8), Answer::call);
+    EXPECT_EQ(frame_.stack, 8U);
+    agent::memleax_agent_leave(&frame_, kBlock);
+    stack_[102] = kData + 8;
+    EXPECT_EQ(enter(malloc_, 100, 8), Answer::trap);
+    stack_[100] = kGenerated;
+    stack_[105] = kData;
+    EXPECT_EQ(enter(malloc_, 100, 8, 0, address(104)), Answer::call);
+    EXPECT_EQ(frame_.stack, 9U);
+    agent::memleax_agent_leave(&frame_, kBlock);
+    stack_[105] = kData + 8;
+    EXPECT_EQ(enter(malloc_, 100, 8, 0, address(104)), Answer::trap);
+
+    EXPECT_TRUE(tree_.has_stray([](std::uint64_t word) { return word == kData; }));
+    EXPECT_FALSE(tree_.has_stray([](std::uint64_t word) { return word != kData; }));
+    tree_.clear();
+    EXPECT_FALSE(tree_.has_stray([](std::uint64_t) { return true; }));
+}
+
+TEST_F(AgentTest, WhatIsNoCodeDoesNotTakeAllRoom) {
+    Rule rule = Rule::of(Rule::Kind::regular);
+    rule.cfa_offset = 16;
+    rule.ra_offset = -8;
+    UnwoundStack stack;
+    stack.frames = {FrameAddress::exact(CodeAddr(0x1000)),
+                    FrameAddress::return_address(CodeAddr(kCaller))};
+    stack.end = StackEnd::not_code;
+    const auto add = [&](std::uint64_t word) {
+        stack.no_code = word;
+        return tree_.add(malloc_.number, stack, std::array{rule, rule}, StackId(1));
+    };
+    std::uint64_t word = 8;
+    while (add(word)) {
+        ASSERT_LT(tree_.size(), 10'000U);
+        word += 8;
+    }
+    EXPECT_FALSE(tree_.had_no_room());
+    EXPECT_TRUE(add(8)) << "it has its place";
+    stack.frames.back() = FrameAddress::return_address(CodeAddr(kCaller + 64));
+    EXPECT_TRUE(add(word)) << "another caller's";
+}
+
 TEST_F(AgentTest, NeverReadsBesideTheStack) {
     // Rules that lead anywhere: behind the stack's end there is nothing.
     const auto page = static_cast<std::size_t>(4096);

@@ -3,6 +3,7 @@
 // believed. What it allocates cannot be followed, is counted, and is never an error.
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -14,6 +15,7 @@
 #include "leaks_support.hpp"
 #include "memleax/proc/perf_map.hpp"
 #include "memleax/proc/pid_namespace.hpp"
+#include "prompt_support.hpp"
 #include "snapshot_support.hpp"
 
 namespace memleax::testing {
@@ -132,6 +134,49 @@ TEST(GeneratedCode, CallsKnownCodeFromANewPage) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+TEST(GeneratedCode, EndsTheStackWhereTheFramePointerIsNone) {
+    Fixture fixture("generated_code", {"frameless"});
+    std::string errors;
+    watch_round(fixture, fixture.pid(), &errors);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+/// The inline engine needs no breakpoint where a call returns to.
+bool follows_all() {
+    return engine_under_test() == "inline";
+}
+
+/// From status, "calls 7 of allocator functions, 5 of them with a stop".
+std::string stopped_calls(const std::string& status) {
+    std::smatch match;
+    return std::regex_search(status, match, std::regex("([0-9]+) of them with a stop"))
+               ? match[1].str()
+               : "";
+}
+
+// Neither is a reason to stop, once such an end has been seen.
+TEST(GeneratedCode, EndsOfStacksAreLearnt) {
+    if (!follows_all()) {
+        GTEST_SKIP() << "each call stops";
+    }
+    Fixture fixture("generated_code", {"frameless"});
+    PromptOnTerminal prompt(fixture.pid(), {});
+    std::string status;
+    do { // the first calls may come before the jumps are there
+        fixture.go();
+        status = prompt.run("status");
+    } while (status.find("1 new threads") == std::string::npos);
+    std::string before;
+    do {
+        before = stopped_calls(status);
+        fixture.go();
+        status = prompt.run("status");
+        ASSERT_NE(stopped_calls(status), "") << status;
+    } while (stopped_calls(status) != before);
+    EXPECT_EQ(prompt.quit(), 0);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 struct Made {
     std::string kind; ///< of memory that the code is in
     bool is_known;    ///< it was there when memleax came
@@ -162,11 +207,6 @@ FixtureAnswer since(const FixtureAnswer& first, FixtureAnswer both) {
         both.counts[name] -= number;
     }
     return both;
-}
-
-/// The inline engine needs no breakpoint where a call returns to.
-bool follows_all() {
-    return engine_under_test() == "inline";
 }
 
 void expect_all_followed(const nlohmann::json& report) {

@@ -109,6 +109,7 @@ std::optional<StackEnd> Walker::run(Frame at, const arch::Registers& regs, From 
         // An interrupted pc was being executed, whatever it is: a call through a bad pointer, as a
         // rule, and then the handler's stack is worth more with it.
         if (!is_code && next.kind != Step::Kind::interrupted) {
+            out->no_code = next.caller_pc;
             out->guess_led_nowhere = next.kind == Step::Kind::guessed;
             return out->guess_led_nowhere ? StackEnd::no_rule : StackEnd::not_code;
         }

@@ -22,6 +22,8 @@ struct UnwoundStack {
     /// StackEnd::no_rule: what the frame pointer leads to is no code that we know of. It may be
     /// newer.
     bool guess_led_nowhere = false;
+    /// Of such an end, and of StackEnd::not_code: what was no return address.
+    std::uint64_t no_code = 0;
 };
 
 } // namespace memleax

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "call_tree.hpp"
 
+#include <algorithm>
 #include <optional>
 
 #include "arch.hpp"
@@ -61,15 +62,42 @@ Node leaf(StackId id) {
     return node;
 }
 
+/// Does a stack end at its last frame, whatever the memory holds?
+bool ends_always(StackEnd end, const Rule& last) {
+    return end == StackEnd::limit || last.kind == Rule::Kind::outermost ||
+           last.kind == Rule::Kind::none;
+}
+
+/// What the agent takes for the return address behind the last frame; nothing if it does not.
+std::optional<std::uint64_t> end_key(const UnwoundStack& stack, const Rule& last) {
+    switch (stack.end) {
+    case StackEnd::outermost:
+        return agent::kNoCaller;
+    case StackEnd::not_code:
+        return stack.no_code;
+    case StackEnd::no_rule:
+        if (last.kind == Rule::Kind::frame_pointer) {
+            return stack.guess_led_nowhere ? stack.no_code : agent::kNoFrame;
+        }
+        break;
+    default:
+        break;
+    }
+    return std::nullopt;
+}
+
 } // namespace
 
 bool CallTree::add(std::uint32_t function, const UnwoundStack& stack, std::span<const Rule> rules,
                    StackId id) {
     const auto& frames = stack.frames;
     had_no_room_ = false;
-    // Only these two ends are the same whatever the memory holds.
-    const bool is_whole = stack.end == StackEnd::outermost || stack.end == StackEnd::limit;
-    if (frames.size() < 2 || !is_whole || function >= agent::kMaxFunctions) {
+    if (frames.size() < 2 || function >= agent::kMaxFunctions) {
+        return false;
+    }
+    const bool is_leaf = ends_always(stack.end, rules[frames.size() - 1]);
+    const auto behind = end_key(stack, rules[frames.size() - 1]);
+    if (!is_leaf && !behind) {
         return false;
     }
     std::uint32_t parent = function + 1;
@@ -79,18 +107,33 @@ bool CallTree::add(std::uint32_t function, const UnwoundStack& stack, std::span<
         }
         const Key key{parent, frames[i].pc().value()};
         const bool is_last = i + 1 == frames.size();
-        const bool ends =
-            is_last && (stack.end == StackEnd::limit || rules[i].kind == Rule::Kind::outermost);
-        const auto node = ends ? std::optional(leaf(id)) : walking(rules[i]);
+        const auto node = is_last && is_leaf ? std::optional(leaf(id)) : walking(rules[i]);
         parent = node ? child(key, *node) : 0;
         if (parent == 0) {
             return false;
         }
-        if (is_last && !ends) { // its return address is 0 (Walker)
-            return child({parent, 0}, leaf(id)) != 0;
-        }
     }
-    return true;
+    return is_leaf || add_end({parent, *behind}, id);
+}
+
+// What is no return address is mostly old data, which may be anything: some of it gets a leaf, and
+// not all the room that there is.
+bool CallTree::add_end(const Key& key, StackId id) {
+    const std::uint64_t word = key.return_address;
+    if (word != agent::kNoCaller && word != agent::kNoFrame) {
+        auto& strays = strays_[key.parent];
+        if (strays.size() == kMostStrays && !strays.contains(word)) {
+            return false;
+        }
+        strays.insert(word);
+    }
+    return child(key, leaf(id)) != 0;
+}
+
+bool CallTree::has_stray(const std::function<bool(std::uint64_t)>& is_code) const {
+    return std::any_of(strays_.begin(), strays_.end(), [&](const auto& node) {
+        return std::any_of(node.second.begin(), node.second.end(), is_code);
+    });
 }
 
 std::uint32_t CallTree::free_slot(const Key& key) const {
@@ -145,6 +188,7 @@ void CallTree::clear() {
         nodes_.clear();
         taken_.assign(agent::kChildSlots, false);
         parents_.assign(agent::kMaxNodes, false);
+        strays_.clear();
         next_node_ = kFirstNode;
     }
 }

@@ -182,8 +182,15 @@ bool InlineEngine::tell_stack(Tid tid, std::uint32_t index, const arch::Register
     for (const FrameAddress frame : walked.frames) {
         rules_.push_back(reporter_.unwinder().rule(frame));
     }
+    if (reporter_.take_news_of_code() && tree_.has_stray([this](std::uint64_t word) {
+            const auto caller = FrameAddress::return_address(CodeAddr(word));
+            return reporter_.unwinder().rule(caller).kind != Rule::Kind::not_code;
+        })) {
+        tree_.clear();
+    }
     bool is_known = false;
-    if (follower_.backtrace_limit() >= 2) {
+    const bool may_be_known = follower_.backtrace_limit() >= 2 && reporter_.is_end_certain();
+    if (may_be_known) {
         const std::size_t before = tree_.size();
         is_known = tree_.add(static_cast<std::uint32_t>(breakpoint.entry), walked, rules_, id);
         if (*reason == StopReason::other) {
@@ -191,7 +198,8 @@ bool InlineEngine::tell_stack(Tid tid, std::uint32_t index, const arch::Register
         }
     }
     if (*reason == StopReason::other && !is_known) {
-        *reason = tree_.had_no_room() ? StopReason::no_room : StopReason::irregular_stack;
+        *reason =
+            may_be_known && tree_.had_no_room() ? StopReason::no_room : StopReason::irregular_stack;
     }
     memory_.set_forced_stack(index, id.value());
     trapping_[tid].has_forced_stack = true;

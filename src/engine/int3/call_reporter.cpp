@@ -56,6 +56,7 @@ void CallReporter::on_hit(Tid tid, const arch::Registers& regs, const Breakpoint
 
 const UnwoundStack& CallReporter::walk(const arch::Registers& regs, unsigned limit) {
     unwinder_.unwind_at_entry(regs, limit, &stack_);
+    is_end_certain_ = true;
     if (stack_.end != StackEnd::unknown_code && stack_.end != StackEnd::not_code &&
         !stack_.guess_led_nowhere) {
         return stack_;
@@ -65,6 +66,7 @@ const UnwoundStack& CallReporter::walk(const arch::Registers& regs, unsigned lim
     constexpr std::int64_t kPauses = 20; // of the time that a look takes
     const MonotonicNs begin = monotonic_now();
     if (begin < next_look_for_code_) {
+        is_end_certain_ = false;
         return stack_;
     }
     const bool is_news = modules_.look_for_generated_code();
@@ -72,6 +74,7 @@ const UnwoundStack& CallReporter::walk(const arch::Registers& regs, unsigned lim
     next_look_for_code_ =
         MonotonicNs(now.value() + std::max(kPauseNs, kPauses * (now.value() - begin.value())));
     if (is_news) {
+        has_news_of_code_ = true;
         unwinder_.modules_changed();
         unwinder_.unwind_at_entry(regs, limit, &stack_);
     }

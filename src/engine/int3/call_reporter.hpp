@@ -36,6 +36,10 @@ class CallReporter {
     /// Where `regs` are at a call's entry. If the stack ends at code that nobody has told us of, as
     /// a compiler's at run time, that is looked for, now and then.
     const UnwoundStack& walk(const arch::Registers& regs, unsigned limit);
+    /// The last walk did not end at code that may only be too new to be known.
+    [[nodiscard]] bool is_end_certain() const { return is_end_certain_; }
+    /// Has a walk found such code since this was asked?
+    [[nodiscard]] bool take_news_of_code() { return std::exchange(has_news_of_code_, false); }
     Unwinder& unwinder() { return unwinder_; }
 
   private:
@@ -48,6 +52,8 @@ class CallReporter {
     std::function<bool(Tid, const arch::Registers&)> is_within_recorded_;
     UnwoundStack stack_; ///< reused, so that no walk allocates
     MonotonicNs next_look_for_code_;
+    bool is_end_certain_ = true;
+    bool has_news_of_code_ = false;
 };
 
 } // namespace memleax

@@ -55,6 +55,11 @@ struct Node {
 };
 static_assert(sizeof(Node) == 32);
 
+/// The children of a node without tables where the frame pointer is null, or could be none, are
+/// leaves with these in the return address's place. No code returns to either.
+inline constexpr uint64_t kNoCaller = 0;
+inline constexpr uint64_t kNoFrame = 1;
+
 /// Node 0 is none; 1 to kMaxFunctions are the functions themselves, by their numbers.
 inline constexpr uint32_t kMaxFunctions = 255;
 /// Only those that are used take memory. A compiler's 8,000 call stacks need 100,000.

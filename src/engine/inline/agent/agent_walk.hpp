@@ -124,7 +124,8 @@ AGENT_PART uint32_t walk(const Data& data, const Call& call, Reads& reads) {
         }
         uint64_t cfa = (node.base == Node::Base::sp ? sp : fp.value) + offset(node.cfa_offset);
         if (node.base == Node::Base::plausible_fp && !is_plausible_frame_pointer(fp.value, sp)) {
-            return kNoStackId;
+            return_address = fp.value == 0 ? kNoCaller : kNoFrame;
+            continue;
         }
         if (node.base == Node::Base::at_fp && !Reads::read(reads, cfa, &cfa)) {
             return kNoStackId;
