@@ -212,16 +212,23 @@ require('readline').createInterface({ input: process.stdin }).on('line', () => {
 """
 
 
+def written(path, program):
+    """heaptrack's interpreter ends at a command line of several lines, so a program is in a file."""
+    pathlib.Path(path).write_text(program)
+    return path
+
+
 @contextlib.contextmanager
-def python(_folder, tool=()):
+def python(folder, tool=()):
     """Without its own allocator, so that every object is a malloc."""
-    with Worker([*tool, "/usr/bin/python3", "-c", PYTHON_PROGRAM], env=os.environ | {"PYTHONMALLOC": "malloc"}) as program:
+    command = [*tool, "/usr/bin/python3", written(f"{folder}/program.py", PYTHON_PROGRAM)]
+    with Worker(command, env=os.environ | {"PYTHONMALLOC": "malloc"}) as program:
         yield program.pid, program.rate
 
 
 @contextlib.contextmanager
-def node(_folder, tool=()):
-    with Worker([*tool, find("node"), "-e", NODE_PROGRAM]) as program:
+def node(folder, tool=()):
+    with Worker([*tool, find("node"), written(f"{folder}/program.js", NODE_PROGRAM)]) as program:
         yield program.pid, program.rate
 
 
