@@ -107,6 +107,56 @@ TEST_F(StoredMemoryTest, PagesThatAreKeptAreThoseOfThen) {
     EXPECT_EQ(own(range(0, 7)), (std::vector{range(1, 3), range(4, 5)}));
 }
 
+/// A mapping of our own in which each page begins with its number.
+Mapping numbered(void* begin, std::uint64_t size) {
+    Mapping mapping;
+    const auto address = reinterpret_cast<std::uint64_t>(begin);
+    mapping.range = {address, address + size};
+    mapping.readable = mapping.writable = true;
+    for (std::uint64_t at = address; at < address + size; at += kPage) {
+        *reinterpret_cast<std::uint64_t*>(at) = at / kPage; // NOLINT(performance-no-int-to-ptr)
+    }
+    return mapping;
+}
+
+// Large ones are copied by several threads. A file becomes shorter meanwhile: what is behind its
+// end cannot be read, and all else has to be there.
+TEST(StoredMemory, EachPageIsInItsPlace) {
+    constexpr std::uint64_t kSize = 40U << 20;
+    constexpr std::uint64_t kLeft = 11U << 20;
+    const int file = memfd_create("shared", 0);
+    ASSERT_EQ(ftruncate(file, kSize), 0);
+    constexpr int kAccess = PROT_READ | PROT_WRITE;
+    std::vector<Mapping> mappings{
+        numbered(mmap(nullptr, kSize, kAccess, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), kSize),
+        numbered(mmap(nullptr, kSize, kAccess, MAP_SHARED, file, 0), kSize)};
+    const std::uint64_t shared = mappings[1].range.begin;
+    mappings[1].shared = true;
+    std::sort(mappings.begin(), mappings.end(),
+              [](const auto& a, const auto& b) { return a.range.begin < b.range.begin; });
+    auto memory = RemoteMemory::open(Tid(getpid()));
+    ASSERT_TRUE(memory);
+    PresentPages pages{Tid(getpid())};
+    pages.keep(std::vector{mappings[0].range, mappings[1].range});
+    auto stored = StoredMemory::reserve(Tid(getpid()), UINT64_MAX);
+    ASSERT_EQ(ftruncate(file, kLeft), 0);
+    ASSERT_TRUE(stored && stored->copy(*memory, mappings, pages));
+    for (const Mapping& mapping : mappings) {
+        const std::uint64_t end = mapping.shared ? shared + kLeft : mapping.range.end;
+        for (std::uint64_t at = mapping.range.begin; at < mapping.range.end; at += kPage) {
+            std::uint64_t number = 0;
+            const std::size_t got =
+                stored->try_read(RemoteAddr(at), std::as_writable_bytes(std::span(&number, 1)));
+            ASSERT_EQ(got, at < end ? sizeof number : 0) << at - mapping.range.begin;
+            ASSERT_EQ(number, at < end ? at / kPage : 0);
+        }
+    }
+    for (const Mapping& mapping : mappings) {
+        munmap(reinterpret_cast<void*>(mapping.range.begin), kSize); // NOLINT
+    }
+    close(file);
+}
+
 TEST_F(StoredMemoryTest, ThereMayBeNoRoom) {
     EXPECT_FALSE(StoredMemory::reserve(Tid(getpid()), kPage)) << "we have more";
     EXPECT_FALSE(StoredMemory::reserve(Tid(getpid()), 0));

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <span>
 #include <utility>
 
 #include <sys/resource.h>
 
+#include "memleax/base/all_signals_blocked.hpp"
 #include "perf_record.hpp"
 
 namespace memleax {
@@ -22,13 +22,8 @@ constexpr std::size_t kMostWaiting = std::size_t{256} << 20;
 } // namespace
 
 RingReader::RingReader(std::vector<PerfRing>& rings) : rings_(rings) {
-    // Signals are for threads that know what they mean.
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
+    const AllSignalsBlocked blocked;
     thread_ = std::thread([this] { run(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 RingReader::~RingReader() {

@@ -2,11 +2,15 @@
 #include "stored_memory.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <future>
+#include <thread>
 
 #include <sys/mman.h>
 
+#include "memleax/base/all_signals_blocked.hpp"
 #include "memleax/proc/process_memory.hpp"
 
 namespace memleax {
@@ -52,6 +56,7 @@ bool StoredMemory::copy(MemoryReader& memory, std::span<const Mapping> mappings,
     if (bytes > copy_.get_deleter().size) {
         return false;
     }
+    std::vector<Chunk> chunks;
     for (const Mapping& mapping : mappings) {
         const bool is_zero_elsewhere = !mapping.shared && mapping.inode == 0;
         std::uint64_t at = mapping.range.begin;
@@ -59,13 +64,21 @@ bool StoredMemory::copy(MemoryReader& memory, std::span<const Mapping> mappings,
             if (is_zero_elsewhere) {
                 add_zeros(at, part.begin);
             }
-            add(memory, part);
+            add(part, &chunks);
             at = part.end;
         }
         if (is_zero_elsewhere) {
             add_zeros(at, mapping.range.end);
         }
     }
+    read(memory, chunks);
+    for (const Chunk& chunk : chunks) {
+        if (chunk.got < chunk.out.size()) { // a device's memory, or a file that has become shorter
+            std::uint64_t& end = pieces_[chunk.piece].range.end;
+            end = std::min(end, chunk.from + chunk.got);
+        }
+    }
+    std::erase_if(pieces_, [](const Piece& piece) { return piece.range.size() == 0; });
     return true;
 }
 
@@ -73,22 +86,40 @@ void Unmapping::operator()(std::byte* begin) const {
     munmap(begin, size);
 }
 
-void StoredMemory::add(MemoryReader& memory, AddrRange part) {
-    constexpr std::uint64_t kMostAtOnce = 64U << 20;
-    const std::byte* begin = copy_.get() + used_;
-    std::uint64_t stored = 0;
-    while (stored < part.size()) {
-        const std::uint64_t wanted = std::min(part.size() - stored, kMostAtOnce);
-        const std::size_t got =
-            memory.try_read(RemoteAddr(part.begin + stored), {copy_.get() + used_, wanted});
-        stored += got;
-        used_ += got;
-        if (got < wanted) {
-            break; // a device's memory, or a file that has become shorter
+void StoredMemory::add(AddrRange part, std::vector<Chunk>* chunks) {
+    constexpr std::uint64_t kMostAtOnce = 8U << 20;
+    pieces_.push_back({part, copy_.get() + used_});
+    for (std::uint64_t at = part.begin; at < part.end;) {
+        const std::uint64_t size = std::min(part.end - at, kMostAtOnce);
+        chunks->push_back({at, {copy_.get() + used_, size}, pieces_.size() - 1});
+        used_ += size;
+        at += size;
+    }
+}
+
+// By several threads: while the process stands still, its CPUs are free.
+void StoredMemory::read(MemoryReader& memory, std::span<Chunk> chunks) const {
+    constexpr std::uint64_t kWorthAThread = 32U << 20; // takes some ten milliseconds
+    constexpr std::uint64_t kMostThreads = 16;
+    std::atomic<std::size_t> next = 0;
+    const auto read_some = [&memory, chunks, &next] {
+        for (std::size_t i = next++; i < chunks.size(); i = next++) {
+            chunks[i].got = memory.try_read(RemoteAddr(chunks[i].from), chunks[i].out);
+        }
+    };
+    const std::uint64_t cpus = std::max(1U, std::thread::hardware_concurrency());
+    const std::uint64_t threads = std::min({cpus, kMostThreads, used_ / kWorthAThread + 1});
+    std::vector<std::future<void>> others;
+    {
+        const AllSignalsBlocked blocked;
+        while (others.size() + 1 <
+               threads) { // deferred where no thread can be made: nothing is left then
+            others.push_back(std::async(std::launch::async | std::launch::deferred, read_some));
         }
     }
-    if (stored > 0) {
-        pieces_.push_back({{part.begin, part.begin + stored}, begin});
+    read_some();
+    for (std::future<void>& other : others) {
+        other.get();
     }
 }
 

@@ -29,7 +29,8 @@ class StoredMemory final : public MemoryReader {
 
     /// Copies what the process, which stands still, has in these mappings: all that is written of
     /// private ones, all that is there of shared ones. False if it has grown beyond the room, and
-    /// nothing is copied then. `pages` has kept them (PresentPages::keep()).
+    /// nothing is copied then. `pages` has kept them (PresentPages::keep()). `memory` is read by
+    /// several threads at once.
     [[nodiscard]] bool copy(MemoryReader& memory, std::span<const Mapping> mappings,
                             const PresentPages& pages);
 
@@ -44,7 +45,15 @@ class StoredMemory final : public MemoryReader {
     };
 
     explicit StoredMemory(std::unique_ptr<std::byte, Unmapping> copy) : copy_(std::move(copy)) {}
-    void add(MemoryReader& memory, AddrRange part);
+    /// What is read in one go.
+    struct Chunk {
+        std::uint64_t from;
+        std::span<std::byte> out;
+        std::size_t piece;
+        std::size_t got = 0;
+    };
+    void add(AddrRange part, std::vector<Chunk>* chunks);
+    void read(MemoryReader& memory, std::span<Chunk> chunks) const;
     void add_zeros(std::uint64_t begin, std::uint64_t end);
 
     std::unique_ptr<std::byte, Unmapping> copy_;

@@ -2,21 +2,17 @@
 #include "memleax/target/code_barrier.hpp"
 
 #include <chrono>
-#include <csignal>
 
+#include "memleax/base/all_signals_blocked.hpp"
 #include "memleax/target/code_patch.hpp"
 
 namespace memleax {
 
-// Where no thread can be made it is deferred: to result(). Signals that are sent to the process are
-// for other threads: the one that handles a fatal signal waits for the tracer thread.
+// Where no thread can be made it is deferred: to result(). The thread that handles a fatal signal
+// waits for the tracer thread.
 void CodeBarrier::begin() {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const AllSignalsBlocked blocked;
     result_ = std::async(std::launch::async | std::launch::deferred, synchronize_code);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 bool CodeBarrier::is_over() const {

@@ -30,12 +30,12 @@ Result<RemoteMemory> RemoteMemory::open(Tid pid) {
 }
 
 RemoteMemory::RemoteMemory(RemoteMemory&& other) noexcept
-    : pid_(other.pid_), thread_(other.thread_), fd_(std::exchange(other.fd_, -1)),
+    : pid_(other.pid_), thread_(other.thread_.load()), fd_(std::exchange(other.fd_, -1)),
       masked_(std::move(other.masked_)), masked_pages_(std::move(other.masked_pages_)) {}
 
 RemoteMemory& RemoteMemory::operator=(RemoteMemory&& other) noexcept {
     std::swap(pid_, other.pid_);
-    std::swap(thread_, other.thread_);
+    thread_ = other.thread_.exchange(thread_);
     std::swap(fd_, other.fd_);
     masked_.swap(other.masked_);
     masked_pages_.swap(other.masked_pages_);
@@ -52,10 +52,10 @@ std::size_t RemoteMemory::try_read_unmasked(RemoteAddr from, std::span<std::byte
     const iovec local{out.data(), out.size()};
     const iovec remote{reinterpret_cast<void*>(from.value()), // NOLINT: an address of the target
                        out.size()};
-    ssize_t got = process_vm_readv(thread_.value(), &local, 1, &remote, 1, 0);
+    ssize_t got = process_vm_readv(thread_.load().value(), &local, 1, &remote, 1, 0);
     if (got < 0 && errno == ESRCH) {
         thread_ = living_thread(pid_); // the one that we asked has ended before the others
-        got = process_vm_readv(thread_.value(), &local, 1, &remote, 1, 0);
+        got = process_vm_readv(thread_.load().value(), &local, 1, &remote, 1, 0);
     }
     if (got >= 0) {
         return static_cast<std::size_t>(got);

@@ -2,6 +2,7 @@
 /// The target's memory: read with our breakpoints masked, written through /proc/PID/mem.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -24,6 +25,7 @@ class RemoteMemory final : public MemoryReader {
     RemoteMemory& operator=(RemoteMemory&& other) noexcept;
     ~RemoteMemory() override;
 
+    /// May be called by several threads at once, as long as nobody masks or unmasks.
     std::size_t try_read(RemoteAddr from, std::span<std::byte> out) override;
     /// As the CPU sees them: breakpoints are not hidden.
     std::size_t try_read_unmasked(RemoteAddr from, std::span<std::byte> out) const;
@@ -46,7 +48,7 @@ class RemoteMemory final : public MemoryReader {
     RemoteMemory(Tid pid, int fd) : pid_(pid), thread_(pid), fd_(fd) {}
 
     Tid pid_;
-    mutable Tid thread_; ///< one that has not ended: whom process_vm_readv asks
+    mutable std::atomic<Tid> thread_; ///< one that has not ended: whom process_vm_readv asks
     int fd_ = -1;
     /// Masked bytes by address, and how many of them each page has: most reads are of stack pages,
     /// which have none.
