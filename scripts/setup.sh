@@ -19,7 +19,7 @@ esac
 
 packages=(
     g++ cmake ninja-build pkg-config
-    libdw-dev libelf-dev libcapstone-dev libiberty-dev libreadline-dev libcli11-dev
+    libdw-dev libelf-dev libunwind-dev libcapstone-dev libiberty-dev libreadline-dev libcli11-dev
     libfmt-dev libabsl-dev nlohmann-json3-dev zlib1g-dev libprotozero-dev
     scdoc
 )
@@ -35,7 +35,7 @@ fi
 
 if [ "$what" = test ] || [ "$what" = arm64 ]; then
     packages+=(
-        libunwind-dev libgtest-dev libgmock-dev libbenchmark-dev musl-tools procps
+        libgtest-dev libgmock-dev libbenchmark-dev musl-tools procps
         protobuf-compiler libprotobuf-dev valgrind binutils
         libjemalloc-dev libgoogle-perftools-dev libmimalloc-dev
         libglib2.0-0 libsqlite3-0 libapr1 libssl3

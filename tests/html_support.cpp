@@ -137,7 +137,8 @@ Report server_report() {
     Report report;
     report.version = "2.0.0";
     report.target = {16129, "/usr/local/bin/shopd", "x86_64", 12};
-    report.session = {"int3", kDuration, 10, "user", 0, {184203, 171377, 5120, 0, 812, 0}};
+    report.session = {
+        "int3", "memleax", kDuration, 10, "user", 0, {184203, 171377, 5120, 0, 812, 0}};
     report.callstacks = {
         call_stack({9, Verdict::too_early, 256, 0, all, reason::SeenShortly{4}},
                    through({frame(0x556949139001, "shopd", "shop::Metrics::open_window()", 12,

@@ -121,6 +121,14 @@ TEST(OptionsTest, Skip) {
                 ElementsAre("pool_*", "libpool.so.*"));
 }
 
+TEST(OptionsTest, AnotherUnwinderChoosesItsEngine) {
+    EXPECT_EQ(accepted({"1"}).unwinder, UnwinderChoice::own);
+    EXPECT_EQ(accepted({"1"}).engine, EngineChoice::automatic);
+    const Options options = accepted({"--unwinder", "libunwind", "1"});
+    EXPECT_EQ(options.unwinder, UnwinderChoice::libunwind);
+    EXPECT_EQ(options.engine, EngineChoice::int3);
+}
+
 TEST(OptionsTest, ErrorsFor) {
     EXPECT_EQ(accepted({"--error-exitcode", "9", "1"}).errors_for, ErrorsFor::suspect);
     const std::pair<const char*, ErrorsFor> kinds[] = {{"leaking", ErrorsFor::leaking},

@@ -89,6 +89,17 @@ TEST(UsageErrorTest, WrongTarget) {
     }
 }
 
+TEST(UsageErrorTest, AnotherUnwinderNeedsStops) {
+    EXPECT_EQ(refused({"--unwinder", "libunwind", "--engine", "inline", "1"}),
+              "--unwinder: libunwind walks the stacks of stopped threads only, and --engine inline "
+              "does not stop them: use --engine int3");
+    EXPECT_EQ(refused({"--engine", "int3", "--unwinder", "libunwind", "1"}), "(accepted)");
+    EXPECT_EQ(refused({"--engine", "inline", "--unwinder", "memleax", "1"}), "(accepted)");
+    EXPECT_EQ(refused({"--unwinder", "libdw", "1"}),
+              "--unwinder: 'libdw' is none of libunwind, memleax");
+    EXPECT_EQ(refused({"--unwinder"}), "--unwinder needs a value");
+}
+
 TEST(UsageErrorTest, LeakCheckByItselfIsOneLook) {
     EXPECT_EQ(refused({"--leak-check", "-F", "folded", "1"}),
               "--leak-check: goes with --format text, json and html only, unless --time or another "

@@ -217,14 +217,15 @@ void CallFollower::begin_call(FamilyCalls& calls, const Call& call, Role role) {
                          ? Unseen::no_breakpoint
                          : call.site.watch_return(begun.return_address);
     if (why) {
-        count_unfollowed(call.entry.tid, calls, begun, stack, call.entry.time, *why);
+        const UnwoundStack& recorded = begun.hidden ? stack : call.site.to_record(stack);
+        count_unfollowed(call.entry.tid, calls, begun, recorded, call.entry.time, *why);
         return;
     }
     if (function.out_argument >= 0) {
         begun.out = arch::data_address(call.argument(function.out_argument));
     }
     if (!begun.hidden) {
-        begun.stack = intern(stack);
+        begun.stack = intern(call.site.to_record(stack));
     }
     if (begun.old_block.value() != 0) {
         account_.events.on_event({.kind = EventKind::realloc_begin,

@@ -29,7 +29,7 @@ void CallFollower::on_free(FamilyCalls& calls, const Call& call, Follow follow) 
     if (options_.check && !is_nothing) {
         const UnwoundStack& walked = call.site.walk(walk_limit());
         freeing.caller = return_address(walked);
-        stack = live ? intern(walked) : kNoStack;
+        stack = live ? intern(call.site.to_record(walked)) : kNoStack;
     }
     // What is live has not been counted yet, whoever ends it.
     if (!live && functions_that_free_ > 1 &&
@@ -74,7 +74,7 @@ std::optional<AllocationEvent> CallFollower::unknown_free(const Call& call, Allo
         return std::nullopt;
     }
     if (suspect) {
-        event.stack = intern(stack);
+        event.stack = intern(call.site.to_record(stack));
     }
     return event;
 }

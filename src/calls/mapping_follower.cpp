@@ -237,7 +237,7 @@ void MappingFollower::on_entry(const CallEntry& call, const AllocatorEntry& at, 
     if (!is_followed && !may_end && event.detached.value() == 0) {
         return; // what it maps is found in the end, by nobody's name
     }
-    begun.stack = intern_first(account_.stacks, stack, backtrace_limit_);
+    begun.stack = intern_first(account_.stacks, site.to_record(stack), backtrace_limit_);
     event.tid = call.tid;
     event.kind = begun.kind;
     event.time = call.time;

@@ -31,6 +31,9 @@ class CommandHost {
     virtual void wait_for_watching() = 0;
     /// ... or for so long; not beyond the target's end.
     virtual void wait_for(double seconds) = 0;
+    /// ... or, as long, until this says that it is over; it is asked now and then, and may print.
+    /// `otherwise` is printed if it never is.
+    virtual void wait_until(std::function<bool()> is_over, const std::string& otherwise) = 0;
     /// Runs this line again and again, on a screen of its own, until a key is pressed. Throws
     /// CommandError where there is no terminal, or if the line is wrong.
     virtual void watch(const std::string& line, double period_s) = 0;
@@ -99,12 +102,16 @@ void run_command(CommandContext& context, const std::string& line);
 /// "stats [N] [by bytes|blocks|rate|age]"
 std::string usage_of(const Command& command);
 
+/// Throws, saying what to do instead, if nobody is watching.
+void need_watching(const CommandContext& context);
+
 // One for each command, in commands/*.cpp. Each throws CommandError.
 void run_help(CommandContext& context, Arguments& arguments);
 void run_status(CommandContext& context, Arguments& arguments);
 void run_stats(CommandContext& context, Arguments& arguments);
 void run_dump(CommandContext& context, Arguments& arguments);
 void run_blocks(CommandContext& context, Arguments& arguments);
+void run_compare(CommandContext& context, Arguments& arguments);
 void run_heap(CommandContext& context, Arguments& arguments);
 void run_leaks(CommandContext& context, Arguments& arguments);
 void run_refs(CommandContext& context, Arguments& arguments);

@@ -17,6 +17,12 @@ constexpr std::array kCommands{
             "The N oldest of its live blocks (20 if not said): address, size, age, and the thread\n"
             "that allocated it.",
             run_blocks, Completion::stacks, Again::by_watch},
+    Command{"compare", "ID", "walk a call stack by libunwind, too, at its next call",
+            "Waits for a call that has this stack, walks it by memleax's own unwinder and by\n"
+            "libunwind, and says that they are equal, or shows both with the first difference\n"
+            "marked. Ctrl-C ends the waiting. Under the inline engine each call stack stops its\n"
+            "thread once more for it.",
+            run_compare, Completion::stacks, Again::never},
     Command{
         "detach", "", "let go of the target",
         "The target is as it was before; the data stays, for reading. There is no way back: see\n"

@@ -128,7 +128,7 @@ void Frontend::on_input() {
                 session_.end("time");
             }
         } else if (wait_ && fd == wait_->fd()) {
-            end_wait();
+            on_wait();
         } else if (screen_ && fd == screen_->timer().fd()) {
             screen_->timer().acknowledge();
             draw_screen();

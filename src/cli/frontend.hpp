@@ -50,6 +50,7 @@ class Frontend final : public SessionClient, private CommandHost {
     void run_lines(std::vector<std::string> lines, const std::string& from) override;
     void wait_for_watching() override { waiting_ = true; }
     void wait_for(double seconds) override;
+    void wait_until(std::function<bool()> is_over, const std::string& otherwise) override;
     void watch(const std::string& line, double period_s) override;
     void when_confirmed(const std::string& question, std::function<void()> action) override;
 
@@ -70,6 +71,7 @@ class Frontend final : public SessionClient, private CommandHost {
     /// Says what is wrong with it, if it throws.
     void run_and_show(const std::function<void()>& action);
     void run_piped(const PipedLine& piped);
+    void on_wait();
     void end_wait();
     [[nodiscard]] bool target_has_ended() const;
     /// Its lines wait while somebody else has the terminal.
@@ -111,6 +113,11 @@ class Frontend final : public SessionClient, private CommandHost {
     };
     std::optional<Question> question_; ///< what is typed next answers it
     std::unique_ptr<Timer> wait_;      ///< the next command waits for it
+    struct Awaited {
+        std::function<bool()> is_over;
+        std::string otherwise; ///< what to say if it never is
+    };
+    std::optional<Awaited> awaited_; ///< what wait_ looks for; nothing: its time
     std::unique_ptr<WatchScreen> screen_;
     bool filters_ = false; ///< the child has what a command shows as its input
     bool started_ = false;

@@ -208,8 +208,33 @@ void Frontend::wait_for(double seconds) {
     watch_fd(wait_->fd());
 }
 
+void Frontend::wait_until(std::function<bool()> is_over, const std::string& otherwise) {
+    constexpr double kLookEachS = 0.02;
+    wait_for(kLookEachS);
+    if (wait_) {
+        awaited_ = Awaited{std::move(is_over), otherwise};
+    } else { // there is nobody to wait for
+        console_.add(otherwise);
+    }
+}
+
+void Frontend::on_wait() {
+    wait_->acknowledge();
+    bool is_over = true;
+    if (awaited_) {
+        run_and_show([&] { is_over = awaited_->is_over(); });
+    }
+    if (is_over) {
+        awaited_.reset();
+        end_wait();
+    }
+}
+
 void Frontend::end_wait() {
     wait_.reset(); // epoll(7) forgets what is closed
+    if (awaited_) {
+        show_result(std::exchange(awaited_, std::nullopt)->otherwise);
+    }
 }
 
 bool Frontend::target_has_ended() const {

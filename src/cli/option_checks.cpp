@@ -86,6 +86,18 @@ void check_live(Options& options) {
     options.interactive = Options::Interactive::always;
 }
 
+void check_unwinder(Options& options) {
+    if (options.unwinder == UnwinderChoice::own) {
+        return;
+    }
+    if (options.engine == EngineChoice::inlined) {
+        throw UsageError(fmt::format("--unwinder: {} walks the stacks of stopped threads only, and "
+                                     "--engine inline does not stop them: use --engine int3",
+                                     name_of(options.unwinder)));
+    }
+    options.engine = EngineChoice::int3;
+}
+
 void check_errors(bool has_errors_for, const Options& options) {
     if (has_errors_for && options.error_exitcode == 0) {
         throw UsageError("--errors-for: goes with --error-exitcode only");

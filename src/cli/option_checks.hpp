@@ -24,6 +24,9 @@ void check_events(const Options& options);
 /// there is one.
 void check_live(Options& options);
 
+/// The engine that another unwinder needs. Chooses it, if no other one is asked for.
+void check_unwinder(Options& options);
+
 /// A status is told, if it is said of what: a script would see no leak, ever.
 void check_errors(bool has_errors_for, const Options& options);
 

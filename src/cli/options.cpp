@@ -34,6 +34,9 @@ const Names<LogLevel> kLevels{{"error", LogLevel::error},
 const Names<EngineChoice> kEngines{{"auto", EngineChoice::automatic},
                                    {"int3", EngineChoice::int3},
                                    {"inline", EngineChoice::inlined}};
+const Names<UnwinderChoice> kUnwinders{
+    {name_of(UnwinderChoice::own), UnwinderChoice::own},
+    {name_of(UnwinderChoice::libunwind), UnwinderChoice::libunwind}};
 const Names<ErrorsFor> kErrors{{"lost", ErrorsFor::lost},
                                {"leaking", ErrorsFor::leaking},
                                {"suspect", ErrorsFor::suspect},
@@ -241,6 +244,9 @@ Parser::Parser(Options& options) {
     add("--engine", "ENGINE",
         "how calls are seen: auto (default), inline (without\nstops) or int3; see memleax(1)",
         name_into(options.engine, kEngines));
+    add("--unwinder", "UNWINDER",
+        "who walks call stacks: memleax (default) or\nlibunwind, a slow second opinion",
+        name_into(options.unwinder, kUnwinders));
     add("--color", "WHEN", "auto (default), always or never", name_into(options.color, kColors));
     add("--progress", "WHEN", "a line of progress on a terminal: auto (default)\nor never",
         name_into(options.progress, kProgress));
@@ -370,6 +376,7 @@ std::variant<Options, EarlyExit> parse_options(int argc, const char* const* argv
         check_leak_check(options);
         check_events(options);
         check_live(options);
+        check_unwinder(options);
         check_errors(parser.has_errors_for(), options);
         check_errors_for_lost(options);
         options.live_lines = !options.quiet && !options.interval_s;

@@ -126,6 +126,9 @@ Result<std::shared_ptr<ElfImage>> ElfImage::parse(std::shared_ptr<ElfImage> imag
             return unreadable(name);
         }
         image->is_dynamic_ |= segment.p_type == PT_INTERP || segment.p_type == PT_DYNAMIC;
+        if (segment.p_type == PT_GNU_EH_FRAME) {
+            image->eh_frame_header_ = ElfAddr(segment.p_vaddr);
+        }
         if (segment.p_type != PT_LOAD && segment.p_type != PT_INTERP) {
             continue;
         }

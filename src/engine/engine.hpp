@@ -14,6 +14,7 @@
 #include "memleax/target/target.hpp"
 #include "memleax/target/trap_signal.hpp"
 #include "memleax/unwind/unwinder.hpp"
+#include "memleax/unwind/unwinder_choice.hpp"
 #include "watched_places.hpp"
 
 namespace memleax {
@@ -26,6 +27,7 @@ struct EngineContext {
     TrapSignal& trap_signal;
     CallFollower& follower;
     AccountAccess account;
+    UnwinderChoice unwinder;
 };
 
 /// Whom an engine tells of what is not a call.
@@ -70,6 +72,8 @@ class Engine {
     [[nodiscard]] virtual bool has_refused_probe(const std::string& request) const = 0;
     /// Knows the frames that the engine itself puts on stacks.
     [[nodiscard]] virtual Unwinder& unwinder() = 0;
+    /// See Watch.
+    virtual void compare(const std::shared_ptr<StackComparison>& comparison) = 0;
     virtual void on_thread_gone(Tid tid) = 0;
     /// A thread stands in a stop that means nothing by itself: its first one, or an interrupt's.
     virtual void on_quiet_stop(Tid /*tid*/) {}

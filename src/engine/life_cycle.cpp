@@ -15,18 +15,21 @@ namespace memleax {
 
 std::unique_ptr<Watch> make_watch(Target& target, ModuleMap& modules, AccountAccess account,
                                   WatchObserver& observer, AllocatorSearch& search,
-                                  const FollowOptions& options, EngineChoice engine) {
-    return std::make_unique<LifeCycle>(target, modules, account, observer, search, options, engine);
+                                  const FollowOptions& options, EngineChoice engine,
+                                  UnwinderChoice unwinder) {
+    return std::make_unique<LifeCycle>(target, modules, account, observer, search, options, engine,
+                                       unwinder);
 }
 
 LifeCycle::LifeCycle(Target& target, ModuleMap& modules, AccountAccess account,
                      WatchObserver& observer, AllocatorSearch& search, const FollowOptions& options,
-                     EngineChoice engine)
+                     EngineChoice engine, UnwinderChoice unwinder)
     : target_(target), modules_(modules), account_(account), observer_(observer), search_(search),
       breakpoints_(target), trap_signal_(target, breakpoints_.handler()),
       environment_(target, modules), follower_(environment_, account, search.api(), options),
-      engine_(make_engine({target, modules, breakpoints_, trap_signal_, follower_, account}, *this,
-                          engine)),
+      engine_(
+          make_engine({target, modules, breakpoints_, trap_signal_, follower_, account, unwinder},
+                      *this, engine)),
       earlier_(target, modules, [this]() -> Unwinder& { return engine_->unwinder(); }) {}
 
 LifeCycle::~LifeCycle() {

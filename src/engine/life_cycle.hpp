@@ -21,7 +21,8 @@ namespace memleax {
 class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
   public:
     LifeCycle(Target& target, ModuleMap& modules, AccountAccess account, WatchObserver& observer,
-              AllocatorSearch& search, const FollowOptions& options, EngineChoice engine);
+              AllocatorSearch& search, const FollowOptions& options, EngineChoice engine,
+              UnwinderChoice unwinder);
     ~LifeCycle() override;
     LifeCycle(const LifeCycle&) = delete;
     LifeCycle& operator=(const LifeCycle&) = delete;
@@ -35,6 +36,9 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     }
     [[nodiscard]] std::vector<AddrRange> own_memory() override;
     [[nodiscard]] Unwinder& unwinder() override { return engine_->unwinder(); }
+    void compare(const std::shared_ptr<StackComparison>& comparison) override {
+        engine_->compare(comparison);
+    }
     void begin_to_leave() override;
     [[nodiscard]] bool is_ready_to_leave() const override;
     void leave() override;

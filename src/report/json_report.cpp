@@ -208,6 +208,9 @@ Json session_json(const Report& report) {
               {"expire_s", session.expire_s},
               {"end_reason", session.end_reason},
               {"events", events_json(session.events)}};
+    if (!session.unwinder.empty()) {
+        json["unwinder"] = session.unwinder;
+    }
     if (session.end_reason == "target-exit" && !report.follows_forks && !report.processes.empty()) {
         put_status(json, report.processes.front().status);
     }

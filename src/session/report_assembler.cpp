@@ -65,6 +65,7 @@ Report ReportAssembler::assemble(const Facts& facts) const {
         const ProcessFacts target = first->facts();
         report.target = {target.pid.value(), target.executable, target.arch, target.threads};
         report.session.engine = target.engine;
+        report.session.unwinder = target.engine.empty() ? "" : name_of(options_.unwinder);
     }
     report.name_style = options_.name_style;
     report.follows_forks = facts.several;

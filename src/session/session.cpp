@@ -56,6 +56,10 @@ std::string several_watched_text(const std::vector<ProcessAccount*>& all) {
 
 } // namespace
 
+std::string unwinder_text(UnwinderChoice unwinder) {
+    return unwinder == UnwinderChoice::own ? "" : fmt::format(", unwinder {}", name_of(unwinder));
+}
+
 int Session::run(SessionClient* client) {
     set_client(client);
     const sigset_t set = session_signals();
@@ -234,18 +238,30 @@ void Session::on_first_watching() {
     }
     const auto all = accounts_.all();
     if (all.size() > 1) {
-        announce(several_watched_text(all));
+        announce(several_watched_text(all) + unwinder_text(options_.unwinder));
         return;
     }
     const ProcessFacts target = accounts_.first()->facts();
-    announce(fmt::format("watching {} ({}, {}, engine {}){}", target.pid.value(), target.comm,
+    announce(fmt::format("watching {} ({}, {}, engine {}{}){}", target.pid.value(), target.comm,
                          number_of(target.threads, "thread"), target.engine,
+                         unwinder_text(options_.unwinder),
                          target.stopped ? "; it is stopped, until it gets SIGCONT" : ""));
 }
 
 void Session::set_expire_s(double seconds) {
     expire_ns_ = nanoseconds(seconds);
     accounts_.set_expire_ns(expire_ns_);
+}
+
+Result<std::shared_ptr<StackComparison>> Session::compare_walks(ProcessAccount& process,
+                                                                StackId stack) {
+    auto comparison = std::make_shared<StackComparison>(stack);
+    auto asked = watcher_.perform(process.pid(), TargetState::as_it_is,
+                                  [&](TargetInHand& hand) { hand.watch.compare(comparison); });
+    if (!asked) {
+        return std::move(asked).error();
+    }
+    return comparison;
 }
 
 void Session::pause() {

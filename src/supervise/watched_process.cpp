@@ -153,7 +153,7 @@ Result<void> WatchedProcess::watch(std::unique_ptr<Target> target, bool gap) {
     watch_ = make_watch(
         *target_, *modules_, keeper().account(), *this, tree_.search_,
         {.backtrace_limit = tree_.options_.backtrace_limit, .check = tree_.options_.check},
-        tree_.options_.engine);
+        tree_.options_.engine, tree_.options_.unwinder);
     tell_program();
     keeper().on_stopped(was_stopped_);
     auto armed = watch_->arm();
@@ -230,7 +230,7 @@ Result<void> WatchedProcess::perform(TargetState state, const TargetWork& work) 
     if (!watch_ || ended_) {
         return Error(fmt::format("process {} has ended", pid_.value()), ESRCH);
     }
-    TargetInHand hand{*target_, *modules_, watch_->own_memory(), Tid(), monotonic_now()};
+    TargetInHand hand{*target_, *modules_, watch_->own_memory(), Tid(), monotonic_now(), *watch_};
     if (state == TargetState::one_stopped) {
         auto borrowed = target_->borrower().borrow_thread();
         if (!borrowed) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Our unwinder against the truth (a shadow stack) and against libunwind-ptrace, at every distinct
-// instruction that real code executes, and at every 97th step besides.
+// instruction that real code executes, and at every 97th step besides; and libunwind as we use it
+// against libunwind as libunwind-ptrace does.
 #include <initializer_list>
 #include <iostream>
 #include <map>
@@ -10,6 +11,7 @@
 #include <libunwind-ptrace.h>
 
 #include "memleax/elf/cfi.hpp"
+#include "memleax/unwind/libunwind_walker.hpp"
 #include "memleax/unwind/unwinder.hpp"
 #include "unwind_subject.hpp"
 
@@ -77,6 +79,7 @@ struct Tally {
     Places gcc_epilogue;
     Places no_table;        ///< libunwind differs behind a frame without a table
     Places reference_wrong; ///< libunwind differs elsewhere
+    Places given_differs;   ///< LibunwindWalker's walk is not libunwind-ptrace's
     Unwinder::Statistics statistics;
 };
 
@@ -132,11 +135,15 @@ class Stepper {
 
     Pcs ours(const arch::Registers& regs) {
         unwinder_.unwind(regs, 1000, &out_);
-        Pcs pcs;
-        for (const FrameAddress frame : out_.frames) {
-            pcs.push_back(frame.pc().value());
+        return pcs(out_);
+    }
+
+    static Pcs pcs(const UnwoundStack& stack) {
+        Pcs result;
+        for (const FrameAddress frame : stack.frames) {
+            result.push_back(frame.pc().value());
         }
-        return pcs;
+        return result;
     }
 
     /// Until it exits, or has made a thread, whose id is returned.
@@ -168,17 +175,32 @@ class Stepper {
         }
     }
 
+    // LibunwindWalker ends where there is no code; libunwind-ptrace may go on.
+    void compare_with_given(const arch::Registers& regs, const Pcs& theirs) {
+        libunwind_.unwind(regs, 1000, &out_);
+        const Pcs given = pcs(out_);
+        if (given != in_code(theirs)) {
+            if (++tally_.given_differs[name(regs.rip)] == 1) {
+                std::cout << "LibunwindWalker at " << name(regs.rip) << ": " << describe(out_.end)
+                          << "\n  its own:       " << text(given)
+                          << "\n  libunwind-ptrace:" << text(theirs) << std::endl;
+            }
+        }
+    }
+
     void compare(pid_t tid, const arch::Registers& regs) {
         ++tally_.compared;
         const Pcs truth = truth_.pcs(regs.rip);
         const Pcs mine = ours(regs);
+        const StackEnd end = out_.end;
         const Pcs theirs = reference_.unwind(tid);
+        compare_with_given(regs, theirs);
         const std::string place = name(regs.rip);
         if (!truth_.intact(memory_)) {
             ++tally_.rewritten[place];
             return;
         }
-        const bool right = mine == truth && out_.end == StackEnd::outermost;
+        const bool right = mine == truth && end == StackEnd::outermost;
         // libunwind may give one more frame there, whose pc is an address of the stack.
         if (!right && in_code(mine) == in_code(theirs) &&
             code_is(regs.rip - 1, {0x59, 0xff, 0xe1})) {
@@ -198,7 +220,7 @@ class Stepper {
             ++(same_up_to_there ? tally_.no_table : tally_.reference_wrong)[place];
         }
         if (!right && ++tally_.wrong[place] == 1) {
-            std::cout << "wrong at " << place << ": " << describe(out_.end)
+            std::cout << "wrong at " << place << ": " << describe(end)
                       << "\n  truth:    " << text(truth) << "\n  ours:     " << text(mine)
                       << "\n  libunwind:" << text(theirs) << std::endl;
         }
@@ -250,6 +272,7 @@ class Stepper {
     test::PlainMemory memory_;
     ModuleMap modules_;
     Unwinder unwinder_{modules_, memory_};
+    LibunwindWalker libunwind_{modules_, memory_};
     Reference reference_;
     std::map<const Module*, std::unique_ptr<CfiTable>> tables_;
     test::ShadowStack truth_;
@@ -277,6 +300,7 @@ TEST_P(UnwindReference, EveryInstruction) {
     const std::string kind = GetParam().kind;
     EXPECT_GE(tally.compared, GetParam().at_least);
     EXPECT_EQ(total(tally.wrong), 0U);
+    EXPECT_EQ(total(tally.given_differs), 0U);
     EXPECT_LE(tally.rewritten.size(), kind == "throws" ? 150U : 0U);
     EXPECT_LE(tally.eh_return.size(), kind == "throws" ? 2U : 0U);
     EXPECT_LE(tally.gcc_epilogue.size(), kind == "realign" ? 2U : 0U);

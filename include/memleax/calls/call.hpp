@@ -62,6 +62,8 @@ class CallSite {
     /// Its stack, its own frame first; good until the next walk. Without a second frame there is no
     /// return address.
     virtual const UnwoundStack& walk(unsigned limit) = 0;
+    /// What goes into the account of a stack that walk() gave: it may be another unwinder's.
+    virtual const UnwoundStack& to_record(const UnwoundStack& walked) { return walked; }
     /// Nothing if its return to this address will be told; else why not.
     virtual std::optional<Unseen> watch_return(CodeAddr return_address) = 0;
     /// Has that been so for all that were asked for, of any call?

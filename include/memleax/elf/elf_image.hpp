@@ -68,6 +68,8 @@ class ElfImage {
     [[nodiscard]] const std::vector<ElfSegment>& segments() const { return segments_; }
     /// Path of the program interpreter (PT_INTERP), empty if none.
     [[nodiscard]] const std::string& interpreter() const { return interpreter_; }
+    /// Where PT_GNU_EH_FRAME, the search table of .eh_frame, is loaded; nothing if there is none.
+    [[nodiscard]] std::optional<ElfAddr> eh_frame_header() const { return eh_frame_header_; }
     /// Bytes of the NT_GNU_BUILD_ID note as lower-case hex; empty if none.
     [[nodiscard]] const std::string& build_id() const { return build_id_; }
     /// Has somebody written to the file since it was opened? Then what was read from it before and
@@ -109,6 +111,7 @@ class ElfImage {
     bool position_independent_ = false;
     bool is_dynamic_ = false;
     std::string interpreter_;
+    std::optional<ElfAddr> eh_frame_header_;
     std::string build_id_;
     std::vector<ElfSegment> segments_;
     std::shared_ptr<const SymbolEntries> debug_symbols_;

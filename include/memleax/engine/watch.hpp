@@ -12,10 +12,12 @@
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
 #include "memleax/calls/call_follower.hpp"
+#include "memleax/engine/stack_comparison.hpp"
 #include "memleax/events/event_sink.hpp"
 #include "memleax/proc/modules.hpp"
 #include "memleax/target/target.hpp"
 #include "memleax/unwind/unwinder.hpp"
+#include "memleax/unwind/unwinder_choice.hpp"
 
 namespace memleax {
 
@@ -79,6 +81,9 @@ class Watch {
     [[nodiscard]] virtual std::vector<AddrRange> own_memory() = 0;
     /// Knows the process's code, and what the engine itself puts on stacks.
     [[nodiscard]] virtual Unwinder& unwinder() = 0;
+    /// Walks a stack both ways at the next call that has it. Whoever wants that holds the
+    /// comparison: once it is gone nobody looks for such a call any more. One at a time.
+    virtual void compare(const std::shared_ptr<StackComparison>& comparison) = 0;
     /// Before leave(), so that this takes less long: stops are served meanwhile, and on_tick() is
     /// called, until it is_ready_to_leave().
     virtual void begin_to_leave() = 0;
@@ -89,9 +94,11 @@ class Watch {
 };
 
 /// All references must outlive it. The target is seized, or launched and at its ExecStop; `modules`
-/// has been refreshed for a seized one. `engine` is a possible_engine().
+/// has been refreshed for a seized one. `engine` is a possible_engine(); it is int3 for another
+/// `unwinder` than our own, as the inline engine's agent knows no other.
 std::unique_ptr<Watch> make_watch(Target& target, ModuleMap& modules, AccountAccess account,
                                   WatchObserver& observer, AllocatorSearch& search,
-                                  const FollowOptions& options, EngineChoice engine);
+                                  const FollowOptions& options, EngineChoice engine,
+                                  UnwinderChoice unwinder);
 
 } // namespace memleax

@@ -115,6 +115,7 @@ struct Report {
     };
     struct Session {
         std::string engine;
+        std::string unwinder; ///< memleax, or another one; "": no stack was walked for the account
         double duration_s = 0;
         double expire_s = 0;
         std::string end_reason;           ///< time, user, target-exit, limit, error; "": it goes on

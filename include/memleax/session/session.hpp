@@ -97,6 +97,10 @@ class Session {
     /// ProcessAccount::heap(). An Error says why there is nothing new.
     Result<HeapView*> look_at_heap(ProcessAccount& process);
 
+    /// Has the next call with this stack walked by both unwinders, until the result is let go of.
+    /// An Error says why not.
+    Result<std::shared_ptr<StackComparison>> compare_walks(ProcessAccount& process, StackId stack);
+
     /// Takes every breakpoint out; only while watching. The target runs as before.
     void pause();
     /// Puts them in again; on_watching() or on_failure() of the client tells how that went. What

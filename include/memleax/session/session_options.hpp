@@ -23,6 +23,9 @@ enum class ErrorsFor : std::uint8_t {
     expired  ///< any expired block that is still there
 };
 
+/// What follows the engine's name where it is printed: ", unwinder libunwind"; "" for our own.
+std::string unwinder_text(UnwinderChoice unwinder);
+
 struct SessionOptions {
     std::vector<int> pids;            ///< watch these processes,
     std::vector<std::string> names;   ///< and those of such names (ProcessName), or
@@ -33,6 +36,7 @@ struct SessionOptions {
     /// What is watched: known allocators, and those that the user has named.
     std::shared_ptr<const AllocatorApi> allocators = std::make_shared<const AllocatorApi>();
     EngineChoice engine = EngineChoice::automatic;
+    UnwinderChoice unwinder = UnwinderChoice::own; ///< another one goes with the engine int3 only
     bool check = false; ///< look for frees that are wrong, at the cost of a stack walk for each
     double expire_s = 10;
     std::optional<double> time_s; ///< leave after that long; counted from "watching"

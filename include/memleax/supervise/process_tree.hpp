@@ -19,6 +19,7 @@
 #include "memleax/symbols/debug_sources.hpp"
 #include "memleax/target/spawn_attributes.hpp"
 #include "memleax/target/target.hpp"
+#include "memleax/unwind/unwinder_choice.hpp"
 
 namespace memleax {
 
@@ -69,6 +70,7 @@ class ProcessTree {
         std::string debug_file;                         ///< the program's (-d), or ""
         bool check = false;                             ///< see FollowOptions
         EngineChoice engine = EngineChoice::int3;
+        UnwinderChoice unwinder = UnwinderChoice::own;
     };
     class Host {
       public:

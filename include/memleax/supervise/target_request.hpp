@@ -8,6 +8,7 @@
 
 #include "memleax/base/clock.hpp"
 #include "memleax/base/types.hpp"
+#include "memleax/engine/watch.hpp"
 #include "memleax/proc/modules.hpp"
 #include "memleax/target/target.hpp"
 
@@ -27,6 +28,7 @@ struct TargetInHand {
     std::vector<AddrRange> own_memory; ///< what is mapped in it and is ours
     Tid borrowed;                      ///< with one_stopped
     MonotonicNs since;                 ///< then the first thread was asked to stop
+    Watch& watch;
 };
 
 /// Called in the tracer thread, and nothing is heard of the process meanwhile.

@@ -11,9 +11,6 @@
 
 namespace memleax {
 
-namespace {
-
-/// Throws, saying what to do instead, if nobody is watching.
 void need_watching(const CommandContext& context) {
     switch (context.session.phase()) {
     case Session::Phase::watching:
@@ -24,8 +21,6 @@ void need_watching(const CommandContext& context) {
         throw CommandError("the target is not watched any more; what is known can be read");
     }
 }
-
-} // namespace
 
 void run_expire(CommandContext& context, Arguments& arguments) {
     if (!arguments.empty()) {

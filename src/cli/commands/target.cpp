@@ -197,8 +197,9 @@ void run_status(CommandContext& context, Arguments& arguments) {
     console.add(
         status_line("threads", threads > 0 ? fmt::format("{}", threads) : "none: it has ended"));
     console.add(
-        status_line("watched", fmt::format("for {}, engine {}, expiry after {} s",
+        status_line("watched", fmt::format("for {}, engine {}{}, expiry after {} s",
                                            human_duration(session.watched_s()), target.engine,
+                                           unwinder_text(session.options().unwinder),
                                            seconds_text(session.expire_s()))));
     console.add(stopped_line(session, target, snapshot.calls));
     console.add(event_line(context, snapshot.events));

@@ -78,6 +78,14 @@ void InlineEngine::modules_changed() {
     Int3Engine::modules_changed();
 }
 
+// The agent has to forget the stack for its next call to stop; it forgets all, as after a dlopen:
+// each stops once more.
+void InlineEngine::compare(const std::shared_ptr<StackComparison>& comparison) {
+    drain();
+    tree_.clear();
+    Int3Engine::compare(comparison);
+}
+
 void InlineEngine::reset() {
     memory_.forget();
     reporter_.unwinder().forget_own_return_places();

@@ -34,6 +34,7 @@ class InlineEngine final : public Int3Engine {
     Result<void> watch(const WatchedPlaces& places, Tid worker) override;
     void forget(AddrRange range) override;
     void modules_changed() override;
+    void compare(const std::shared_ptr<StackComparison>& comparison) override;
     void reset() override;
     bool on_trap(Tid tid) override;
     [[nodiscard]] bool takes_long(Tid tid) const override;

@@ -176,7 +176,8 @@ bool InlineEngine::tell_stack(Tid tid, std::uint32_t index, const arch::Register
     if (walked.frames.size() < 2 || walked.end == StackEnd::unknown_code) {
         return false;
     }
-    const StackId id = follower_.intern(walked);
+    const StackId id = follower_.intern(
+        reporter_.recorder().to_record(tid, regs, StackRecorder::At::entry, walked));
     threads_.add_stack(id);
     rules_.clear();
     for (const FrameAddress frame : walked.frames) {

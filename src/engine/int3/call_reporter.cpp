@@ -14,6 +14,9 @@ class CallReporter::StoppedCall final : public CallSite {
         : reporter_(reporter), tid_(tid), regs_(regs) {}
 
     const UnwoundStack& walk(unsigned limit) override { return reporter_.walk(regs_, limit); }
+    const UnwoundStack& to_record(const UnwoundStack& walked) override {
+        return reporter_.recorder_.to_record(tid_, regs_, StackRecorder::At::entry, walked);
+    }
     std::optional<Unseen> watch_return(CodeAddr return_address) override {
         return reporter_.returns_.watch(tid_, return_address);
     }
@@ -75,7 +78,7 @@ const UnwoundStack& CallReporter::walk(const arch::Registers& regs, unsigned lim
         MonotonicNs(now.value() + std::max(kPauseNs, kPauses * (now.value() - begin.value())));
     if (is_news) {
         has_news_of_code_ = true;
-        unwinder_.modules_changed();
+        modules_changed();
         unwinder_.unwind_at_entry(regs, limit, &stack_);
     }
     return stack_;
@@ -83,7 +86,7 @@ const UnwoundStack& CallReporter::walk(const arch::Registers& regs, unsigned lim
 
 void CallReporter::reset() {
     returns_.reset();
-    unwinder_.modules_changed();
+    modules_changed();
 }
 
 } // namespace memleax

@@ -9,6 +9,7 @@
 #include "memleax/target/breakpoint.hpp"
 #include "memleax/unwind/unwinder.hpp"
 #include "return_watch.hpp"
+#include "stack_recorder.hpp"
 
 namespace memleax {
 
@@ -18,9 +19,9 @@ class CallReporter {
   public:
     /// All references must outlive it.
     CallReporter(Target& target, ModuleMap& modules, BreakpointTable& breakpoints,
-                 CallFollower& follower)
+                 CallFollower& follower, UnwinderChoice unwinder)
         : modules_(modules), follower_(follower), unwinder_(modules, target.memory()),
-          returns_(modules, breakpoints) {}
+          recorder_(modules, target.memory(), follower, unwinder), returns_(modules, breakpoints) {}
 
     /// The thread has executed this breakpoint.
     void on_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint,
@@ -29,8 +30,14 @@ class CallReporter {
     void ask_what_is_recorded(std::function<bool(Tid, const arch::Registers&)> is_within_recorded) {
         is_within_recorded_ = std::move(is_within_recorded);
     }
-    void set_signature_mask(std::uint64_t mask) { unwinder_.set_signature_mask(mask); }
-    void modules_changed() { unwinder_.modules_changed(); }
+    void set_signature_mask(std::uint64_t mask) {
+        unwinder_.set_signature_mask(mask);
+        recorder_.set_signature_mask(mask);
+    }
+    void modules_changed() {
+        unwinder_.modules_changed();
+        recorder_.modules_changed();
+    }
     /// The address space is gone.
     void reset();
     /// Where `regs` are at a call's entry. If the stack ends at code that nobody has told us of, as
@@ -41,6 +48,7 @@ class CallReporter {
     /// Has a walk found such code since this was asked?
     [[nodiscard]] bool take_news_of_code() { return std::exchange(has_news_of_code_, false); }
     Unwinder& unwinder() { return unwinder_; }
+    StackRecorder& recorder() { return recorder_; }
 
   private:
     class StoppedCall;
@@ -48,6 +56,7 @@ class CallReporter {
     ModuleMap& modules_;
     CallFollower& follower_;
     Unwinder unwinder_;
+    StackRecorder recorder_;
     ReturnWatch returns_;
     std::function<bool(Tid, const arch::Registers&)> is_within_recorded_;
     UnwoundStack stack_; ///< reused, so that no walk allocates

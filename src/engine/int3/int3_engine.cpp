@@ -14,9 +14,10 @@ namespace memleax {
 Int3Engine::Int3Engine(const EngineContext& context, EngineHost& host)
     : host_(host), target_(context.target), breakpoints_(context.breakpoints),
       trap_signal_(context.trap_signal), follower_(context.follower),
-      reporter_(context.target, context.modules, context.breakpoints, context.follower),
+      reporter_(context.target, context.modules, context.breakpoints, context.follower,
+                context.unwinder),
       probes_(context.target, context.breakpoints, context.follower, context.account.events,
-              reporter_.unwinder()) {}
+              reporter_) {}
 
 Breakpoint* Int3Engine::our_breakpoint(Tid tid, arch::Registers* regs) {
     Breakpoint* breakpoint = breakpoints_.find_hit(*regs);
@@ -57,7 +58,7 @@ void Int3Engine::on_hit(Tid tid, const arch::Registers& regs, const Breakpoint& 
         }
     }
     if (breakpoint.probe >= 0) {
-        probes_.on_hit(regs, breakpoint);
+        probes_.on_hit(tid, regs, breakpoint);
     }
     reporter_.on_hit(tid, regs, breakpoint, CallFollower::Follow::to_return);
 }
@@ -189,7 +190,7 @@ void Int3Engine::restore_code() {
 
 void Int3Engine::on_late_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) {
     if (breakpoint.probe >= 0) {
-        probes_.on_hit(regs, breakpoint);
+        probes_.on_hit(tid, regs, breakpoint);
     }
     reporter_.on_hit(tid, regs, breakpoint, CallFollower::Follow::not_at_all);
 }

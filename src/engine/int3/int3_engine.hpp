@@ -25,6 +25,9 @@ class Int3Engine : public Engine {
     void modules_changed() override { reporter_.modules_changed(); }
     void reset() override;
     void set_signature_mask(std::uint64_t mask) override { reporter_.set_signature_mask(mask); }
+    void compare(const std::shared_ptr<StackComparison>& comparison) override {
+        reporter_.recorder().compare(comparison);
+    }
     bool on_trap(Tid tid) override;
     bool move_hit_to_slot(Tid tid) override;
     [[nodiscard]] bool leave_own_code(Tid tid) override;

@@ -113,16 +113,17 @@ bool ProbeWatch::has_refused(const std::string& request) const {
     });
 }
 
-void ProbeWatch::on_hit(const arch::Registers& regs, const Breakpoint& breakpoint) {
+void ProbeWatch::on_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) {
     const auto& site = sites_[static_cast<std::size_t>(breakpoint.probe)];
     const bool is_entry = std::any_of(site.begin(), site.end(),
                                       [](const ProbePlace& each) { return each.is_function; });
     if (is_entry) {
-        unwinder_.unwind_at_entry(regs, follower_.walk_limit(), &stack_);
+        reporter_.unwinder().unwind_at_entry(regs, follower_.walk_limit(), &stack_);
     } else {
-        unwinder_.unwind(regs, follower_.walk_limit(), &stack_);
+        reporter_.unwinder().unwind(regs, follower_.walk_limit(), &stack_);
     }
-    const StackId stack = follower_.intern(stack_);
+    const auto at = is_entry ? StackRecorder::At::entry : StackRecorder::At::any_instruction;
+    const StackId stack = follower_.intern(reporter_.recorder().to_record(tid, regs, at, stack_));
     for (const ProbePlace& each : site) {
         ProbeHit hit{.name = each.name, .stack = stack, .first_argument = {}};
         if (each.is_function) {

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "call_reporter.hpp"
 #include "memleax/calls/call_follower.hpp"
 #include "memleax/events/event_sink.hpp"
 #include "memleax/probes/probe_places.hpp"
 #include "memleax/target/breakpoint.hpp"
 #include "memleax/target/target.hpp"
-#include "memleax/unwind/unwinder.hpp"
 
 namespace memleax {
 
@@ -18,14 +18,14 @@ class ProbeWatch {
   public:
     /// All must outlive it.
     ProbeWatch(Target& target, BreakpointTable& breakpoints, CallFollower& follower,
-               EventSink& events, Unwinder& unwinder)
+               EventSink& events, CallReporter& reporter)
         : target_(target), breakpoints_(breakpoints), follower_(follower), events_(events),
-          unwinder_(unwinder) {}
+          reporter_(reporter) {}
 
     /// Watches these, with the help of a stopped thread. One that cannot be is told in a warning.
     void watch(const std::vector<ProbePlace>& places, Tid worker);
     /// The thread with these registers has executed this breakpoint, of a probe.
-    void on_hit(const arch::Registers& regs, const Breakpoint& breakpoint);
+    void on_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint);
     /// The code in this range is gone, and its breakpoints are forgotten.
     void forget(AddrRange range);
     /// The address space is gone.
@@ -47,7 +47,7 @@ class ProbeWatch {
     BreakpointTable& breakpoints_;
     CallFollower& follower_;
     EventSink& events_;
-    Unwinder& unwinder_;
+    CallReporter& reporter_;
     std::vector<std::vector<ProbePlace>> sites_; ///< by Breakpoint::probe; empty: unused
     std::vector<std::string> refused_;
     UnwoundStack stack_; ///< reused
