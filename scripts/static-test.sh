@@ -77,6 +77,10 @@ if [ "$(uname -m)" = x86_64 ]; then
     grep -q 'shop::SessionStore::open' <<<"$report" || fail "inline: it did not find the leak: $report"
 fi
 kill -0 "$daemon" || fail "the target did not survive"
+if report=$(in_root chroot "$root" /memleax --unwinder libunwind -t 1 "$daemon" 2>&1); then
+    fail "it is said to have no libunwind: $report"
+fi
+grep -q 'this build is without libunwind: ' <<<"$report" || fail "it does not say what it cannot do: $report"
 for engine in int3 inline; do
     report=$(in_root "$old_kernel" chroot "$root" /memleax --engine "$engine" -e 1 -t 2 "$daemon" 2>&1) ||
         fail "as on Linux 4.4: it failed: $report"

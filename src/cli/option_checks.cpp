@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "memleax/report/live_lines.hpp"
+#include "memleax/unwind/libunwind_walker.hpp"
 #include "option_values.hpp"
 
 namespace memleax {
@@ -89,6 +90,9 @@ void check_live(Options& options) {
 void check_unwinder(Options& options) {
     if (options.unwinder == UnwinderChoice::own) {
         return;
+    }
+    if (const char* reason = LibunwindWalker::reason_against()) {
+        throw UsageError(fmt::format("--unwinder: this build is without libunwind: {}", reason));
     }
     if (options.engine == EngineChoice::inlined) {
         throw UsageError(fmt::format("--unwinder: {} walks the stacks of stopped threads only, and "

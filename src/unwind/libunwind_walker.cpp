@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#ifndef MEMLEAX_WHY_WITHOUT_LIBUNWIND
 #include "memleax/unwind/libunwind_walker.hpp"
 
 #include <cstdint>
@@ -315,6 +316,10 @@ void LibunwindWalker::unwind_at_entry(const arch::Registers& regs, unsigned limi
     impl_->walk(regs, limit, out, [&] { return impl_->run_from_entry(regs, limit, out); });
 }
 
+const char* LibunwindWalker::reason_against() {
+    return nullptr;
+}
+
 void LibunwindWalker::set_signature_mask(std::uint64_t mask) {
     impl_->signature_mask = mask;
 }
@@ -325,3 +330,5 @@ void LibunwindWalker::modules_changed() {
 }
 
 } // namespace memleax
+
+#endif

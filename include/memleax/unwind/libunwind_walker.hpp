@@ -18,6 +18,10 @@ namespace memleax {
 /// libunwind. The tracer thread's own; not thread-safe.
 class LibunwindWalker {
   public:
+    /// Why this build is without libunwind; null if it has it. Without, a walk has its first frame
+    /// only.
+    static const char* reason_against();
+
     /// Both must outlive it.
     LibunwindWalker(const ModuleMap& modules, MemoryReader& memory);
     ~LibunwindWalker();

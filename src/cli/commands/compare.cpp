@@ -10,6 +10,7 @@
 #include "../walk_comparison.hpp"
 #include "memleax/engine/stack_comparison.hpp"
 #include "memleax/report/readable.hpp"
+#include "memleax/unwind/libunwind_walker.hpp"
 
 namespace memleax {
 
@@ -39,6 +40,9 @@ std::string comparison_text(const Console& console, Session& session, ProcessAcc
 void run_compare(CommandContext& context, Arguments& arguments) {
     const auto number = arguments.whole("the id", 1, UINT32_MAX);
     arguments.done();
+    if (const char* reason = LibunwindWalker::reason_against()) {
+        throw CommandError(fmt::format("this build is without libunwind: {}", reason));
+    }
     need_watching(context);
     Session& session = context.session;
     ProcessAccount& process = session.process();
