@@ -128,6 +128,29 @@ TEST_F(AtMemory, OfEachProcess) {
     EXPECT_EQ(second.quit(), 0);
 }
 
+TEST_F(AtMemory, OfAChildThatIsThere) {
+    Fixture parent(CommandLine{{"sh", "-c", "\"$0\"; exit $?", fixture_path("grower")}});
+    Memleax memleax({"--children", "-F", "json", "-e", "1000", "--at-memory", "60M", "--at-output",
+                     file("%p.json"), pid_of(parent)});
+    memleax.wait_until_watching();
+    const FixtureAnswer grown = parent.ask("grow 70");
+    expect_saved(memleax, ".json");
+    std::vector<fs::path> saved;
+    for (const auto& entry : fs::directory_iterator(fs::path(file("any")).parent_path())) {
+        saved.push_back(entry.path());
+    }
+    ASSERT_EQ(saved.size(), 1U);
+    const json report = json::parse(test::read_file(saved[0]));
+    ASSERT_EQ(report.at("processes").size(), 2U) << "the whole report";
+    const json& child = report.at("processes")[1];
+    EXPECT_NE(child.at("pid"), parent.pid());
+    EXPECT_EQ(saved[0].stem(), std::to_string(child.at("pid").get<pid_t>()));
+    EXPECT_EQ(report.at("totals").at("live_bytes"), grown.truth.at("grown_block").bytes);
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(parent.quit(), 0);
+}
+
 TEST_F(AtMemory, OfAProgramThatMemleaxStarts) {
     Memleax memleax(
         {"-F", "json", "-o", file("end.json"), "--at-memory", "60M", "--", fixture_path("grower")});
