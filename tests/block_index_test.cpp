@@ -94,5 +94,56 @@ TEST(BlockIndexTest, AgreesWithALinearSearch) {
     }
 }
 
+TEST(BlockIndexTest, WhatASizeClassHasMoreThanWasAskedForIsOfTheBlock) {
+    const std::vector<HeapBlock> blocks{{RemoteAddr(0x1000), 5},    {RemoteAddr(0x1008), 8},
+                                        {RemoteAddr(0x1020), 40},   {RemoteAddr(0x2000), 900},
+                                        {RemoteAddr(0x9000), 0},    {RemoteAddr(0x9010), 33000},
+                                        {RemoteAddr(0x11200), 100}, {RemoteAddr(0x800000), 5000}};
+    const BlockIndex index(blocks, BlockIndex::Behind::spare);
+    EXPECT_EQ(index.find(0x1007), BlockLink(0, true));
+    EXPECT_EQ(index.find(0x1008), BlockLink(1, false)) << "the next one begins there";
+    EXPECT_EQ(index.find(0x1010), BlockLink(1, true)) << "its end";
+    EXPECT_EQ(index.find(0x1011), std::nullopt);
+    EXPECT_EQ(index.find(0x1050), BlockLink(2, true)) << "48 bytes";
+    EXPECT_EQ(index.find(0x1051), std::nullopt);
+    EXPECT_EQ(index.find(0x2400), BlockLink(3, true)) << "1,024 bytes";
+    EXPECT_EQ(index.find(0x2401), std::nullopt);
+    EXPECT_EQ(index.find(0x9000), BlockLink(4, false));
+    EXPECT_EQ(index.find(0x9001), std::nullopt) << "no byte was asked for";
+    EXPECT_EQ(index.find(0x111ff), BlockLink(5, true)) << "of 40,960 bytes, up to the next block";
+    EXPECT_EQ(index.find(0x11200), BlockLink(6, false));
+    EXPECT_EQ(index.find(0x801400), BlockLink(7, true)) << "5,120 bytes, in a region of its own";
+    EXPECT_EQ(index.find(0x801401), std::nullopt);
+}
+
+// What a user's allocator gives may begin anywhere.
+TEST(BlockIndexTest, AgreesWithALinearSearchWhereverBlocksBegin) {
+    std::mt19937_64 random(18);
+    for (int round = 0; round < 20; ++round) {
+        const std::uint64_t alignment = 1ULL << round % 5;
+        std::vector<HeapBlock> blocks;
+        std::uint64_t at = 0x7f0000000000 + random() % 16 / alignment * alignment;
+        for (int i = 0; i < 300; ++i) {
+            const std::uint64_t size = 1 + random() % (random() % 40 == 0 ? 3U << 20 : 100);
+            blocks.push_back({RemoteAddr(at), size});
+            at += size + (random() % 60 == 0 ? 64U << 20 : random() % 32);
+            at = (at + alignment - 1) / alignment * alignment;
+        }
+        const BlockIndex index(blocks, BlockIndex::Behind::nothing);
+        for (int i = 0; i < 3000; ++i) {
+            const HeapBlock& near = blocks[random() % blocks.size()];
+            const std::uint64_t word = near.address.value() - 20 + random() % (near.size + 40);
+            std::optional<BlockLink> expected;
+            for (std::uint32_t n = 0; n < blocks.size(); ++n) {
+                const std::uint64_t into = word - blocks[n].address.value();
+                if (into <= blocks[n].size) { // a begin comes after the end of the one before
+                    expected = BlockLink(n, into != 0);
+                }
+            }
+            ASSERT_EQ(index.find(word), expected) << word;
+        }
+    }
+}
+
 } // namespace
 } // namespace memleax

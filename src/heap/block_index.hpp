@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /// Which block does a word point to? Asked for each word of a process, so it has to be fast: one
-/// bit for each 16 bytes in which a block may begin, and counts to number the blocks by.
+/// bit for each 16 bytes in which a block may begin (fewer where blocks begin at others), and
+/// counts to number the blocks by.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,13 @@ class BlockIndex {
   public:
     /// What comes behind a block.
     enum class Behind {
-        header, ///< glibc: the next one's, from the block's last word on, if its size says that
-        nothing ///< that any pointer leads to, not even the allocator's
+        header,  ///< glibc: the next one's, from the block's last word on, if its size says that
+        nothing, ///< that any pointer leads to, not even the allocator's
+        /// What a size class has more than was asked for: malloc_usable_size(3) tells the program
+        /// of it, so a pointer to there is one into the block.
+        spare
     };
-    /// The blocks, by address, must outlive the index. Each begins at a multiple of 16.
+    /// The blocks, by address, must outlive the index, and do not overlap.
     explicit BlockIndex(std::span<const HeapBlock> blocks, Behind behind = Behind::header);
 
     /// A pointer to the last word of a block with another one behind it: there the next block's
@@ -32,7 +36,8 @@ class BlockIndex {
     };
     /// A pointer to the end of a block with another one behind it is one into the block: an array
     /// may be kept by the address behind its only element, and nothing of malloc's is there to
-    /// point to. So is one to the end of any block with nothing behind. Anything further is none.
+    /// point to. So is one to the end of any block with nothing behind. Anything further is none,
+    /// but for what is spare.
     [[nodiscard]] std::optional<BlockLink> find(std::uint64_t word,
                                                 LastWord last = LastWord::is_header) const {
         return may_be_link(word) ? find_in_regions(untagged(word), last) : std::nullopt;
@@ -50,6 +55,7 @@ class BlockIndex {
         std::uint32_t first_block = 0;
         std::uint32_t blocks = 0;
         std::size_t first_word = 0; ///< of its bits
+        unsigned shift = 0;         ///< its blocks begin so many places of 2^shift bytes apart
     };
     /// 64 places, and how many blocks of the region begin before them.
     struct Places {
@@ -63,6 +69,7 @@ class BlockIndex {
     }
     [[nodiscard]] std::optional<BlockLink> find_in_regions(std::uint64_t word, LastWord last) const;
     void add_region(std::size_t first, std::size_t count);
+    [[nodiscard]] std::uint64_t spare_of(std::uint64_t size) const;
 
     std::span<const HeapBlock> blocks_;
     Behind behind_;

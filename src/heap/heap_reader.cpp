@@ -2,12 +2,10 @@
 #include "heap_reader.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "block_index.hpp"
 #include "glibc_layout.hpp"
-#include "memleax/proc/kernel_pointers.hpp"
 #include "memleax/proc/present_pages.hpp"
 #include "root_search.hpp"
 #include "word_window.hpp"
@@ -80,21 +78,6 @@ std::vector<AddrRange> ascending(std::vector<AddrRange> ranges) {
     return ranges;
 }
 
-/// Without what is ours as a whole.
-std::vector<Mapping> searched_mappings(const std::vector<Mapping>& mappings,
-                                       const std::vector<AddrRange>& own_memory) {
-    std::vector<Mapping> result;
-    std::copy_if(mappings.begin(), mappings.end(), std::back_inserter(result),
-                 [&own_memory](const Mapping& mapping) {
-                     const auto is_in = [&mapping](const AddrRange& own) {
-                         return own.begin <= mapping.range.begin && mapping.range.end <= own.end;
-                     };
-                     return is_searched(mapping) &&
-                            std::none_of(own_memory.begin(), own_memory.end(), is_in);
-                 });
-    return result;
-}
-
 } // namespace
 
 Result<HeapReader> HeapReader::make(const ModuleMap& modules) {
@@ -121,32 +104,12 @@ Result<HeapMoment> HeapReader::take(HeldProcess& process, std::vector<AddrRange>
     if (!out_of_malloc) {
         return std::move(out_of_malloc).error();
     }
-    HeapMoment moment;
-    moment.books = *std::move(books);
-    moment.threads = *std::move(out_of_malloc);
-    moment.own_memory = std::move(own_memory);
-    if (moment.threads.empty()) {
-        return moment;
+    if (out_of_malloc->empty()) {
+        return HeapMoment();
     }
-    mappings = read_maps(pid);
-    if (!mappings) {
-        return std::move(mappings).error();
-    }
-    moment.mappings = *std::move(mappings);
-    moment.time = monotonic_now();
-    moment.kernel_pointers = read_kernel_pointers(pid);
-    moment.pages = std::make_unique<PresentPages>(pid);
-    if (*room) {
-        const std::vector<Mapping> searched = searched_mappings(moment.mappings, moment.own_memory);
-        std::vector<AddrRange> ranges;
-        ranges.reserve(searched.size());
-        for (const Mapping& mapping : searched) {
-            ranges.push_back(mapping.range);
-        }
-        moment.pages->keep(ranges);
-        if ((*room)->copy(memory, searched, *moment.pages)) {
-            moment.memory = std::exchange(*room, std::nullopt);
-        }
+    auto moment = take_moment(process, *std::move(out_of_malloc), std::move(own_memory), room);
+    if (moment) {
+        moment->books = *std::move(books);
     }
     return moment;
 }
@@ -192,11 +155,7 @@ HeapLook HeapReader::look_at(HeapMoment moment, MemoryReader& memory, const Heap
         snapshot.why = "a part of the heap cannot be read";
     }
     if (options.details) {
-        for (const ThreadView& thread : threads) {
-            snapshot.thread_list.push_back(
-                {thread.tid, RemoteAddr(thread.sp), RemoteAddr(thread.thread_pointer)});
-        }
-        snapshot.mappings = std::move(moment.mappings);
+        add_places(std::move(moment), &snapshot);
     }
     return look;
 }

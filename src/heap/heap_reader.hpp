@@ -3,21 +3,18 @@
 /// then what that means.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "heap_books.hpp"
+#include "heap_moment.hpp"
 #include "held_process.hpp"
-#include "memleax/base/clock.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/heap/heap_snapshot.hpp"
 #include "memleax/proc/modules.hpp"
-#include "memleax/proc/present_pages.hpp"
 #include "stored_memory.hpp"
-#include "thread_view.hpp"
 
 namespace memleax {
 
@@ -25,19 +22,6 @@ namespace memleax {
 struct HeapLook {
     bool was_busy = false; ///< a thread was at work in the allocator
     HeapSnapshot snapshot;
-};
-
-/// All that a look needs of a process at one moment.
-struct HeapMoment {
-    MonotonicNs time;
-    std::unique_ptr<HeapBooks> books;
-    std::vector<ThreadView> threads; ///< none: one of them was at work in the allocator
-    std::vector<Mapping> mappings;
-    std::unique_ptr<PresentPages> pages;
-    std::vector<std::uint64_t> kernel_pointers;
-    std::vector<AddrRange> own_memory; ///< ours: no heap of the program's, and no root
-    /// Nothing: there is no room for a copy, and the process has to stand still while it is read.
-    std::optional<StoredMemory> memory;
 };
 
 class HeapReader {

@@ -11,12 +11,13 @@
 #include <fmt/format.h>
 #include <poll.h>
 
+#include "heap_moment.hpp"
 #include "heap_reader.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/proc/process_info.hpp"
-#include "memleax/proc/process_memory.hpp"
 #include "memleax/target/remote_memory.hpp"
 #include "stopped_process.hpp"
+#include "tracked_look.hpp"
 #include "watched_heap.hpp"
 
 namespace memleax {
@@ -28,28 +29,6 @@ namespace {
 constexpr int kMostWalks = 2;
 constexpr int kMostLooks = 6;
 
-/// For one copy of a process's memory. What does not agree in it is read again in the process
-/// itself.
-class RoomForCopy {
-  public:
-    explicit RoomForCopy(const HeapOptions& options) : is_wanted_(!options.in_place) {}
-
-    std::optional<StoredMemory>* of(Tid pid) {
-        if (is_wanted_) {
-            // It is to be no burden for whoever shares the machine's memory, or a control group,
-            // with us.
-            constexpr std::uint64_t kPart = 4;
-            room_ = StoredMemory::reserve(pid, available_memory() / kPart);
-            is_wanted_ = false;
-        }
-        return &room_;
-    }
-
-  private:
-    bool is_wanted_;
-    std::optional<StoredMemory> room_;
-};
-
 template <class Once> Result<HeapSnapshot> look_until_complete(Once&& look_once) {
     HeapSnapshot last;
     int walks = 0;
@@ -60,7 +39,7 @@ template <class Once> Result<HeapSnapshot> look_until_complete(Once&& look_once)
                 return std::move(look).error();
             }
             last.why = look.error().message();
-        } else if (look->snapshot.complete) {
+        } else if (look->snapshot.complete || !look->snapshot.unlisted.empty()) {
             return std::move(look->snapshot);
         } else {
             walks += look->was_busy ? 0 : 1;
@@ -95,7 +74,8 @@ class UnwatchedHeap {
         }
         auto reader = HeapReader::make(modules_);
         if (!reader) {
-            return std::move(reader).error();
+            return std::move(reader).error().with_advice(
+                "memleax -t SECONDS --leak-check PID classes what is allocated meanwhile");
         }
         reader_ = *std::move(reader);
         return {};
@@ -148,6 +128,12 @@ class UnwatchedHeap {
     std::optional<HeapReader> reader_;
 };
 
+HeapLook unlisted(const Error& why) {
+    HeapLook look;
+    look.snapshot.unlisted = why.message();
+    return look;
+}
+
 Result<HeapLook> look_at_watched(const PerformRequest& perform, const HeapOptions& options,
                                  RoomForCopy* room) {
     std::optional<Result<HeapReader>> reader;
@@ -160,7 +146,7 @@ Result<HeapLook> look_at_watched(const PerformRequest& perform, const HeapOption
         return std::move(prepared).error();
     }
     if (!*reader) {
-        return std::move(*reader).error();
+        return unlisted((*reader).error());
     }
     std::optional<StoredMemory>* const copy = room->of(pid);
     std::optional<Result<HeapMoment>> moment;
@@ -170,7 +156,7 @@ Result<HeapLook> look_at_watched(const PerformRequest& perform, const HeapOption
         // A module may have come since.
         reader.emplace(HeapReader::make(hand.modules));
         if (!*reader) {
-            moment.emplace((*reader).error());
+            look = unlisted((*reader).error());
             return;
         }
         WatchedHeap process(hand);
@@ -183,7 +169,7 @@ Result<HeapLook> look_at_watched(const PerformRequest& perform, const HeapOption
     if (!done) {
         return std::move(done).error();
     }
-    if (!*moment) {
+    if (moment && !*moment) {
         return std::move(*moment).error();
     }
     if (!look) {
@@ -191,6 +177,46 @@ Result<HeapLook> look_at_watched(const PerformRequest& perform, const HeapOption
     }
     look->snapshot.pause_ns = pause_ns;
     return *std::move(look);
+}
+
+Result<HeapLook> look_at_tracked_blocks(const PerformRequest& perform,
+                                        const std::vector<HeapBlock>& blocks,
+                                        const HeapOptions& options, RoomForCopy* room) {
+    Tid pid;
+    const ThreadBlock* thread_block = nullptr;
+    auto prepared = perform(TargetState::as_it_is, [&](TargetInHand& hand) {
+        thread_block = &thread_block_of(hand.modules);
+        pid = hand.target.pid();
+    });
+    if (!prepared) {
+        return std::move(prepared).error();
+    }
+    std::optional<StoredMemory>* const copy = room->of(pid);
+    std::optional<Result<HeapMoment>> moment;
+    HeapLook look;
+    std::int64_t pause_ns = 0;
+    auto done = perform(TargetState::all_stopped, [&](TargetInHand& hand) {
+        WatchedHeap process(hand);
+        moment.emplace(take_tracked_moment(process, hand.modules, hand.own_memory, copy));
+        if (*moment && !(*moment)->memory) {
+            look.snapshot = look_at_tracked(**std::move(moment), hand.target.memory(), blocks,
+                                            *thread_block, options);
+        }
+        pause_ns = monotonic_now().value() - hand.since.value();
+    });
+    if (!done) {
+        return std::move(done).error();
+    }
+    if (!*moment) {
+        return std::move(*moment).error();
+    }
+    if (!look.snapshot.complete) {
+        StoredMemory memory = *std::move((**moment).memory);
+        look.snapshot =
+            look_at_tracked(**std::move(moment), memory, blocks, *thread_block, options);
+    }
+    look.snapshot.pause_ns = pause_ns;
+    return look;
 }
 
 } // namespace
@@ -210,6 +236,14 @@ Result<HeapSnapshot> take_heap_snapshot(Tid pid, const HeapOptions& options) {
 Result<HeapSnapshot> take_heap_snapshot(const PerformRequest& perform, const HeapOptions& options) {
     RoomForCopy room(options);
     return look_until_complete([&] { return look_at_watched(perform, options, &room); });
+}
+
+Result<HeapSnapshot> take_tracked_snapshot(const PerformRequest& perform,
+                                           std::vector<HeapBlock> blocks,
+                                           const HeapOptions& options) {
+    RoomForCopy room(options);
+    return look_until_complete(
+        [&] { return look_at_tracked_blocks(perform, blocks, options, &room); });
 }
 
 } // namespace memleax

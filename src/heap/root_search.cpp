@@ -49,7 +49,10 @@ void RootSearch::add_range(AddrRange range, BlockIndex::LastWord last) {
         const std::size_t got =
             memory_.try_read(RemoteAddr(range.begin), std::span(buffer_).first(wanted));
         for (std::size_t at = 0; at + sizeof(std::uint64_t) <= got; at += sizeof(std::uint64_t)) {
-            add_word(word_at(buffer_, at), in_memory(range.begin + at), last);
+            const std::uint64_t word = word_at(buffer_, at);
+            if (block_words_ == nullptr || !block_words_->take(range.begin + at, word)) {
+                add_word(word, in_memory(range.begin + at), last);
+            }
         }
         if (got < wanted) {
             return; // a device's memory, or a file that has become shorter
@@ -107,16 +110,20 @@ AddrRange RootSearch::in_use(const Mapping& mapping, bool has_guard,
     if (!has_guard && mapping.path != "[stack]") {
         return mapping.range;
     }
-    std::optional<std::uint64_t> lowest;
+    const ThreadView* lowest = nullptr;
     bool is_of_living = false;
     for (const ThreadView& thread : threads) {
-        if (mapping.range.contains(thread.sp)) {
-            lowest = std::min(lowest.value_or(thread.sp), thread.sp);
+        if (mapping.range.contains(thread.sp) && (lowest == nullptr || thread.sp < lowest->sp)) {
+            lowest = &thread;
         }
         is_of_living = is_of_living || mapping.range.contains(thread.thread_pointer);
     }
-    if (lowest) {
-        return {std::max(mapping.range.begin, *lowest - arch::kRedZone), mapping.range.end};
+    if (lowest != nullptr) {
+        const bool is_stack = block_words_ == nullptr || mapping.path == "[stack]" ||
+                              is_stack_of(*lowest, mapping.range);
+        return is_stack ? AddrRange{std::max(mapping.range.begin, lowest->sp - arch::kRedZone),
+                                    mapping.range.end}
+                        : mapping.range;
     }
     return is_of_living ? mapping.range : dead_thread_in(mapping.range);
 }
@@ -164,7 +171,8 @@ std::optional<std::uint64_t> RootSearch::find_control_block(AddrRange range,
 // versions; so a living thread is asked.
 std::uint64_t RootSearch::offset_of_pointer(const ThreadView& thread) {
     constexpr std::uint64_t kMostBlock = 4096;
-    if (!arch::kTlsIsAbovePointer || thread.thread_pointer < kMostBlock) {
+    if (!arch::kTlsIsAbovePointer || thread.thread_pointer < kMostBlock ||
+        block_.own_addresses.empty()) {
         return 0;
     }
     const std::uint64_t end = thread.thread_pointer;
@@ -180,6 +188,9 @@ std::uint64_t RootSearch::offset_of_pointer(const ThreadView& thread) {
 // that nobody has joined. The thread's variables, below the control block or above it, are
 // nobody's.
 AddrRange RootSearch::dead_thread_in(AddrRange stack) {
+    if (block_.own_addresses.empty()) {
+        return stack; // nothing is known of this C library's threads
+    }
     const std::uint64_t begin =
         (stack.end - std::min(stack.size(), kMostTls)) & ~(block_.alignment - 1);
     const bool is_known = !arch::kTlsIsAbovePointer || pointer_offset_ != 0;
@@ -189,22 +200,42 @@ AddrRange RootSearch::dead_thread_in(AddrRange stack) {
         return stack;
     }
     const AddrRange own{*block, *block + pointer_offset_};
+    const AddrRange within = arch::kTlsIsAbovePointer ? own : AddrRange{*block, stack.end};
+    if (block_words_ != nullptr && !has_stack(within, stack, {*block + 1, stack.end + 1})) {
+        return stack;
+    }
     add_dtv(own.end, Tid());
-    return arch::kTlsIsAbovePointer && is_stack_of(own, stack) ? own : AddrRange{*block, stack.end};
+    const bool is_alone =
+        arch::kTlsIsAbovePointer && has_stack(own, stack, {stack.end, stack.end + 1});
+    return is_alone ? own : AddrRange{*block, stack.end};
 }
 
 // The kernel joins a stack with what is mapped behind it. Where its guard begins, and how long the
 // two are, stands in the control block.
-bool RootSearch::is_stack_of(AddrRange control_block, AddrRange mapping) {
+bool RootSearch::has_stack(AddrRange control_block, const AddrRange& mapping, AddrRange ends) {
     constexpr std::uint64_t kMostGuard = 64U << 20;
     std::vector<std::uint64_t> words(control_block.size() / sizeof(std::uint64_t));
-    memory_.try_read(RemoteAddr(control_block.begin), std::as_writable_bytes(std::span(words)));
+    const std::size_t got =
+        memory_.try_read(RemoteAddr(control_block.begin), std::as_writable_bytes(std::span(words)));
+    words.resize(got / sizeof(std::uint64_t));
     const auto found = std::adjacent_find(
-        words.begin(), words.end(), [mapping](std::uint64_t begin, std::uint64_t size) {
+        words.begin(), words.end(), [&](std::uint64_t begin, std::uint64_t size) {
             return begin < mapping.begin && mapping.begin - begin <= kMostGuard &&
-                   begin + size == mapping.end;
+                   size <= ends.end - begin && ends.contains(begin + size);
         });
     return found != words.end();
+}
+
+bool RootSearch::is_stack_of(const ThreadView& thread, const AddrRange& mapping) {
+    constexpr std::uint64_t kMostBlock = 4096;
+    const std::uint64_t pointer = thread.thread_pointer;
+    if (!mapping.contains(pointer) || pointer < thread.sp) {
+        return false;
+    }
+    const AddrRange block = arch::kTlsIsAbovePointer
+                                ? AddrRange{pointer - pointer_offset_, pointer}
+                                : AddrRange{pointer, std::min(pointer + kMostBlock, mapping.end)};
+    return has_stack(block, mapping, {pointer, mapping.end + 1});
 }
 
 void RootSearch::add_memory(std::span<const Mapping> mappings, std::span<const AddrRange> heap,

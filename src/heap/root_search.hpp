@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "block_index.hpp"
+#include "block_words.hpp"
 #include "memleax/proc/maps.hpp"
 #include "memleax/proc/memory.hpp"
 #include "memleax/proc/present_pages.hpp"
@@ -23,6 +24,11 @@ class RootSearch {
                const ThreadBlock& block, std::vector<RootPlace>* places)
         : memory_(memory), index_(index), pages_(pages), block_(block), places_(places),
           buffer_(kPiece) {}
+
+    /// Blocks lie anywhere, and what is theirs of the words that are read goes there. Then a part
+    /// of a mapping counts as a stack that is not in use only where its thread's control block says
+    /// so, as anything may lie there.
+    void set_block_words(BlockWords* words) { block_words_ = words; }
 
     void add_kernel_pointers(std::span<const std::uint64_t> words);
     void add_threads(std::span<const ThreadView> threads);
@@ -44,8 +50,11 @@ class RootSearch {
     [[nodiscard]] AddrRange in_use(const Mapping& mapping, bool has_guard,
                                    std::span<const ThreadView> threads);
     [[nodiscard]] AddrRange dead_thread_in(AddrRange stack);
-    /// Is that all which is in this mapping, without its guard: the stack of this thread?
-    [[nodiscard]] bool is_stack_of(AddrRange control_block, AddrRange mapping);
+    /// A stack that this memory, which has a control block, gives as the thread's, whose guard ends
+    /// where the mapping begins: where it ends, if that is in `ends`.
+    [[nodiscard]] bool has_stack(AddrRange control_block, const AddrRange& mapping, AddrRange ends);
+    /// Does the stack of this thread begin with the mapping?
+    [[nodiscard]] bool is_stack_of(const ThreadView& thread, const AddrRange& mapping);
     [[nodiscard]] bool has_dtv(std::uint64_t thread_pointer);
     [[nodiscard]] std::optional<std::uint64_t> find_control_block(AddrRange range,
                                                                   std::optional<Tid> living);
@@ -59,6 +68,7 @@ class RootSearch {
     std::vector<std::byte> buffer_;
     std::vector<BlockLink> roots_;
     std::uint64_t pointer_offset_ = 0; ///< of the thread pointer in the control block
+    BlockWords* block_words_ = nullptr;
 };
 
 } // namespace memleax

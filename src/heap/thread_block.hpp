@@ -17,8 +17,8 @@ struct ThreadBlock {
         std::uint64_t at = 0;
         std::uint64_t points_to = 0;
     };
-    std::span<const OwnAddress> own_addresses;
-    std::uint64_t tid = 0; ///< int; 0 when the thread has ended, or -1
+    std::span<const OwnAddress> own_addresses; ///< none: nothing is known of such blocks
+    std::uint64_t tid = 0;                     ///< int; 0 when the thread has ended, or -1
     std::uint64_t alignment = 0;
     std::uint64_t bytes = 0; ///< at least
     /// Where the address of the thread's table of dynamic TLS (dtv) stands, from the thread

@@ -126,7 +126,9 @@ std::vector<ThreadView> look_at_threads(Target& target, std::span<const Tid> thr
         thread.sp = arch::sp(regs).value();
         thread.thread_pointer = StoppedThread(tid).thread_pointer(regs);
         thread.is_asleep = was_interrupted(regs);
-        frames.find(regs, &thread);
+        if (kind != ThreadFrames::not_asked_for) {
+            frames.find(regs, &thread);
+        }
     }
     return result;
 }

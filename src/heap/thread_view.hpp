@@ -30,7 +30,8 @@ enum class ThreadFrames {
     by_unwinding,
     /// Its code has no unwind tables: what looks like a return address into it, near the top of the
     /// stack, is one.
-    without_tables
+    without_tables,
+    not_asked_for ///< nobody is taken to be in malloc
 };
 
 /// `code` is malloc's (its entry points, where frames are unwound); without any, each thread's

@@ -178,11 +178,22 @@ std::vector<LeakRecord> leak_records(const std::vector<HeapBlock>& blocks,
     return result;
 }
 
+std::string unlisted_text(const LeakFindings& findings) {
+    BlockCount all;
+    for (const BlockCount& count : findings.totals) {
+        all = all + count;
+    }
+    return findings.unlisted.empty()
+               ? ""
+               : fmt::format("only the {} that were watched are classed: {}\n",
+                             number_of(all.blocks, "block"), findings.unlisted);
+}
+
 std::string leak_findings_text(const LeakFindings& findings, NameStyle style) {
     if (!findings.complete) {
         return fmt::format("incomplete: {}\nnothing is said of any block\n", findings.why);
     }
-    std::string text;
+    std::string text = unlisted_text(findings);
     for (const LossClass loss : kAllClasses) {
         const BlockCount& count = findings.total(loss);
         text += fmt::format("{:>16}: {:>14} in {}\n", title(loss),
@@ -209,6 +220,10 @@ nlohmann::ordered_json leak_findings_json(const LeakFindings& findings) {
     check["complete"] = findings.complete;
     if (!findings.complete) {
         check["why"] = findings.why;
+    }
+    check["scope"] = findings.unlisted.empty() ? "heap" : "watched";
+    if (!findings.unlisted.empty()) {
+        check["scope_why"] = findings.unlisted;
     }
     check["pause_s"] = findings.pause_s;
     if (findings.complete) {

@@ -2,13 +2,42 @@
 #include "heap_look.hpp"
 
 #include <memory>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "memleax/heap/heap_snapshot.hpp"
+#include "tracked_blocks.hpp"
 
 namespace memleax {
+
+namespace {
+
+Result<HeapSnapshot> look_at_watched_blocks(SharedTracker& tracker, Watcher& watcher,
+                                            const PerformRequest& perform, std::string unlisted) {
+    watcher.bring_up_to_date();
+    const TrackedBlocks tracked(tracker);
+    auto snapshot = take_tracked_snapshot(perform, tracked.blocks(), {.details = true});
+    if (!snapshot) {
+        return snapshot;
+    }
+    snapshot->unlisted = std::move(unlisted);
+    if (!snapshot->complete) {
+        return snapshot;
+    }
+    constexpr int kMostTries = 8; // each may wait for half a second
+    for (int i = 0; i < kMostTries; ++i) {
+        watcher.bring_up_to_date();
+        if (tracked.drop_ended(&*snapshot)) {
+            return snapshot;
+        }
+    }
+    return Error("what the process has allocated and freed comes too late to be compared with its "
+                 "memory");
+}
+
+} // namespace
 
 Result<HeapView*> look_at_heap(ProcessAccount& process, Watcher& watcher, bool is_watching) {
     const auto failed = [&process](Error why) {
@@ -20,11 +49,14 @@ Result<HeapView*> look_at_heap(ProcessAccount& process, Watcher& watcher, bool i
             fmt::format("the heap of process {} cannot be looked at: {}", process.pid().value(),
                         process.facts().ended ? "it has ended" : "it is not being watched now")));
     }
-    auto snapshot = take_heap_snapshot(
-        [&](TargetState state, const TargetWork& work) {
-            return watcher.perform(process.pid(), state, work);
-        },
-        {.details = true});
+    const PerformRequest perform = [&](TargetState state, const TargetWork& work) {
+        return watcher.perform(process.pid(), state, work);
+    };
+    auto snapshot = take_heap_snapshot(perform, {.details = true});
+    if (snapshot && !snapshot->unlisted.empty()) {
+        snapshot = look_at_watched_blocks(process.tracker(), watcher, perform,
+                                          std::move(snapshot->unlisted));
+    }
     if (!snapshot) {
         return failed(std::move(snapshot).error());
     }

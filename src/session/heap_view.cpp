@@ -232,6 +232,7 @@ StackFindings HeapView::stack_findings() {
 LeakFindings HeapView::findings(std::uint32_t process) {
     LeakFindings result;
     result.complete = true;
+    result.unlisted = snapshot_.unlisted;
     result.pause_s = seconds(snapshot_.pause_ns);
     result.totals = classes_.totals;
     std::vector<LeakRecordKey> keys;

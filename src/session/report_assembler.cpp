@@ -47,6 +47,7 @@ void add_leak_check(ProcessAccount& process, bool is_tried, Report* report) {
         all.why = found.why;
     }
     all.complete = all.complete && found.complete;
+    all.unlisted = all.unlisted.empty() ? found.unlisted : all.unlisted;
     for (std::size_t i = 0; i < all.totals.size(); ++i) {
         all.totals.at(i) = all.totals.at(i) + found.totals.at(i);
     }

@@ -13,7 +13,9 @@ namespace memleax {
 /// A live block, as the program knows it.
 struct HeapBlock {
     RemoteAddr address;
-    std::uint64_t size = 0; ///< bytes that may be used (malloc_usable_size(3)), not those asked for
+    /// Bytes that may be used (malloc_usable_size(3)); where the heap cannot be listed, bytes asked
+    /// for.
+    std::uint64_t size = 0;
     friend bool operator==(const HeapBlock&, const HeapBlock&) = default;
 };
 
@@ -65,5 +67,9 @@ struct HeapGraph {
     std::vector<BlockLink> roots; ///< from registers, stacks, data, and what the kernel keeps
     HeapDetails details;          ///< empty if nobody has asked for them
 };
+
+/// Takes blocks out, by their numbers (`is_gone` has one for each): what they had in them are roots
+/// from then on. Linear.
+void drop_blocks(const std::vector<bool>& is_gone, HeapGraph* graph);
 
 } // namespace memleax

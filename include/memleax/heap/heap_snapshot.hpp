@@ -29,6 +29,9 @@ struct HeapSnapshot {
     /// Does all that the allocator has written down agree? Otherwise the graph is empty.
     bool complete = false;
     std::string why; ///< it is not; "" if it is
+    /// Why the heap cannot be listed at all, as its allocator is none that we know, for the user.
+    /// "": it has been, or that was tried.
+    std::string unlisted;
     HeapGraph graph;
     std::int64_t pause_ns = 0; ///< for which the process stood still, in the attempt that counts
     std::size_t threads = 0;
@@ -51,7 +54,18 @@ Result<HeapSnapshot> take_heap_snapshot(Tid pid, const HeapOptions& options = {}
 /// Of a process that is being watched: by requests to the tracer, with everything of ours left in
 /// place; that memory is neither the program's heap nor a root. Called in any other thread.
 using PerformRequest = std::function<Result<void>(TargetState, const TargetWork&)>;
+/// Where the allocator is none that we know, there is a snapshot that is not complete and says so
+/// (HeapSnapshot::unlisted).
 Result<HeapSnapshot> take_heap_snapshot(const PerformRequest& perform,
                                         const HeapOptions& options = {});
+
+/// Likewise, of these blocks only, whatever the allocator: they ascend, do not overlap, and have
+/// begun before. All other memory of the process that is its own, or shared, is a root. So is what
+/// the allocator has written down, and what others have freed: a lost block may be overlooked, and
+/// none that is reachable is called lost if it was live at the snapshot's time. Whether it was, the
+/// caller finds out (drop_blocks()).
+Result<HeapSnapshot> take_tracked_snapshot(const PerformRequest& perform,
+                                           std::vector<HeapBlock> blocks,
+                                           const HeapOptions& options = {});
 
 } // namespace memleax

@@ -47,6 +47,9 @@ std::vector<LeakRecord> leak_records(const std::vector<HeapBlock>& blocks,
                                      std::span<const BlockFacts> facts = {},
                                      std::vector<LeakRecordKey>* keys = nullptr);
 
+/// A line that says how many blocks these are, if the heap could not be listed; else "".
+std::string unlisted_text(const LeakFindings& findings);
+
 /// The lines of these classes and of lost blocks, with the call stacks that are known.
 std::string leak_findings_text(const LeakFindings& findings, NameStyle style = NameStyle::folded);
 

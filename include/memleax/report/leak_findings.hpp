@@ -43,6 +43,9 @@ struct LeakFindings {
     double pause_s = 0;    ///< for which the process stood still
     bool complete = false; ///< if not, no block is said to be lost, nor anything else of any
     std::string why;       ///< it is not
+    /// Why the heap could not be listed, so that only blocks that were watched are among these; ""
+    /// if all blocks of the heap are.
+    std::string unlisted;
     std::array<BlockCount, kLossClasses> totals{}; ///< by LossClass
     std::vector<LeakRecord> records;               ///< by class, most bytes first
     HeapCounts types;                              ///< of all blocks whose type is known

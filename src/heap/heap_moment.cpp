@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "heap_moment.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "memleax/proc/kernel_pointers.hpp"
+#include "memleax/proc/process_memory.hpp"
+
+namespace memleax {
+
+namespace {
+
+/// Without what is ours as a whole.
+std::vector<Mapping> searched_mappings(const std::vector<Mapping>& mappings,
+                                       const std::vector<AddrRange>& own_memory) {
+    std::vector<Mapping> result;
+    std::copy_if(mappings.begin(), mappings.end(), std::back_inserter(result),
+                 [&own_memory](const Mapping& mapping) {
+                     const auto is_in = [&mapping](const AddrRange& own) {
+                         return own.begin <= mapping.range.begin && mapping.range.end <= own.end;
+                     };
+                     return is_searched(mapping) &&
+                            std::none_of(own_memory.begin(), own_memory.end(), is_in);
+                 });
+    return result;
+}
+
+} // namespace
+
+Result<HeapMoment> take_moment(HeldProcess& process, std::vector<ThreadView> threads,
+                               std::vector<AddrRange> own_memory,
+                               std::optional<StoredMemory>* room) {
+    const Tid pid = process.target().pid();
+    HeapMoment moment;
+    moment.threads = std::move(threads);
+    moment.own_memory = std::move(own_memory);
+    auto mappings = read_maps(pid);
+    if (!mappings) {
+        return std::move(mappings).error();
+    }
+    moment.mappings = *std::move(mappings);
+    moment.time = monotonic_now();
+    moment.kernel_pointers = read_kernel_pointers(pid);
+    moment.pages = std::make_unique<PresentPages>(pid);
+    if (*room) {
+        const std::vector<Mapping> searched = searched_mappings(moment.mappings, moment.own_memory);
+        std::vector<AddrRange> ranges;
+        ranges.reserve(searched.size());
+        for (const Mapping& mapping : searched) {
+            ranges.push_back(mapping.range);
+        }
+        moment.pages->keep(ranges);
+        if ((*room)->copy(process.target().memory(), searched, *moment.pages)) {
+            moment.memory = std::exchange(*room, std::nullopt);
+        }
+    }
+    return moment;
+}
+
+void add_places(HeapMoment moment, HeapSnapshot* snapshot) {
+    for (const ThreadView& thread : moment.threads) {
+        snapshot->thread_list.push_back(
+            {thread.tid, RemoteAddr(thread.sp), RemoteAddr(thread.thread_pointer)});
+    }
+    snapshot->mappings = std::move(moment.mappings);
+}
+
+std::optional<StoredMemory>* RoomForCopy::of(Tid pid) {
+    if (is_wanted_) {
+        // It is to be no burden for whoever shares the machine's memory, or a control group, with
+        // us.
+        constexpr std::uint64_t kPart = 4;
+        room_ = StoredMemory::reserve(pid, available_memory() / kPart);
+        is_wanted_ = false;
+    }
+    return &room_;
+}
+
+} // namespace memleax

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "tracked_look.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "block_index.hpp"
+#include "block_words.hpp"
+#include "glibc_places.hpp"
+#include "mallocng_places.hpp"
+#include "module_search.hpp"
+#include "root_search.hpp"
+
+namespace memleax {
+
+const ThreadBlock& thread_block_of(const ModuleMap& modules) {
+    static constexpr ThreadBlock kUnknown;
+    const Module* program = modules.main();
+    if (may_be_static(program)) {
+        return has_glibc_inside(*program) ? glibc::kThreadBlock : kUnknown;
+    }
+    bool has_musl = false;
+    for (const auto& module : modules.all()) {
+        if (!module->unloaded && is_glibc(*module)) {
+            return glibc::kThreadBlock;
+        }
+        has_musl = has_musl || (!module->unloaded && has_mallocng(*module));
+    }
+    return has_musl && !arch::kTlsIsAbovePointer ? musl::kThreadBlock : kUnknown;
+}
+
+Result<HeapMoment> take_tracked_moment(HeldProcess& process, const ModuleMap& modules,
+                                       std::vector<AddrRange> own_memory,
+                                       std::optional<StoredMemory>* room) {
+    return take_moment(process,
+                       look_at_threads(process.target(), process.threads(), modules, {},
+                                       ThreadFrames::not_asked_for),
+                       std::move(own_memory), room);
+}
+
+HeapSnapshot look_at_tracked(HeapMoment moment, MemoryReader& memory, std::vector<HeapBlock> blocks,
+                             const ThreadBlock& thread_block, const HeapOptions& options) {
+    HeapSnapshot snapshot;
+    snapshot.time = moment.time;
+    snapshot.threads = moment.threads.size();
+    snapshot.graph.blocks = std::move(blocks);
+    const BlockIndex index(snapshot.graph.blocks, BlockIndex::Behind::spare);
+    BlockWords words(index, &snapshot.graph, options.details);
+    RootSearch roots(memory, index, *moment.pages, thread_block,
+                     options.details ? &snapshot.graph.details.root_places : nullptr);
+    roots.set_block_words(&words);
+    roots.add_threads(moment.threads);
+    roots.add_kernel_pointers(moment.kernel_pointers);
+    std::sort(moment.own_memory.begin(), moment.own_memory.end(),
+              [](const AddrRange& a, const AddrRange& b) { return a.begin < b.begin; });
+    roots.add_memory(moment.mappings, moment.own_memory, moment.threads);
+    words.finish();
+    snapshot.graph.roots = roots.take();
+    snapshot.complete = true;
+    if (options.details) {
+        add_places(std::move(moment), &snapshot);
+    }
+    return snapshot;
+}
+
+} // namespace memleax
