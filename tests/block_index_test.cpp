@@ -102,6 +102,7 @@ TEST(BlockIndexTest, WhatASizeClassHasMoreThanWasAskedForIsOfTheBlock) {
     const BlockIndex index(blocks, BlockIndex::Behind::spare);
     EXPECT_EQ(index.find(0x1007), BlockLink(0, true));
     EXPECT_EQ(index.find(0x1008), BlockLink(1, false)) << "the next one begins there";
+    EXPECT_EQ(index.find_end_at(BlockLink(1, false)), std::nullopt) << "the one before is shorter";
     EXPECT_EQ(index.find(0x1010), BlockLink(1, true)) << "its end";
     EXPECT_EQ(index.find(0x1011), std::nullopt);
     EXPECT_EQ(index.find(0x1050), BlockLink(2, true)) << "48 bytes";
@@ -114,6 +115,19 @@ TEST(BlockIndexTest, WhatASizeClassHasMoreThanWasAskedForIsOfTheBlock) {
     EXPECT_EQ(index.find(0x11200), BlockLink(6, false));
     EXPECT_EQ(index.find(0x801400), BlockLink(7, true)) << "5,120 bytes, in a region of its own";
     EXPECT_EQ(index.find(0x801401), std::nullopt);
+}
+
+TEST(BlockIndexTest, WhereABlockEndsAnotherMayBegin) {
+    const std::vector<HeapBlock> blocks{
+        {RemoteAddr(0x1000), 16}, {RemoteAddr(0x1010), 16}, {RemoteAddr(0x1030), 16}};
+    const BlockIndex index(blocks, BlockIndex::Behind::spare);
+    EXPECT_EQ(index.find(0x1010), BlockLink(1, false));
+    EXPECT_EQ(index.find_end_at(BlockLink(1, false)), BlockLink(0, true));
+    EXPECT_EQ(index.find_end_at(BlockLink(1, true)), std::nullopt) << "that is no pointer there";
+    EXPECT_EQ(index.find_end_at(BlockLink(0, false)), std::nullopt);
+    EXPECT_EQ(index.find_end_at(BlockLink(2, false)), std::nullopt) << "there is a gap";
+    const BlockIndex others(blocks, BlockIndex::Behind::nothing);
+    EXPECT_EQ(others.find_end_at(BlockLink(1, false)), std::nullopt);
 }
 
 // What a user's allocator gives may begin anywhere.

@@ -42,6 +42,18 @@ class BlockIndex {
                                                 LastWord last = LastWord::is_header) const {
         return may_be_link(word) ? find_in_regions(untagged(word), last) : std::nullopt;
     }
+    /// With Behind::spare a block may end where the one of this link, to a first byte, begins. Then
+    /// a pointer there may be one to the end of the former, which is kept by it: the link that
+    /// comes besides.
+    [[nodiscard]] std::optional<BlockLink> find_end_at(BlockLink link) const {
+        if (behind_ != Behind::spare || link.is_interior() || link.block() == 0) {
+            return std::nullopt;
+        }
+        const HeapBlock& before = blocks_[link.block() - 1];
+        return before.address + before.size == blocks_[link.block()].address
+                   ? std::optional(BlockLink(link.block() - 1, true))
+                   : std::nullopt;
+    }
     /// Most words are no links, and nothing more is to be done for them.
     [[nodiscard]] bool may_be_link(std::uint64_t word) const {
         return untagged(word) >= lowest_ && untagged(word) <= highest_;

@@ -24,11 +24,17 @@ void BlockWords::next() {
 }
 
 void BlockWords::add_link(std::uint64_t at, std::uint64_t word) {
-    if (const auto link = index_.find(word, BlockIndex::LastWord::is_block)) {
-        graph_->links.push_back(*link);
+    const auto add = [&](BlockLink link) {
+        graph_->links.push_back(link);
         if (details_) {
             graph_->details.link_words.push_back(
                 static_cast<std::uint32_t>((at - begin_) / sizeof at));
+        }
+    };
+    if (const auto link = index_.find(word, BlockIndex::LastWord::is_block)) {
+        add(*link);
+        if (const auto end = index_.find_end_at(*link)) {
+            add(*end);
         }
     }
 }

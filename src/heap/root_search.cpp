@@ -28,10 +28,16 @@ constexpr std::uint64_t kMostTls = 64 << 10;
 } // namespace
 
 void RootSearch::add_word(std::uint64_t word, const RootPlace& place, BlockIndex::LastWord last) {
-    if (const auto link = index_.find(word, last)) {
-        roots_.push_back(*link);
+    const auto add = [&](BlockLink link) {
+        roots_.push_back(link);
         if (places_ != nullptr) {
             places_->push_back(place);
+        }
+    };
+    if (const auto link = index_.find(word, last)) {
+        add(*link);
+        if (const auto end = index_.find_end_at(*link)) {
+            add(*end);
         }
     }
 }
