@@ -282,6 +282,13 @@ TEST_F(HtmlReport, OfALookWithoutWatching) {
                                "<p>x &lt; y.</p>\n");
 }
 
+TEST_F(HtmlReport, WhyOnlyWatchedBlocksAreClassed) {
+    Report report = leak_check_report();
+    EXPECT_EQ(data(report).at("leaks").at("unlisted"), "");
+    report.leak_check->unlisted = "malloc is that of </script>";
+    EXPECT_EQ(data(report).at("leaks").at("unlisted"), "malloc is that of </script>");
+}
+
 TEST_F(HtmlReport, NothingIsSaidOfAnIncompleteLeakCheck) {
     Report report = leak_check_report();
     report.leak_check->complete = false;

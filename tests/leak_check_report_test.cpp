@@ -99,5 +99,31 @@ TEST(LeakCheckReportTest, NothingIsSaidOfAnIncompleteOne) {
               nlohmann::json::parse(R"({"complete": false, "why": "x", "pause_s": 0.0125})"));
 }
 
+TEST(LeakCheckReportTest, SaysThatOnlyWatchedBlocksAreClassed) {
+    LeakCheckReport report = example();
+    StringSink whole;
+    write_leak_check_json(report, whole);
+    const auto heap = nlohmann::json::parse(whole.text)["leak_check"];
+    EXPECT_EQ(heap["scope"], "heap");
+    EXPECT_FALSE(heap.contains("scope_why"));
+    report.unlisted = "the heap cannot be read: malloc is that of x";
+    std::uint64_t blocks = 0;
+    for (const BlockCount& count : report.totals) {
+        blocks += count.blocks;
+    }
+    StringSink text;
+    write_leak_check_text(report, text);
+    EXPECT_NE(text.text.find(fmt::format("\nonly the {} blocks that were watched are classed: the "
+                                         "heap cannot be read: malloc is that of x\n",
+                                         blocks)),
+              std::string::npos)
+        << text.text;
+    StringSink json;
+    write_leak_check_json(report, json);
+    const auto check = nlohmann::json::parse(json.text)["leak_check"];
+    EXPECT_EQ(check["scope"], "watched");
+    EXPECT_EQ(check["scope_why"], report.unlisted);
+}
+
 } // namespace
 } // namespace memleax

@@ -101,6 +101,25 @@ TEST_F(TrackedBlocksTest, NothingIsKnownBeforeAllIsTold) {
     EXPECT_EQ(snapshot.graph.blocks.size(), 1U);
 }
 
+TEST_F(TrackedBlocksTest, ThoseOfAnotherAllocatorAreNotListed) {
+    for (std::uint64_t i = 1; i <= 6; ++i) {
+        allocate(i * 0x1000, 0x10, static_cast<std::int64_t>(i));
+    }
+    allocate(5 | 7ULL << 56, 0, 7); // a descriptor
+    allocate(0x7000, 0x10, 101);    // after the snapshot
+    HeapSnapshot snapshot;
+    snapshot.time = MonotonicNs(100);
+    snapshot.graph.blocks = {{RemoteAddr(0x800), 0x18},
+                             {RemoteAddr(0x2000), 0x18},
+                             {RemoteAddr(0x5000), 0x18},
+                             {RemoteAddr(0x5ff0), 0x28}};
+    snapshot.mappings.resize(2);
+    snapshot.mappings[0].range = {0x1000, 0x4000};
+    snapshot.mappings[1].range = {0x4000, 0x5000};
+    // 0x1000, 0x3000: freed unseen. 0x4000: in a mapping of its own. 0x6000: in a block.
+    EXPECT_EQ(count_unlisted(tracker_, snapshot), 2U);
+}
+
 TEST(HeapGraphTest, WhatDroppedBlocksHoldAreRoots) {
     HeapGraph graph;
     for (const std::uint64_t address : {0x1000, 0x2000, 0x3000, 0x4000}) {

@@ -183,9 +183,9 @@ Result<HeapLook> look_at_tracked_blocks(const PerformRequest& perform,
                                         const std::vector<HeapBlock>& blocks,
                                         const HeapOptions& options, RoomForCopy* room) {
     Tid pid;
-    const ThreadBlock* thread_block = nullptr;
+    std::optional<KnownLibraries> libraries;
     auto prepared = perform(TargetState::as_it_is, [&](TargetInHand& hand) {
-        thread_block = &thread_block_of(hand.modules);
+        libraries.emplace(hand.modules);
         pid = hand.target.pid();
     });
     if (!prepared) {
@@ -200,7 +200,7 @@ Result<HeapLook> look_at_tracked_blocks(const PerformRequest& perform,
         moment.emplace(take_tracked_moment(process, hand.modules, hand.own_memory, copy));
         if (*moment && !(*moment)->memory) {
             look.snapshot = look_at_tracked(**std::move(moment), hand.target.memory(), blocks,
-                                            *thread_block, options);
+                                            *libraries, options);
         }
         pause_ns = monotonic_now().value() - hand.since.value();
     });
@@ -212,8 +212,7 @@ Result<HeapLook> look_at_tracked_blocks(const PerformRequest& perform,
     }
     if (!look.snapshot.complete) {
         StoredMemory memory = *std::move((**moment).memory);
-        look.snapshot =
-            look_at_tracked(**std::move(moment), memory, blocks, *thread_block, options);
+        look.snapshot = look_at_tracked(**std::move(moment), memory, blocks, *libraries, options);
     }
     look.snapshot.pause_ns = pause_ns;
     return look;

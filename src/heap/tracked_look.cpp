@@ -2,16 +2,20 @@
 #include "tracked_look.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "block_index.hpp"
 #include "block_words.hpp"
 #include "glibc_places.hpp"
+#include "jemalloc_books.hpp"
 #include "mallocng_places.hpp"
 #include "module_search.hpp"
 #include "root_search.hpp"
 
 namespace memleax {
+
+namespace {
 
 const ThreadBlock& thread_block_of(const ModuleMap& modules) {
     static constexpr ThreadBlock kUnknown;
@@ -29,6 +33,21 @@ const ThreadBlock& thread_block_of(const ModuleMap& modules) {
     return has_musl && !arch::kTlsIsAbovePointer ? musl::kThreadBlock : kUnknown;
 }
 
+/// Does a block begin or end in this memory, or contain it? Then it is not what it seems to be.
+bool has_blocks(const std::vector<HeapBlock>& blocks, const AddrRange& range) {
+    const auto behind =
+        std::partition_point(blocks.begin(), blocks.end(), [&range](const HeapBlock& block) {
+            return block.address.value() < range.end;
+        });
+    return behind != blocks.begin() &&
+           std::prev(behind)->address.value() + std::prev(behind)->size > range.begin;
+}
+
+} // namespace
+
+KnownLibraries::KnownLibraries(const ModuleMap& modules)
+    : thread_block(&thread_block_of(modules)), jemalloc(has_jemalloc(modules)) {}
+
 Result<HeapMoment> take_tracked_moment(HeldProcess& process, const ModuleMap& modules,
                                        std::vector<AddrRange> own_memory,
                                        std::optional<StoredMemory>* room) {
@@ -39,21 +58,30 @@ Result<HeapMoment> take_tracked_moment(HeldProcess& process, const ModuleMap& mo
 }
 
 HeapSnapshot look_at_tracked(HeapMoment moment, MemoryReader& memory, std::vector<HeapBlock> blocks,
-                             const ThreadBlock& thread_block, const HeapOptions& options) {
+                             const KnownLibraries& libraries, const HeapOptions& options) {
     HeapSnapshot snapshot;
     snapshot.time = moment.time;
     snapshot.threads = moment.threads.size();
     snapshot.graph.blocks = std::move(blocks);
     const BlockIndex index(snapshot.graph.blocks, BlockIndex::Behind::spare);
     BlockWords words(index, &snapshot.graph, options.details);
-    RootSearch roots(memory, index, *moment.pages, thread_block,
+    RootSearch roots(memory, index, *moment.pages, *libraries.thread_block,
                      options.details ? &snapshot.graph.details.root_places : nullptr);
     roots.set_block_words(&words);
     roots.add_threads(moment.threads);
     roots.add_kernel_pointers(moment.kernel_pointers);
-    std::sort(moment.own_memory.begin(), moment.own_memory.end(),
+    std::vector<AddrRange> no_roots = std::move(moment.own_memory);
+    if (libraries.jemalloc) {
+        for (const AddrRange& range :
+             find_jemalloc_books(memory, moment.mappings, *moment.pages, moment.threads)) {
+            if (!has_blocks(snapshot.graph.blocks, range)) {
+                no_roots.push_back(range);
+            }
+        }
+    }
+    std::sort(no_roots.begin(), no_roots.end(),
               [](const AddrRange& a, const AddrRange& b) { return a.begin < b.begin; });
-    roots.add_memory(moment.mappings, moment.own_memory, moment.threads);
+    roots.add_memory(moment.mappings, no_roots, moment.threads);
     words.finish();
     snapshot.graph.roots = roots.take();
     snapshot.complete = true;

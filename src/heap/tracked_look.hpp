@@ -16,8 +16,13 @@
 
 namespace memleax {
 
-/// That of the process's C library; one that says nothing, if that is another than those we know.
-const ThreadBlock& thread_block_of(const ModuleMap& modules);
+/// What is known of a process's libraries. Nobody need stand still.
+struct KnownLibraries {
+    explicit KnownLibraries(const ModuleMap& modules);
+    /// That of the C library; one that says nothing, if that is another than those we know.
+    const ThreadBlock* thread_block;
+    bool jemalloc; ///< one whose own memory can be told (jemalloc_books.hpp)
+};
 
 /// Of a process that stands still. Nobody need be out of malloc: a block that is about to be given
 /// out is none of those.
@@ -28,6 +33,6 @@ Result<HeapMoment> take_tracked_moment(HeldProcess& process, const ModuleMap& mo
 /// The blocks ascend and do not overlap. `memory` is the moment's, or the process's, which still
 /// stands still then.
 HeapSnapshot look_at_tracked(HeapMoment moment, MemoryReader& memory, std::vector<HeapBlock> blocks,
-                             const ThreadBlock& thread_block, const HeapOptions& options);
+                             const KnownLibraries& libraries, const HeapOptions& options);
 
 } // namespace memleax

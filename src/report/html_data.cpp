@@ -204,8 +204,9 @@ void DataWriter::write_stack(const CallStackReport& stack) {
 }
 
 void DataWriter::write_leaks(const LeakFindings& findings) {
-    out_.print("\"leaks\":{{\"complete\":{},\"why\":{},\"pause\":{},\"totals\":[",
-               findings.complete, json_text(findings.why), number(findings.pause_s));
+    out_.print("\"leaks\":{{\"complete\":{},\"why\":{},\"unlisted\":{},\"pause\":{},\"totals\":[",
+               findings.complete, json_text(findings.why), json_text(findings.unlisted),
+               number(findings.pause_s));
     const char* separator = "";
     for (const BlockCount& total : findings.totals) {
         out_.print("{}{}", separator, pair(total));

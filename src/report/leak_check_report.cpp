@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -178,22 +179,21 @@ std::vector<LeakRecord> leak_records(const std::vector<HeapBlock>& blocks,
     return result;
 }
 
-std::string unlisted_text(const LeakFindings& findings) {
-    BlockCount all;
-    for (const BlockCount& count : findings.totals) {
-        all = all + count;
-    }
-    return findings.unlisted.empty()
-               ? ""
-               : fmt::format("only the {} that were watched are classed: {}\n",
-                             number_of(all.blocks, "block"), findings.unlisted);
+std::string unlisted_text(std::string_view unlisted, std::uint64_t blocks) {
+    return unlisted.empty() ? ""
+                            : fmt::format("only the {} that were watched are classed: {}\n",
+                                          number_of(blocks, "block"), unlisted);
 }
 
 std::string leak_findings_text(const LeakFindings& findings, NameStyle style) {
     if (!findings.complete) {
         return fmt::format("incomplete: {}\nnothing is said of any block\n", findings.why);
     }
-    std::string text = unlisted_text(findings);
+    std::uint64_t blocks = 0;
+    for (const BlockCount& count : findings.totals) {
+        blocks += count.blocks;
+    }
+    std::string text = unlisted_text(findings.unlisted, blocks);
     for (const LossClass loss : kAllClasses) {
         const BlockCount& count = findings.total(loss);
         text += fmt::format("{:>16}: {:>14} in {}\n", title(loss),
@@ -221,12 +221,12 @@ nlohmann::ordered_json leak_findings_json(const LeakFindings& findings) {
     if (!findings.complete) {
         check["why"] = findings.why;
     }
-    check["scope"] = findings.unlisted.empty() ? "heap" : "watched";
-    if (!findings.unlisted.empty()) {
-        check["scope_why"] = findings.unlisted;
-    }
     check["pause_s"] = findings.pause_s;
     if (findings.complete) {
+        check["scope"] = findings.unlisted.empty() ? "heap" : "watched";
+        if (!findings.unlisted.empty()) {
+            check["scope_why"] = findings.unlisted;
+        }
         for (const LossClass loss : kAllClasses) {
             check[describe(loss)] = count_json(findings.total(loss));
         }

@@ -65,6 +65,18 @@ Result<HeapView*> look_at_heap(ProcessAccount& process, Watcher& watcher, bool i
                                         process.pid().value(), snapshot->why)));
     }
     watcher.bring_up_to_date();
+    if (snapshot->unlisted.empty()) {
+        // Another allocator's, by a prefix or the user's names, or a pool's within malloc's blocks.
+        const std::size_t others = count_unlisted(process.tracker(), *snapshot);
+        if (others > snapshot->threads) {
+            snapshot =
+                look_at_watched_blocks(process.tracker(), watcher, perform,
+                                       fmt::format("{} of them are not the C library's", others));
+            if (!snapshot) {
+                return failed(std::move(snapshot).error());
+            }
+        }
+    }
     process.set_heap_problem("");
     process.set_heap(std::make_unique<HeapView>(*std::move(snapshot), process.pid(),
                                                 process.tracker(), process.names()));

@@ -90,7 +90,12 @@ RootNames::Name RootNames::name_memory(RemoteAddr address) {
     }
     if (mapping == mappings.end()) {
         name.group = "memory";
-    } else if (mapping->path.empty()) {
+        return name;
+    }
+    // Where the heap is not listed, that is full of old pointers, too.
+    name.is_last = !snapshot_.unlisted.empty() && !mapping->shared &&
+                   (mapping->path.empty() || mapping->path == "[heap]");
+    if (mapping->path.empty()) {
         name.group = fmt::format("the {}mapping at {:#x}", mapping->shared ? "shared " : "",
                                  mapping->range.begin);
     } else {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 
 namespace memleax {
 
@@ -10,6 +11,11 @@ namespace {
 
 /// What is above is a resource's handle (handle_address()).
 constexpr unsigned kAddressBits = 56;
+
+bool is_memory(const Block& block) {
+    const std::uint64_t begin = block.address.value();
+    return begin >> kAddressBits == 0 && block.size <= (1ULL << kAddressBits) - begin;
+}
 
 std::uint64_t end_of(const Block& block) {
     return block.address.value() + block.size;
@@ -41,8 +47,7 @@ std::vector<Block> without_overlaps(std::vector<Block> blocks) {
 TrackedBlocks::TrackedBlocks(SharedTracker& tracker) : tracker_(tracker) {
     std::vector<Block> all;
     tracker.for_each_block([&all](const Block& block) {
-        const std::uint64_t begin = block.address.value();
-        if (begin >> kAddressBits == 0 && block.size <= (1ULL << kAddressBits) - begin) {
+        if (is_memory(block)) {
             all.push_back(block);
         }
     });
@@ -78,6 +83,40 @@ bool TrackedBlocks::drop_ended(HeapSnapshot* snapshot) const {
         drop_blocks(is_gone, &snapshot->graph);
     }
     return true;
+}
+
+std::size_t count_unlisted(SharedTracker& tracker, const HeapSnapshot& snapshot) {
+    const auto& blocks = snapshot.graph.blocks;
+    const auto first_from = [&blocks](std::uint64_t at) {
+        return std::partition_point(blocks.begin(), blocks.end(), [at](const HeapBlock& block) {
+            return block.address.value() < at;
+        });
+    };
+    // What is in a mapping with blocks of the heap, and in none of them, has been freed unseen.
+    const auto is_of_heap = [&](RemoteAddr address) {
+        const auto mapping =
+            std::find_if(snapshot.mappings.begin(), snapshot.mappings.end(),
+                         [address](const Mapping& each) { return each.range.contains(address); });
+        if (mapping == snapshot.mappings.end()) {
+            return true; // nothing is there
+        }
+        const auto first = first_from(mapping->range.begin);
+        return first != blocks.end() && first->address.value() < mapping->range.end;
+    };
+    std::size_t unlisted = 0;
+    tracker.for_each_block([&](const Block& block) {
+        if (!is_memory(block) || block.time > snapshot.time) {
+            return;
+        }
+        const std::uint64_t at = block.address.value();
+        const auto behind = first_from(at + 1);
+        const bool has_before = behind != blocks.begin();
+        const bool is_listed = has_before && std::prev(behind)->address == block.address;
+        const bool is_within =
+            has_before && at < std::prev(behind)->address.value() + std::prev(behind)->size;
+        unlisted += !is_listed && (is_within || !is_of_heap(block.address)) ? 1 : 0;
+    });
+    return unlisted;
 }
 
 } // namespace memleax

@@ -3,6 +3,7 @@
 /// judged by it: those that have been live from then until after it.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "memleax/base/clock.hpp"
@@ -28,5 +29,10 @@ class TrackedBlocks {
     std::vector<HeapBlock> blocks_;
     std::vector<MonotonicNs> times_; ///< at which they began
 };
+
+/// How many of the account's blocks from before this snapshot are none of the heap that it has
+/// listed: those of another allocator. So may be as many as there are threads, whose calls were
+/// under way. All that has happened before it has been told.
+std::size_t count_unlisted(SharedTracker& tracker, const HeapSnapshot& snapshot);
 
 } // namespace memleax

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "memleax/analysis/reachability.hpp"
@@ -47,8 +48,9 @@ std::vector<LeakRecord> leak_records(const std::vector<HeapBlock>& blocks,
                                      std::span<const BlockFacts> facts = {},
                                      std::vector<LeakRecordKey>* keys = nullptr);
 
-/// A line that says how many blocks these are, if the heap could not be listed; else "".
-std::string unlisted_text(const LeakFindings& findings);
+/// A line that says that these are the blocks that were watched, if the heap could not be listed
+/// (LeakFindings::unlisted); else "".
+std::string unlisted_text(std::string_view unlisted, std::uint64_t blocks);
 
 /// The lines of these classes and of lost blocks, with the call stacks that are known.
 std::string leak_findings_text(const LeakFindings& findings, NameStyle style = NameStyle::folded);

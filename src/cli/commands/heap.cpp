@@ -33,7 +33,11 @@ std::uint32_t find_block(Session& session, RemoteAddr address) {
         block = look(session).find(address);
     }
     if (!block) {
-        throw CommandError(fmt::format("{:#x} is in no block of the heap", address.value()));
+        const std::string& unlisted = heap_of(session).snapshot().unlisted;
+        throw CommandError(unlisted.empty()
+                               ? fmt::format("{:#x} is in no block of the heap", address.value())
+                               : fmt::format("{:#x} is in no block that was watched, and {}",
+                                             address.value(), unlisted));
     }
     return *block;
 }
@@ -113,6 +117,7 @@ void run_heap(CommandContext& context, Arguments& arguments) {
     arguments.done();
     HeapView& heap = look(context.session);
     const Census& census = take_census(context, heap, key);
+    context.console.add(unlisted_text(heap.snapshot().unlisted, heap.all().blocks));
     context.console.add(fmt::format("{}: {}; the process stood still for {:.1f} ms\n", census.name,
                                     human_count(heap.all()),
                                     seconds(heap.snapshot().pause_ns) * kMsPerSecond));
