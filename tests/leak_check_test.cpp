@@ -337,6 +337,8 @@ TEST_P(LeakCheckOfAnotherAllocator, IsRefusedInOneLine) {
     const std::string file = std::filesystem::canonical(library);
     expect_refusal(fixture.pid(), "malloc is neither glibc's nor musl's, but that of ");
     expect_refusal(fixture.pid(), file);
+    expect_refusal(fixture.pid(), "; memleax -t SECONDS --leak-check PID classes what is allocated "
+                                  "meanwhile");
     EXPECT_EQ(fixture.quit(), 0);
 }
 

@@ -79,7 +79,8 @@ constexpr std::array kCommands{
     Command{
         "leaks", "[N]", "look for blocks that nothing points to, now",
         "The process stands still for a moment. The N largest groups (20 if not said), by call\n"
-        "stack where that is known; from then on those call stacks have the verdict lost.",
+        "stack where that is known; from then on those call stacks have the verdict lost. Where\n"
+        "the heap cannot be listed (see --leak-check), these are of blocks that were watched.",
         run_leaks, Completion::none, Again::never},
     Command{"list", "[N]", "show or set how many call stacks stats prints", "", run_list},
     Command{"mark", "[NAME]", "remember this moment, for since", "", run_mark, Completion::none,
