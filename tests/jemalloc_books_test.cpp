@@ -21,7 +21,7 @@ constexpr std::uint64_t kExtent = kBase + 0x400;
 constexpr std::uint64_t kStacks = 0x7f0000601000;
 constexpr std::uint64_t kBins = 0x7f0000701028;
 constexpr std::uint64_t kPointer = arch::kTlsIsAbovePointer ? 0x7f0000700800 : 0x7f0000702800;
-constexpr int kBinCount = 12;
+constexpr std::uint64_t kBinCount = 12;
 constexpr std::uint64_t kPlaces = 20; ///< of each bin
 
 class JemallocBooks : public ::testing::Test {
@@ -79,6 +79,7 @@ class JemallocBooks : public ::testing::Test {
 
 std::vector<std::pair<std::uint64_t, std::uint64_t>> pairs(const std::vector<AddrRange>& ranges) {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> result;
+    result.reserve(ranges.size());
     for (const AddrRange& range : ranges) {
         result.emplace_back(range.begin, range.end);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Looks at the blocks that were watched, in processes whose heap cannot be listed.
-#include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,7 +55,7 @@ template <class Is> Leaks by_function(const nlohmann::json& report, Is&& is) {
 struct Watched {
     FixtureAnswer answer;
     Memleax::Result result;
-    nlohmann::json report;
+    std::shared_ptr<const nlohmann::json> report; ///< of the result
 };
 
 /// What the fixture does in a round is watched, and looked at.
@@ -69,7 +69,7 @@ Watched watch(Fixture& fixture, std::vector<std::string> more = {}) {
     memleax.wait_until_watching();
     watched.answer = fixture.go();
     watched.result = memleax.interrupt_and_finish();
-    watched.report = watched.result.json();
+    watched.report = std::make_shared<const nlohmann::json>(watched.result.json());
     EXPECT_EQ(fixture.quit(), 0);
     return watched;
 }
@@ -84,14 +84,15 @@ class WatchedBlocks : public ::testing::Test {};
 TEST_F(WatchedBlocks, EachIsInItsClassAndLostOnesHaveTheirStacks) {
     const Watched watched = watch("lost_blocks", "libforgetful_malloc.so");
     EXPECT_EQ(WEXITSTATUS(watched.result.status), 9) << watched.result.errors;
-    EXPECT_EQ(classes_of(watched.report), watched.answer.truth) << watched.report["leak_check"];
-    const auto& check = watched.report.at("leak_check");
+    EXPECT_EQ(classes_of(*watched.report), watched.answer.truth)
+        << watched.report->at("leak_check");
+    const auto& check = watched.report->at("leak_check");
     EXPECT_EQ(check.at("scope"), "watched");
     EXPECT_THAT(check.at("scope_why").get<std::string>(), HasSubstr("libforgetful_malloc.so"));
     for (const auto& record : check.at("records")) {
         EXPECT_TRUE(record.contains("frames")) << record;
     }
-    for (const auto& stack : watched.report.at("callstacks")) {
+    for (const auto& stack : watched.report->at("callstacks")) {
         const bool loses = own_functions(stack).find("lose_") != std::string::npos;
         EXPECT_TRUE(!loses || stack.at("verdict") == "lost") << stack;
     }
@@ -100,7 +101,7 @@ TEST_F(WatchedBlocks, EachIsInItsClassAndLostOnesHaveTheirStacks) {
 TEST_F(WatchedBlocks, EachSizeIsFound) {
     const Watched watched = watch("lost_sizes", "libforgetful_malloc.so");
     const Leaks lost = by_function(
-        watched.report, [](const auto& record) { return record.at("class") == "definite"; });
+        *watched.report, [](const auto& record) { return record.at("class") == "definite"; });
     EXPECT_EQ(lost, watched.answer.truth);
 }
 
@@ -116,18 +117,18 @@ TEST_F(WatchedBlocks, AnotherAllocatorBesideTheCLibrarys) {
         Fixture fixture("own_allocator", {plugin});
         const Watched watched = watch(fixture, options);
         EXPECT_THAT(watched.answer.failures, IsEmpty());
-        Leaks classed = by_function(watched.report, [](const auto&) { return true; });
+        Leaks classed = by_function(*watched.report, [](const auto&) { return true; });
         classed.erase(kDynamicLinker);
-        EXPECT_EQ(classed, watched.answer.truth) << plugin << watched.report.at("leak_check");
+        EXPECT_EQ(classed, watched.answer.truth) << plugin << watched.report->at("leak_check");
         // A neighbour that is free may begin where a size class of others has room to spare.
         const Leaks lost = by_function(
-            watched.report, [](const auto& record) { return record.at("class") != "reachable"; });
+            *watched.report, [](const auto& record) { return record.at("class") != "reachable"; });
         for (const auto& [function, truth] : watched.answer.truth) {
             // The last one may be in a register, or on the stack.
             EXPECT_GE(lost.contains(function) ? lost.at(function).blocks : 0, truth.blocks - 2)
                 << plugin << " " << function;
         }
-        EXPECT_EQ(watched.report.at("leak_check").at("scope"), "watched") << plugin;
+        EXPECT_EQ(watched.report->at("leak_check").at("scope"), "watched") << plugin;
     }
 }
 
@@ -153,12 +154,12 @@ TEST_P(WatchedBlocksOf, NothingThatIsHeldIsLost) {
     for (const char* fixture : {"lost_blocks", "lost_sizes"}) {
         const Watched watched = watch(fixture, GetParam());
         EXPECT_THAT(watched.answer.failures, IsEmpty());
-        for (const auto& record : watched.report.at("leak_check").at("records")) {
+        for (const auto& record : watched.report->at("leak_check").at("records")) {
             if (record.at("class") == "definite" || record.at("class") == "indirect") {
                 EXPECT_TRUE(is_lost(record)) << record;
             }
         }
-        EXPECT_EQ(watched.report.at("leak_check").at("scope"), "watched");
+        EXPECT_EQ(watched.report->at("leak_check").at("scope"), "watched");
     }
 }
 
