@@ -12,8 +12,11 @@
 namespace memleax::testing {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Le;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 
@@ -77,6 +80,26 @@ TEST(UnwinderOption, StacksWithoutASearchTableSayWhyTheyEnd) {
     for (const auto& stack : report.at("callstacks")) {
         EXPECT_EQ(stack.value("stack_end", ""), "no unwind information") << stack;
         EXPECT_GE(stack.at("frames").size(), 2U) << stack;
+    }
+    fixture.quit();
+}
+
+// A target may have any tables: neither unwinder may take for ever.
+TEST(UnwinderOption, AnExpressionThatNeverEndsEndsTheStack) {
+    Fixture fixture("endless_rule");
+    for (const char* unwinder : {"memleax", "libunwind"}) {
+        Memleax memleax(
+            {"-F", "json", "-e", "1000", "--unwinder", unwinder, std::to_string(fixture.pid())});
+        memleax.wait_until_watching();
+        fixture.go();
+        const auto report = memleax.interrupt_and_finish().json();
+        EXPECT_EQ(live_leaks(report), (Leaks{{"endless_rule", {1, 100}}})) << unwinder;
+        for (const auto& stack : report.at("callstacks")) {
+            EXPECT_EQ(stack.value("stack_end", ""), "unwind information is not valid")
+                << unwinder << stack;
+            // arm64's libunwind goes by the link register, once.
+            EXPECT_THAT(stack.at("frames").size(), AllOf(Ge(2U), Le(3U))) << unwinder << stack;
+        }
     }
     fixture.quit();
 }

@@ -26,8 +26,10 @@ namespace {
 
 /// As our own walker has it.
 constexpr unsigned kMaxHandlers = 64;
-/// libunwind bounds no loop of a DWARF expression, and reads four times for a word of 32 bits: a
-/// frame takes some hundred reads.
+/// libunwind bounds no loop of a DWARF expression, and keeps a copy of all rules for each
+/// DW_CFA_remember_state. It reads byte by byte: a frame takes some hundred reads, a row far down
+/// in a large function some thousand.
+constexpr unsigned kMaxReadsOfStep = 65'536;
 constexpr unsigned kMaxReads = 1'000'000;
 
 /// The search table of .eh_frame (Linux Standard Base, "The .eh_frame_hdr section"), in the one
@@ -75,6 +77,7 @@ struct LibunwindWalker::Impl {
     const arch::Registers* regs = nullptr;
     unsigned reads = 0;
     // Of its last step:
+    unsigned reads_of_step = 0;
     bool has_table = false;
     bool met_unreadable = false;
 
@@ -165,7 +168,7 @@ std::uint64_t LibunwindWalker::Impl::without_signature(std::uint64_t word) const
 }
 
 std::optional<std::uint64_t> LibunwindWalker::Impl::read(RemoteAddr at) {
-    if (++reads > kMaxReads) {
+    if (++reads > kMaxReads || ++reads_of_step > kMaxReadsOfStep) {
         return std::nullopt;
     }
     if (const auto word = constant.word(at)) {
@@ -240,6 +243,7 @@ StackEnd LibunwindWalker::Impl::run(FrameAddress frame, unsigned limit, UnwoundS
         const bool interrupts = result == 0 && unw_is_signal_frame(&cursor) > 0;
         unw_word_t fp = 0;
         unw_get_reg(&cursor, static_cast<int>(arch::kDwarfFramePointer), &fp);
+        reads_of_step = 0;
         has_table = false;
         met_unreadable = false;
         result = result < 0 ? result : unw_step(&cursor);
