@@ -120,6 +120,36 @@ TEST(PageFaults, EachFunctionsAreExact) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+TEST(PageFaults, ThoseThatWaitForADiskAreExact) {
+    Fixture fixture("page_toucher", {"disk"});
+    const auto [answer, report] = watch_round(fixture, "faults");
+    EXPECT_EQ(fixture.quit(), 0);
+    const auto touched_pages = answer.truth.find("touch_disk");
+    if (touched_pages == answer.truth.end() ||
+        answer.counts.at("major") != touched_pages->second.blocks) {
+        GTEST_SKIP() << "there is no file in /var/tmp whose pages all leave the memory";
+    }
+    const auto& page_faults = report.at("page_faults");
+    std::int64_t major = 0;
+    std::int64_t of_file = 0;
+    for (const auto& stack : page_faults.at("callstacks")) {
+        if (touching_function(stack) != "touch_disk") {
+            continue;
+        }
+        major += stack.at("major").get<std::int64_t>();
+        for (const auto& touched : stack.at("touched")) {
+            const auto what = touched.at("what").get<std::string>();
+            of_file += what.find("/page_toucher.") != std::string::npos
+                           ? touched.at("count").get<std::int64_t>()
+                           : 0;
+        }
+    }
+    EXPECT_EQ(major, touched_pages->second.blocks);
+    EXPECT_EQ(of_file, touched_pages->second.blocks);
+    EXPECT_GE(page_faults.at("major"), major); // the program's own code may have left as well
+    EXPECT_EQ(page_faults.at("lost"), 0);
+}
+
 TEST(PageFaults, WhatWasTouchedIsNamed) {
     Fixture fixture("page_toucher");
     const auto [answer, report] = watch_round(fixture, "faults");
