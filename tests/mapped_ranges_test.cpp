@@ -121,7 +121,7 @@ class Model {
         std::int64_t last = -2;
         std::uint64_t last_end = 0;
         for (const Piece& piece : ranges.pieces()) {
-            const auto mapping = static_cast<std::int64_t>(piece.mapping.value());
+            const auto mapping = static_cast<std::int64_t>(piece.value.value());
             ASSERT_LT(piece.range.begin, piece.range.end);
             ASSERT_FALSE(piece.range.begin == last_end && mapping == last) << "not joined";
             for (std::uint64_t at = piece.range.begin; at < piece.range.end; ++at) {
@@ -147,11 +147,11 @@ TEST(MappedRanges, RandomOperationsAgreeWithAMapOfEachAddress) {
         std::vector<Piece> aside; // as of a munmap that has not returned
         const auto end_pieces = [&](const std::vector<Piece>& pieces) {
             for (const Piece& piece : pieces) {
-                std::uint64_t& left = model.left.at(piece.mapping.value());
+                std::uint64_t& left = model.left.at(piece.value.value());
                 left -= piece.range.size();
                 ASSERT_EQ(ranges.unmap(piece).bytes, left);
                 if (left == 0) {
-                    model.left.erase(piece.mapping.value());
+                    model.left.erase(piece.value.value());
                 }
             }
         };
@@ -164,7 +164,7 @@ TEST(MappedRanges, RandomOperationsAgreeWithAMapOfEachAddress) {
                 for (const Piece& piece : pieces) {
                     for (std::uint64_t at = piece.range.begin; at < piece.range.end; ++at) {
                         ASSERT_EQ(model.owner.at(at),
-                                  static_cast<std::int64_t>(piece.mapping.value()));
+                                  static_cast<std::int64_t>(piece.value.value()));
                     }
                 }
                 std::fill(model.owner.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -182,7 +182,7 @@ TEST(MappedRanges, RandomOperationsAgreeWithAMapOfEachAddress) {
                 for (const Piece& piece : aside) {
                     for (std::uint64_t at = piece.range.begin; at < piece.range.end; ++at) {
                         if (model.owner.at(at) < 0) {
-                            model.owner.at(at) = static_cast<std::int64_t>(piece.mapping.value());
+                            model.owner.at(at) = static_cast<std::int64_t>(piece.value.value());
                         }
                     }
                 }

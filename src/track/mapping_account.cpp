@@ -120,7 +120,7 @@ std::uint64_t MappingAccount::unexplained(AddrRange range, std::uint64_t page_si
 MemoryKind MappingAccount::kind_of(const MappingEvent& event, const Pieces& unmapped) const {
     const bool inherits = event.kind == MemoryKind::mmap && !unmapped.empty() &&
                           (event.call == MappingCall::mremap || event.call == MappingCall::munmap);
-    return inherits ? mapped_[unmapped.front().mapping].kind : event.kind;
+    return inherits ? mapped_[unmapped.front().value].kind : event.kind;
 }
 
 void MappingAccount::begin_mapping(const MappingEvent& event, MemoryKind kind) {
@@ -144,11 +144,11 @@ void MappingAccount::begin_mapping(const MappingEvent& event, MemoryKind kind) {
 
 bool MappingAccount::end_pieces(const Pieces& pieces, MonotonicNs time) {
     for (const MappedRanges::Piece& piece : pieces) {
-        const MappedMemory& memory = mapped_[piece.mapping];
+        const MappedMemory& memory = mapped_[piece.value];
         const std::int64_t age = std::max<std::int64_t>(time.value() - memory.time.value(), 0);
         const bool is_own = is_programs_own(memory.kind);
         if (is_own && !memory.expired && age >= expire_ns_) {
-            expire_one(piece.mapping);
+            expire_one(piece.value);
         }
         const MappedMemory left = mapped_.unmap(piece);
         const bool whole = left.bytes == 0;

@@ -65,7 +65,7 @@ class SharedTracker final : public EventSink, public StackInterner, public Accou
     template <class Each> void for_each_range(Each each) {
         with([&](Tracker& tracker) {
             for (const MappedRanges::Piece& piece : tracker.mapped().pieces()) {
-                const MappedMemory& memory = tracker.mapped()[piece.mapping];
+                const MappedMemory& memory = tracker.mapped()[piece.value];
                 each(Block{RemoteAddr(piece.range.begin), piece.range.size(), memory.time,
                            memory.stack, memory.tid, memory.expired});
             }

@@ -11,6 +11,7 @@
 
 #include "memleax/base/types.hpp"
 #include "memleax/events/mapping_event.hpp"
+#include "memleax/track/range_map.hpp"
 
 namespace memleax {
 
@@ -32,34 +33,34 @@ struct MappedMemory {
 /// and what it touches. Not thread-safe.
 class MappedRanges {
   public:
-    /// A part of a mapping: [range.begin, range.end) is its, and its neighbours are not.
-    struct Piece {
-        AddrRange range;
-        MappingId mapping;
-        friend bool operator==(const Piece&, const Piece&) = default;
-    };
+    /// A part of a mapping: the addresses are its, and no other's.
+    using Piece = RangeMap<MappingId>::Piece;
 
     /// A mapping begins; `memory.whole` is not empty, and nothing is there (see cut()).
     MappingId insert(const MappedMemory& memory);
     /// Takes out what lies in this range, lowest address first. Its mappings still have these
     /// bytes, until unmap(); put_back() gives the addresses back to them.
-    std::vector<Piece> cut(AddrRange range);
+    std::vector<Piece> cut(AddrRange range) { return pieces_.cut(range); }
     /// Likewise all that is left of the newest mapping of this kind that began at this address.
     std::vector<Piece> cut_mapping(MemoryKind kind, RemoteAddr begin);
     /// Pieces that were cut out are there again, but for addresses that others have got meanwhile:
     /// those are returned, still cut out.
-    std::vector<Piece> put_back(std::span<const Piece> pieces);
+    std::vector<Piece> put_back(std::span<const Piece> pieces) {
+        return pieces_.add_where_free(pieces);
+    }
     /// The bytes of a piece that was cut out are gone. The mapping as it is then; with `bytes` 0 it
     /// is not known any more.
     MappedMemory unmap(const Piece& piece);
 
     [[nodiscard]] const MappedMemory& operator[](MappingId id) const { return mappings_.at(id); }
     /// The mapping that this address belongs to.
-    [[nodiscard]] std::optional<MappingId> find(RemoteAddr address) const;
+    [[nodiscard]] std::optional<MappingId> find(RemoteAddr address) const {
+        return pieces_.find(address);
+    }
     /// How many bytes of a range belong to any.
-    [[nodiscard]] std::uint64_t covered(AddrRange range) const;
+    [[nodiscard]] std::uint64_t covered(AddrRange range) const { return pieces_.covered(range); }
     /// By address.
-    [[nodiscard]] std::vector<Piece> pieces() const;
+    [[nodiscard]] std::vector<Piece> pieces() const { return pieces_.pieces(); }
     [[nodiscard]] const std::map<MappingId, MappedMemory>& mappings() const { return mappings_; }
 
     /// The oldest one that can leak, is not marked as expired, and began at `latest` or before.
@@ -70,18 +71,7 @@ class MappedRanges {
     void clear();
 
   private:
-    struct End {
-        std::uint64_t end;
-        MappingId mapping;
-    };
-    using Pieces = std::map<std::uint64_t, End>; ///< by begin
-
-    /// The first piece that ends behind this address.
-    [[nodiscard]] Pieces::const_iterator first_behind(std::uint64_t address) const;
-    /// Joins it to neighbours of the same mapping.
-    void add_piece(AddrRange range, MappingId mapping);
-
-    Pieces pieces_;
+    RangeMap<MappingId> pieces_;
     std::map<MappingId, MappedMemory> mappings_;
     std::set<MappingId> young_; ///< in order of age, as ids are
     std::uint64_t next_id_ = 0;
