@@ -88,6 +88,8 @@ bool AllocatorApi::traps(const AllocatorFunction& function) const {
     case MappingCall::shmat:
     case MappingCall::shmdt:
         return tracked_.shm;
+    case MappingCall::madvise:
+        return tracked_.still_there();
     case MappingCall::thread_start:
         break;
     }

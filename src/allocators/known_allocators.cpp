@@ -80,15 +80,11 @@ std::vector<AllocatorFunction> malloc_functions() {
 
 std::vector<AllocatorFunction> mapping_functions() {
     static constexpr std::pair<const char*, MappingCall> kFunctions[] = {
-        {"mmap", MappingCall::mmap},
-        {"mmap64", MappingCall::mmap},
-        {"mremap", MappingCall::mremap},
-        {"munmap", MappingCall::munmap},
-        {"brk", MappingCall::brk},
-        {"sbrk", MappingCall::sbrk},
-        {"shmat", MappingCall::shmat},
-        {"shmdt", MappingCall::shmdt},
-        {"pthread_create", MappingCall::thread_start}};
+        {"mmap", MappingCall::mmap},       {"mmap64", MappingCall::mmap},
+        {"mremap", MappingCall::mremap},   {"munmap", MappingCall::munmap},
+        {"brk", MappingCall::brk},         {"sbrk", MappingCall::sbrk},
+        {"shmat", MappingCall::shmat},     {"shmdt", MappingCall::shmdt},
+        {"madvise", MappingCall::madvise}, {"pthread_create", MappingCall::thread_start}};
     std::vector<AllocatorFunction> functions;
     for (const auto& [name, mapping] : kFunctions) {
         const bool ends = mapping == MappingCall::munmap || mapping == MappingCall::shmdt;

@@ -39,6 +39,22 @@ AddrRange range_at(std::uint64_t begin, std::uint64_t length) {
     return is_sane ? AddrRange{begin, begin + length} : AddrRange{};
 }
 
+/// Are the pages' contents gone after this advice (madvise(2))? What may be swapped out stays.
+bool gives_pages_back(std::uint64_t advice) {
+    constexpr int kDontNeedLocked = 24; // MADV_DONTNEED_LOCKED, Linux 5.18
+    constexpr int kGuardInstall = 102;  // MADV_GUARD_INSTALL, Linux 6.13
+    switch (static_cast<int>(advice)) {
+    case MADV_DONTNEED:
+    case MADV_FREE:
+    case MADV_REMOVE:
+    case kDontNeedLocked:
+    case kGuardInstall:
+        return true;
+    default:
+        return false;
+    }
+}
+
 /// Of a call that has come to its end.
 MappingEvent event_of(Tid tid, const PendingCall& call, MappingEvent::Step step, MonotonicNs time) {
     MappingEvent event;
@@ -56,6 +72,7 @@ bool is_error(MappingCall call, std::uint64_t result) {
     case MappingCall::munmap:
     case MappingCall::brk:
     case MappingCall::shmdt:
+    case MappingCall::madvise:
         return static_cast<std::int32_t>(result) != 0; // an int
     default:
         return result == ~std::uint64_t{0}; // MAP_FAILED, (void*)-1
@@ -182,9 +199,9 @@ MappingEvent MappingFollower::event_at_entry(const CallArguments& arguments, Pen
     case MappingCall::mremap: { // address, length, new length, flags, new address
         call.size = whole_pages(argument(2));
         const std::uint64_t flags = argument(3);
-        if ((flags & MREMAP_DONTUNMAP) == 0) { // length 0: a second mapping of the same (mremap(2))
-            event.unmapped[0] = range_at(argument(0), whole_pages(argument(1)));
-        }
+        // length 0: a second mapping of the same (mremap(2))
+        ((flags & MREMAP_DONTUNMAP) == 0 ? event.unmapped[0] : event.emptied) =
+            range_at(argument(0), whole_pages(argument(1)));
         if ((flags & MREMAP_FIXED) != 0) {
             event.unmapped[1] = range_at(argument(4), call.size);
         }
@@ -199,6 +216,12 @@ MappingEvent MappingFollower::event_at_entry(const CallArguments& arguments, Pen
         break;
     case MappingCall::shmdt: // address
         event.detached = RemoteAddr(argument(0));
+        if (tracked_.still_there()) {
+            event.emptied = environment_.mapping_at(event.detached);
+        }
+        break;
+    case MappingCall::madvise: // address, length, advice
+        event.emptied = range_at(argument(0), whole_pages(argument(1)));
         break;
     case MappingCall::shmat: // identifier, address, flags
     case MappingCall::none:
@@ -210,6 +233,9 @@ MappingEvent MappingFollower::event_at_entry(const CallArguments& arguments, Pen
 
 void MappingFollower::on_entry(const CallEntry& call, const AllocatorEntry& at, CallSite& site,
                                bool within_allocator) {
+    if (at.function->mapping == MappingCall::madvise && !gives_pages_back(call.arguments.at(2))) {
+        return;
+    }
     PendingCalls& calls = pending_[call.tid];
     const bool nested = is_nested(calls, at.address, call.sp_after_return, site, &abandoned_);
     flush_abandoned(call.tid, call.time);
@@ -227,9 +253,11 @@ void MappingFollower::on_entry(const CallEntry& call, const AllocatorEntry& at, 
     begun.sp_after_return = call.sp_after_return;
     begun.kind = kind_of(at, stack, within_allocator);
     MappingEvent event = event_at_entry(call.arguments, begun);
-    const bool may_end = event.unmapped[0].size() + event.unmapped[1].size() != 0;
+    const bool may_end =
+        event.unmapped[0].size() + event.unmapped[1].size() + event.emptied.size() != 0;
     const bool is_nothing =
-        !may_end && (!follows(event.call) || (event.call == MappingCall::sbrk && begun.size == 0));
+        !may_end && (!follows(event.call) || event.call == MappingCall::madvise ||
+                     (event.call == MappingCall::sbrk && begun.size == 0));
     if (is_nothing) {
         return;
     }
@@ -237,7 +265,9 @@ void MappingFollower::on_entry(const CallEntry& call, const AllocatorEntry& at, 
     if (!is_followed && !may_end && event.detached.value() == 0) {
         return; // what it maps is found in the end, by nobody's name
     }
-    begun.stack = intern_first(account_.stacks, site.to_record(stack), backtrace_limit_);
+    if (event.call != MappingCall::madvise) { // which no account has by its stack
+        begun.stack = intern_first(account_.stacks, site.to_record(stack), backtrace_limit_);
+    }
     event.tid = call.tid;
     event.kind = begun.kind;
     event.time = call.time;
@@ -252,6 +282,7 @@ void MappingFollower::on_entry(const CallEntry& call, const AllocatorEntry& at, 
     for (AddrRange& range : event.unmapped) {
         range = {};
     }
+    event.emptied = {};
     account_.events.on_mapping(event);
 }
 

@@ -40,6 +40,8 @@ const char* describe(MappingCall call) {
         return "shmat";
     case MappingCall::shmdt:
         return "shmdt";
+    case MappingCall::madvise:
+        return "madvise";
     }
     return "?";
 }

@@ -21,6 +21,8 @@ namespace {
 
 /// Between two looks at the kernel's counters, which are two system calls for each thread and CPU.
 constexpr std::int64_t kCountEveryNs = 100'000'000;
+/// Also without faults: who keeps something until they are told, waits for no longer.
+constexpr std::int64_t kTellEveryNs = 100'000'000;
 /// So many at once: rather sooner than later again.
 constexpr std::size_t kMany = 200;
 
@@ -64,6 +66,7 @@ struct FaultWatch::Impl {
     FaultCounts told_;
     std::uint64_t counted_at_seen_ = 0;
     MonotonicNs counted_at_{};
+    MonotonicNs told_until_{};
     RingReader reader_; ///< goes before the rings
 };
 
@@ -104,7 +107,8 @@ void FaultWatch::Impl::look_at_maps() {
 }
 
 bool FaultWatch::Impl::any() {
-    return !batch_.records.empty() || is_counting_due(false) || reader_.any();
+    return !batch_.records.empty() || is_counting_due(false) || reader_.any() ||
+           monotonic_now().value() - told_until_.value() >= kTellEveryNs;
 }
 
 bool FaultWatch::Impl::is_counting_due(bool is_last) const {
@@ -121,6 +125,8 @@ bool FaultWatch::Impl::tell(const Means& means, bool is_last) {
     const bool is_busy = batch_.records.size() >= kMany;
     // What other CPUs write while we read some of the rings waits for what belongs before it.
     tell_records(now, means);
+    // One that was being written just then comes the next time.
+    means.account.events.on_faults_told(std::exchange(told_until_, now));
     if (counts) {
         counted_at_ = now;
         counted_at_seen_ = seen_.all() + seen_.lost;
@@ -190,6 +196,8 @@ TouchedMemory::Place FaultWatch::Impl::find(const FaultSample& sample, RemoteAdd
 
 void FaultWatch::Impl::tell_fault(const FaultSample& sample, const Means& means) {
     PageFault fault;
+    fault.address = sample.address;
+    fault.time = sample.time;
     fault.major = events_.is_major(sample.event);
     (fault.major ? seen_.major : seen_.minor) += 1;
     const TouchedMemory::Place place =

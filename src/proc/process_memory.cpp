@@ -85,6 +85,22 @@ std::optional<std::uint64_t> try_read_resident_bytes(Tid pid) {
     return *pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
+std::optional<ResidentMemory> try_read_resident_memory(Tid pid) {
+    const auto text = try_read_proc_file(proc_path(pid, "smaps_rollup"));
+    const auto rss = text ? named_kib(*text, "Rss:") : std::nullopt;
+    if (!rss) {
+        return std::nullopt;
+    }
+    const auto bytes = [&text](const char* name) { return named_kib(*text, name).value_or(0); };
+    return ResidentMemory{.rss = *rss,
+                          .anonymous = bytes("Anonymous:"),
+                          .huge = bytes("AnonHugePages:") + bytes("ShmemPmdMapped:") +
+                                  bytes("FilePmdMapped:"),
+                          .lazy_free = bytes("LazyFree:"),
+                          .swap = bytes("Swap:"),
+                          .own = 0};
+}
+
 ProcessMemory read_process_memory(Tid pid) {
     ProcessMemory memory;
     read_smaps_rollup(pid, &memory);

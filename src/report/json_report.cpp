@@ -306,6 +306,10 @@ void write_json(const Report& report, ReportSink& sink) {
             if (report.page_faults && processes.size() <= report.page_faults->processes.size()) {
                 processes.back()["page_faults"] =
                     fault_totals_json(report.page_faults->processes.at(processes.size() - 1));
+                if (report.page_faults->resident) {
+                    processes.back()["page_faults"]["resident"] = resident_json(
+                        report.page_faults->resident_of_processes.at(processes.size() - 1));
+                }
             }
         }
         member("processes", processes);

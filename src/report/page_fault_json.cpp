@@ -2,6 +2,7 @@
 #include "page_fault_json.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "frame_json.hpp"
 
@@ -25,6 +26,12 @@ Json touched_json(const TouchedCount& touched) {
     return json;
 }
 
+Json memory_json(const ResidentMemory& memory) {
+    return {{"rss", memory.rss},   {"anonymous", memory.anonymous},
+            {"huge", memory.huge}, {"lazy_free", memory.lazy_free},
+            {"swap", memory.swap}, {"memleax", memory.own}};
+}
+
 } // namespace
 
 Json fault_totals_json(const FaultTotals& totals) {
@@ -35,8 +42,29 @@ Json fault_totals_json(const FaultTotals& totals) {
             {"kernel", !totals.user_only}};
 }
 
+Json resident_json(const ResidentReport& resident) {
+    Json json{{"ours", resident.ours}};
+    if (resident.untold != 0) {
+        json["untold_pages"] = resident.untold;
+    }
+    if (resident.before) {
+        json["before"] = memory_json(*resident.before);
+    }
+    if (resident.kernel) {
+        json["kernel"] = memory_json(*resident.kernel);
+    }
+    if (const auto difference = resident.difference()) {
+        json["difference"] = *difference;
+    }
+    return json;
+}
+
 Json page_faults_json(const Report& report) {
     Json json = fault_totals_json(report.page_faults->totals);
+    if (report.page_faults->resident) {
+        json["resident"] = resident_json(*report.page_faults->resident);
+    }
+    static const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     json["callstacks"] = Json::array();
     for (const FaultStackReport& stack : report.page_faults->stacks) {
         Json each;
@@ -50,6 +78,9 @@ Json page_faults_json(const Report& report) {
         each["touched"] = Json::array();
         for (const TouchedCount& touched : stack.touched) {
             each["touched"].push_back(touched_json(touched));
+        }
+        if (stack.still_bytes) {
+            each["still"] = {{"pages", *stack.still_bytes / page}, {"bytes", *stack.still_bytes}};
         }
         each["frames"] = frames_json(stack.frames);
         if (stack.end != StackEnd::outermost) {

@@ -10,6 +10,7 @@ namespace memleax {
 
 /// {minor, major, lost, memleax, kernel}
 nlohmann::ordered_json fault_totals_json(const FaultTotals& totals);
+nlohmann::ordered_json resident_json(const ResidentReport& resident);
 /// `report` has some.
 nlohmann::ordered_json page_faults_json(const Report& report);
 

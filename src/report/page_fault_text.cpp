@@ -10,9 +10,6 @@
 
 namespace memleax {
 
-namespace {
-
-/// "3 heap", "12 /usr/lib/libc.so.6 (0x1000-0x5000)"
 std::string touched_text(const TouchedCount& touched) {
     if (touched.kind != TouchedKind::file) {
         return fmt::format("{} {}", touched.all(), describe(touched.kind));
@@ -20,8 +17,6 @@ std::string touched_text(const TouchedCount& touched) {
     return fmt::format("{} {} (0x{:x}-0x{:x})", touched.all(), printable(touched.file),
                        touched.begin.value(), touched.end.value());
 }
-
-} // namespace
 
 FaultTotals operator+(const FaultTotals& a, const FaultTotals& b) {
     return {.minor = a.minor + b.minor,
@@ -46,6 +41,15 @@ std::string fault_totals_text(const FaultTotals& totals) {
     return text;
 }
 
+std::string resident_line(const PageFaultReport& faults, std::optional<std::uint32_t> process) {
+    if (!faults.resident) {
+        return "";
+    }
+    return fmt::format(
+        "Still there: {}.\n",
+        resident_text(process ? faults.resident_of_processes.at(*process) : *faults.resident));
+}
+
 std::string fault_stacks_text(const PageFaultReport& faults, std::optional<std::uint32_t> process,
                               std::size_t limit, NameStyle style) {
     std::vector<const FaultStackReport*> shown;
@@ -58,7 +62,12 @@ std::string fault_stacks_text(const PageFaultReport& faults, std::optional<std::
     std::string text;
     for (std::size_t i = shown.size() - std::min(shown.size(), limit); i < shown.size(); ++i) {
         const FaultStackReport& stack = *shown[i];
-        text += fmt::format("Page faults: {} minor, {} major:", stack.minor, stack.major);
+        text += fmt::format("Page faults: {} minor, {} major", stack.minor, stack.major);
+        if (stack.still_bytes) {
+            text += fmt::format("; still there: {}",
+                                bytes_text(static_cast<double>(*stack.still_bytes)));
+        }
+        text += ":";
         const char* separator = " ";
         for (const TouchedCount& touched : stack.touched) {
             text += separator + touched_text(touched);

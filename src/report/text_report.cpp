@@ -257,8 +257,10 @@ void write_page_faults(const Report& report, std::optional<std::uint32_t> proces
     }
     const PageFaultReport& faults = *report.page_faults;
     sink.write(
-        fmt::format("== Page faults: {}.\n\n",
+        fmt::format("== Page faults: {}.\n",
                     fault_totals_text(process ? faults.processes.at(*process) : faults.totals)));
+    const std::string resident = resident_line(faults, process);
+    sink.write((resident.empty() ? "" : "== " + resident) + "\n");
     sink.write(fault_stacks_text(faults, process, faults.stacks.size(), report.name_style));
 }
 

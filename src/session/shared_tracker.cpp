@@ -80,6 +80,25 @@ void SharedTracker::on_fault_counts(const FaultCounts& since_before) {
     }
 }
 
+void SharedTracker::on_faults_told(MonotonicNs until) {
+    if (const auto lock = lock_unless_abandoned()) {
+        tracker_.on_faults_told(until);
+    }
+}
+
+void SharedTracker::on_resident_before(MonotonicNs time,
+                                       const std::optional<ResidentMemory>& memory) {
+    if (const auto lock = lock_unless_abandoned()) {
+        tracker_.on_resident_before(time, memory);
+    }
+}
+
+void SharedTracker::on_resident_after(const std::optional<ResidentMemory>& memory) {
+    if (const auto lock = lock_unless_abandoned()) {
+        tracker_.on_resident_after(memory);
+    }
+}
+
 void SharedTracker::on_probe(std::string_view name) {
     if (const auto lock = lock_unless_abandoned()) {
         tracker_.on_probe(name);

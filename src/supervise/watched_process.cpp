@@ -11,7 +11,9 @@
 #include "memleax/engine/watch.hpp"
 #include "memleax/events/process_end.hpp"
 #include "memleax/proc/living_thread.hpp"
+#include "memleax/proc/present_pages.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/proc/process_memory.hpp"
 #include "memleax/target/stop_all.hpp"
 #include "memleax/target/thread_borrower.hpp"
 
@@ -188,9 +190,31 @@ Result<void> WatchedProcess::begin_faults() {
         });
         if (is_complete || tries == kTries) {
             faults_ = *std::move(begun);
+            tell_resident_before();
             return {};
         }
     }
+}
+
+void WatchedProcess::tell_resident_before() {
+    if (tree_.options_.allocators->tracked().still_there()) {
+        const MonotonicNs now = monotonic_now();
+        keeper().account().events.on_resident_before(now, resident_memory());
+    }
+}
+
+std::optional<ResidentMemory> WatchedProcess::resident_memory() const {
+    const Tid thread = living_thread(pid_);
+    auto memory = try_read_resident_memory(thread);
+    if (memory) {
+        const PresentPages pages(thread);
+        for (const AddrRange& own : watch_->own_memory()) {
+            for (const AddrRange& range : pages.in(own, PresentPages::Kind::any)) {
+                memory->own += range.size();
+            }
+        }
+    }
+    return memory;
 }
 
 bool WatchedProcess::tell_faults(bool is_last) {
@@ -258,6 +282,9 @@ bool WatchedProcess::is_ready_to_leave() const {
 
 void WatchedProcess::leave() {
     if (watch_) {
+        if (faults_ && tree_.options_.allocators->tracked().still_there()) {
+            keeper().account().events.on_resident_after(resident_memory());
+        }
         tell_faults(true);
         watch_->leave();
         target_->let_go_of_stops();
@@ -287,6 +314,7 @@ bool WatchedProcess::on_exec() {
     tell_program();
     if (faults_) {
         faults_->on_exec();
+        tell_resident_before();
     }
     return true;
 }

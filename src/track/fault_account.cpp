@@ -9,6 +9,8 @@ namespace memleax {
 
 namespace {
 
+constexpr ResidentPages::Owner kOwn = 0;
+
 TouchedCount& touched_of(StackFaults& stack, const PageFault& fault) {
     // Few: a call touches one thing, or two.
     const auto found = std::find_if(stack.touched.begin(), stack.touched.end(),
@@ -36,6 +38,7 @@ void FaultAccount::on_page_faults(std::span<const PageFault> faults) {
         add(fault, sampled_);
         if (fault.kind == TouchedKind::own) {
             add(fault, own_);
+            pages_.on_fault(fault.address, fault.time, kOwn);
             continue;
         }
         const auto [at, is_new] = index_.try_emplace(fault.stack, stacks_.size());
@@ -43,6 +46,8 @@ void FaultAccount::on_page_faults(std::span<const PageFault> faults) {
             stacks_.push_back({fault.stack, 0, 0, {}});
         }
         StackFaults& stack = stacks_[at->second];
+        pages_.on_fault(fault.address, fault.time,
+                        static_cast<ResidentPages::Owner>(at->second) + 1);
         add(fault, stack);
         TouchedCount& touched = touched_of(stack, fault);
         add(fault, touched);
@@ -58,6 +63,28 @@ void FaultAccount::on_fault_counts(const FaultCounts& since_before) {
     counted_.major += since_before.major;
     counted_.lost += since_before.lost;
     counted_.user_only |= since_before.user_only;
+}
+
+void FaultAccount::on_resident_before(MonotonicNs time,
+                                      const std::optional<ResidentMemory>& memory) {
+    pages_.begin(time);
+    before_ = memory;
+    after_.reset();
+}
+
+std::optional<StillThere> FaultAccount::still_there() const {
+    if (!pages_.is_counting()) {
+        return std::nullopt;
+    }
+    StillThere still{.pages = 0,
+                     .own = pages_.pages_of(kOwn),
+                     .untold = pages_.untold(),
+                     .before = before_,
+                     .now = after_};
+    for (std::size_t i = 0; i < stacks_.size(); ++i) {
+        still.pages += pages_of(i);
+    }
+    return still;
 }
 
 FaultTotals FaultAccount::totals() const {

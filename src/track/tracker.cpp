@@ -292,6 +292,7 @@ void Tracker::on_memory_gone(MonotonicNs time) {
         }
     }
     mappings_.end_all(time);
+    faults_.on_memory_gone();
     errors_.on_memory_gone(); // the new program's addresses are others, whatever their numbers
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -14,6 +15,7 @@
 #include "memleax/events/mapping_event.hpp"
 #include "memleax/events/page_fault.hpp"
 #include "memleax/events/probe_hit.hpp"
+#include "memleax/events/resident_memory.hpp"
 #include "memleax/events/seen_calls.hpp"
 
 namespace memleax {
@@ -45,6 +47,14 @@ class EventSink {
     virtual void on_own_mapping(AddrRange /*range*/) {}
     virtual void on_page_faults(std::span<const PageFault> /*faults*/) {}
     virtual void on_fault_counts(const FaultCounts& /*since_before*/) {}
+    /// All faults up to then have been told.
+    virtual void on_faults_told(MonotonicNs /*until*/) {}
+    /// What the process has in memory at this time, when the watching begins, and after an exec:
+    /// what comes in from then on is to be told from it. Absent: not known.
+    virtual void on_resident_before(MonotonicNs /*time*/,
+                                    const std::optional<ResidentMemory>& /*memory*/) {}
+    /// The same when the watching ends.
+    virtual void on_resident_after(const std::optional<ResidentMemory>& /*memory*/) {}
     /// This probe is watched from now on, if it has not been before. The name is not kept.
     virtual void on_probe(std::string_view /*name*/) {}
     virtual void on_probe_hit(const ProbeHit& /*hit*/) {}

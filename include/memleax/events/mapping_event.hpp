@@ -37,6 +37,8 @@ struct TrackedMemory {
     bool faults = false; ///< page faults, of any memory
 
     [[nodiscard]] bool any_mapped() const { return mmap || brk || shm; }
+    /// Which of the pages that faults brought in are still there: that needs what is given back.
+    [[nodiscard]] bool still_there() const { return faults && mmap && brk; }
     friend bool operator==(const TrackedMemory&, const TrackedMemory&) = default;
 };
 
@@ -50,6 +52,7 @@ enum class MappingCall : std::uint8_t {
     sbrk,
     shmat,
     shmdt,
+    madvise,     ///< gives pages back, while what is mapped stays
     thread_start ///< pthread_create: not followed, but what it maps is a stack
 };
 
@@ -71,6 +74,9 @@ struct MappingEvent {
     AddrRange unmapped[2]; ///< the calls that name two are mremap's; may be empty
     /// shmdt: the attachment that began here; then nothing is in `unmapped`.
     RemoteAddr detached;
+    /// Of called: the pages of this range are about to go, and the range stays mapped (madvise, an
+    /// mremap that leaves it there); shmdt's attachment.
+    AddrRange emptied;
     AddrRange added;          ///< empty: none, or one that is not followed
     StackId stack = kNoStack; ///< of succeeded and failed
     MonotonicNs time;

@@ -28,6 +28,8 @@ struct PageFault {
     TouchedKind kind = TouchedKind::unknown;
     std::string_view file; ///< its path in the target; of TouchedKind::file. Not kept.
     FileOffset offset;     ///< of the page in that file
+    RemoteAddr address{};
+    MonotonicNs time{};
 };
 
 /// What the kernel has counted since it was asked before, whether or not samples of it have come.

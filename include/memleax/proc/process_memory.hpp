@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "memleax/base/types.hpp"
+#include "memleax/events/resident_memory.hpp"
 
 namespace memleax {
 
@@ -25,6 +26,9 @@ struct ProcessMemory {
 /// /proc/PID/smaps_rollup makes the kernel walk the page tables: milliseconds for a large process,
 /// which can wait for them in its next mmap. So only when somebody asks.
 ProcessMemory read_process_memory(Tid pid);
+
+/// The same file, without `own`; nothing if it cannot be read.
+std::optional<ResidentMemory> try_read_resident_memory(Tid pid);
 
 /// What we could take before somebody is killed for it, here or in a control group that we are in;
 /// 0 if that is not known.

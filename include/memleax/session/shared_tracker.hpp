@@ -32,6 +32,9 @@ class SharedTracker final : public EventSink, public StackInterner, public Accou
     void on_mapped_before(std::span<const AddrRange> ranges) override;
     void on_page_faults(std::span<const PageFault> faults) override;
     void on_fault_counts(const FaultCounts& since_before) override;
+    void on_faults_told(MonotonicNs until) override;
+    void on_resident_before(MonotonicNs time, const std::optional<ResidentMemory>& memory) override;
+    void on_resident_after(const std::optional<ResidentMemory>& memory) override;
     void on_probe(std::string_view name) override;
     void on_probe_hit(const ProbeHit& hit) override;
     bool wants_free_stack(RemoteAddr address) override;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,8 @@
 
 #include "memleax/base/types.hpp"
 #include "memleax/events/page_fault.hpp"
+#include "memleax/events/resident_memory.hpp"
+#include "memleax/track/resident_pages.hpp"
 
 namespace memleax {
 
@@ -45,15 +48,38 @@ struct FaultTotals {
     bool user_only = false; ///< see FaultCounts
 };
 
+/// The pages that faults have brought in and that nobody has given back, beside what the kernel
+/// says.
+struct StillThere {
+    std::uint64_t pages = 0;              ///< at call stacks
+    std::uint64_t own = 0;                ///< pages of FaultTotals::own
+    std::uint64_t untold = 0;             ///< pages that there was no room for
+    std::optional<ResidentMemory> before; ///< when the watching began; absent: not known
+    std::optional<ResidentMemory> now;    ///< when it ended; absent: it has not, or not known
+};
+
 class FaultAccount {
   public:
     void on_page_faults(std::span<const PageFault> faults);
     void on_fault_counts(const FaultCounts& since_before);
+    /// As EventSink has them.
+    void on_mapping(const MappingEvent& event) { pages_.on_mapping(event); }
+    void on_faults_told(MonotonicNs until) { pages_.on_told(until); }
+    void on_code_gone(AddrRange range) { pages_.on_gone(range); }
+    void on_memory_gone() { pages_.clear(); }
+    void on_resident_before(MonotonicNs time, const std::optional<ResidentMemory>& memory);
+    void on_resident_after(const std::optional<ResidentMemory>& memory) { after_ = memory; }
 
     [[nodiscard]] FaultTotals totals() const;
     /// In the order in which they were first seen. A call stack whose id is known stays where it
     /// is.
     [[nodiscard]] const std::vector<StackFaults>& stacks() const { return stacks_; }
+    /// Nothing if nobody has told what was there before.
+    [[nodiscard]] std::optional<StillThere> still_there() const;
+    /// Pages of stacks()[number] that are still there.
+    [[nodiscard]] std::uint64_t pages_of(std::size_t number) const {
+        return pages_.pages_of(static_cast<ResidentPages::Owner>(number) + 1);
+    }
 
   private:
     std::vector<StackFaults> stacks_;
@@ -61,6 +87,9 @@ class FaultAccount {
     FaultCounts sampled_;                             ///< with our own
     FaultCounts own_;
     FaultCounts counted_;
+    ResidentPages pages_; ///< by the number of the stack, plus one; 0: our own
+    std::optional<ResidentMemory> before_;
+    std::optional<ResidentMemory> after_;
 };
 
 } // namespace memleax

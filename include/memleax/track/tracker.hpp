@@ -47,7 +47,12 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     void on_watermark(MonotonicNs time) override { watermark_ = time; }
     void on_seen_calls(const SeenCalls& calls) override { seen_calls_ = calls; }
     [[nodiscard]] const SeenCalls& seen_calls() const { return seen_calls_; }
-    void on_mapping(const MappingEvent& event) override { mappings_.on_mapping(event); }
+    void on_mapping(const MappingEvent& event) override {
+        if (event.call != MappingCall::madvise) { // what is mapped stays
+            mappings_.on_mapping(event);
+        }
+        faults_.on_mapping(event);
+    }
     void on_mapped_before(std::span<const AddrRange> ranges) override {
         mappings_.on_mapped_before(ranges);
     }
@@ -59,11 +64,22 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     void on_fault_counts(const FaultCounts& since_before) override {
         faults_.on_fault_counts(since_before);
     }
+    void on_faults_told(MonotonicNs until) override { faults_.on_faults_told(until); }
+    void on_resident_before(MonotonicNs time,
+                            const std::optional<ResidentMemory>& memory) override {
+        faults_.on_resident_before(time, memory);
+    }
+    void on_resident_after(const std::optional<ResidentMemory>& memory) override {
+        faults_.on_resident_after(memory);
+    }
     void on_probe(std::string_view name) override { probes_.on_probe(name); }
     void on_probe_hit(const ProbeHit& hit) override { probes_.on_hit(hit); }
     bool wants_free_stack(RemoteAddr address) override;
     bool is_live(RemoteAddr address) override { return blocks_.find(address).has_value(); }
-    void on_code_gone(AddrRange range) override { stacks_.on_code_gone(range); }
+    void on_code_gone(AddrRange range) override {
+        stacks_.on_code_gone(range);
+        faults_.on_code_gone(range);
+    }
     void on_memory_gone(MonotonicNs time) override;
     void on_generation(std::uint32_t generation) override { stacks_.set_generation(generation); }
 

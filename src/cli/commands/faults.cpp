@@ -24,6 +24,7 @@ void run_faults(CommandContext& context, Arguments& arguments) {
     context.console.add(fault_stacks_text(faults, 0, count, session.options().name_style));
     context.console.add(fmt::format("Page faults: {}, from {}.\n", fault_totals_text(faults.totals),
                                     number_of(faults.stacks.size(), "call stack")));
+    context.console.add(resident_line(faults, 0));
 }
 
 } // namespace memleax
