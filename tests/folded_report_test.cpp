@@ -55,6 +55,32 @@ TEST(FoldedReport, WholeAndCutStacksAreNotMixed) {
                                              "[backtrace limit];foo;malloc 2\n");
 }
 
+TEST(FoldedReport, PageFaultsAndWhatIsStillThere) {
+    Report report;
+    EXPECT_EQ(text_of(write_folded_faults, report), "");
+    EXPECT_EQ(text_of(write_folded_resident, report), "");
+    report.page_faults.emplace().stacks = {
+        {.process = 0,
+         .minor = 1,
+         .major = 2,
+         .touched = {},
+         .still_bytes = 8192,
+         .frames = small_stack(),
+         .end = StackEnd::outermost},
+        {.process = 0,
+         .minor = 300,
+         .major = 0,
+         .touched = {},
+         .still_bytes = 0,
+         .frames = small_stack(),
+         .end = StackEnd::limit},
+    };
+    EXPECT_EQ(text_of(write_folded_faults, report), "foo;malloc 3\n"
+                                                    "[backtrace limit];foo;malloc 300\n");
+    EXPECT_EQ(text_of(write_folded_resident, report), "foo;malloc 8192\n");
+    EXPECT_EQ(text_of(write_folded, report), "");
+}
+
 TEST(FoldedReport, NothingThatIsLive) {
     Report report;
     EXPECT_EQ(text_of(write_folded, report), "");

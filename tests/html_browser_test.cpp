@@ -371,6 +371,107 @@ TEST_F(HtmlBrowser, LeakCheck) {
         "still reachable: A chain of pointers leads to them. 6 blocks of different sizes.", 390])"));
 }
 
+/// What is counted by call stack and is no allocation.
+Report event_report() {
+    Report report = sample_report();
+    PageFaultReport& faults = report.page_faults.emplace();
+    faults.totals = {.minor = 303, .major = 2, .lost = 0, .own = 0, .user_only = false};
+    faults.resident = ResidentReport{.ours = 614400,
+                                     .untold = 0,
+                                     .lost = 0,
+                                     .before = ResidentMemory{.rss = 1048576},
+                                     .kernel = ResidentMemory{.rss = 1662976, .anonymous = 614400}};
+    const TouchedCount file{.kind = TouchedKind::file,
+                            .file = "/tmp/</script><b>",
+                            .minor = 1,
+                            .major = 2,
+                            .begin = FileOffset(0x1000),
+                            .end = FileOffset(0x3000)};
+    faults.stacks = {{.process = 0,
+                      .minor = 1,
+                      .major = 2,
+                      .touched = {file},
+                      .still_bytes = 0,
+                      .frames = {},
+                      .end = StackEnd::limit},
+                     {.process = 0,
+                      .minor = 302,
+                      .major = 0,
+                      .touched = {{.kind = TouchedKind::anonymous,
+                                   .file = "",
+                                   .minor = 300,
+                                   .major = 0,
+                                   .begin = {},
+                                   .end = {}},
+                                  {.kind = TouchedKind::heap,
+                                   .file = "",
+                                   .minor = 2,
+                                   .major = 0,
+                                   .begin = {},
+                                   .end = {}}},
+                      .still_bytes = 614400,
+                      .frames = {frame(0x400999, "test", "touch", 5, "t.c", 9),
+                                 frame(0x400aaa, "test", "main", 5, "t.c", 20)},
+                      .end = StackEnd::outermost}};
+    ProbeReport probe;
+    probe.name = "demo:step";
+    probe.calls = 12;
+    probe.stacks = {{.calls = 2, .frames = {}, .end = StackEnd::limit},
+                    {.calls = 10,
+                     .frames = {frame(0x400bbb, "test", "step", 5, "t.c", 30)},
+                     .end = StackEnd::outermost}};
+    report.probes = {probe};
+    return report;
+}
+
+TEST_F(HtmlBrowser, PageFaultsAndProbes) {
+    const auto cells = [](const char* section) {
+        return fmt::format("[...document.querySelectorAll('#{}-rows .stack')].map((row) => "
+                           "[...row.children].map((each) => each.innerText.replace(/\\s+/g, ' ')"
+                           ".trim()))",
+                           section);
+    };
+    const std::string faults = cells("faults");
+    const std::string probes = cells("probes");
+    const json results = browse(
+        event_report(),
+        {eval(kVisibleSections),
+         eval("document.querySelector('#faults-totals').textContent"),
+         eval("document.querySelector('#faults-resident').textContent"),
+         eval("document.querySelector('#faults-columns').innerText.split(/\\s*\\t\\s*/)"),
+         eval(faults.c_str()),
+         click("document.querySelector('#faults-rows .open')"),
+         eval("[...document.querySelectorAll('#faults-rows .backtrace code')].map((each) => "
+              "each.textContent)"),
+         eval("[...document.querySelectorAll('#probes-lines li')].map((each) => "
+              "each.textContent)"),
+         eval(probes.c_str()),
+         {{"size", {390, 844}}},
+         eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => "
+              "done(document.documentElement.scrollWidth))))")});
+    EXPECT_EQ(results, json::parse(R"js([["verdict", "stacks", "faults", "probes", "flame"],
+        "303 minor, 2 major.",
+        "Still there: 600.0 KiB by call stacks; the kernel has 1.6 MiB (600.0 KiB anonymous), of which 1.0 MiB from before: the same.",
+        ["Where", "Minor", "Major", "Still there", "Touched"],
+        [["touch t.c:9", "302", "0", "600.0 KiB", "300 anonymous, 2 heap"],
+         ["no backtrace backtrace limit", "1", "2", "0 B", "3 /tmp/</script><b> (0x1000-0x3000)"]],
+        ["touch", "main"], ["demo:step: 12 calls"],
+        [["step t.c:30", "10", "demo:step"], ["no backtrace backtrace limit", "2", "demo:step"]],
+        390])js"));
+}
+
+// What is not followed has no section, and what is not known no column.
+TEST_F(HtmlBrowser, PageFaultsAlone) {
+    Report report = event_report();
+    report.probes.reset();
+    report.page_faults->resident.reset();
+    const json results = browse(
+        report, {eval(kVisibleSections), eval("document.querySelector('#faults-resident').hidden"),
+                 eval("document.querySelector('#faults-columns').childElementCount"),
+                 eval("document.querySelector('#faults-rows .stack').childElementCount")});
+    EXPECT_EQ(results, json::parse(R"([["verdict", "stacks", "faults", "flame"], true, 4, 4])"));
+}
+
 TEST_F(HtmlBrowser, AnIncompleteLeakCheck) {
     Report report = leak_check_report();
     report.leak_check->complete = false;

@@ -118,6 +118,42 @@ TEST(PprofReport, ValuesAndHead) {
     EXPECT_EQ(parsed.calls(2), (Strings{"malloc :0", "foo foo.c:12"}));
 }
 
+TEST(PprofReport, PageFaultsAreSampleTypesOfTheirOwn) {
+    Report report = sample_report();
+    report.page_faults.emplace().stacks = {
+        {.process = 0,
+         .minor = 300,
+         .major = 2,
+         .touched = {},
+         .still_bytes = std::nullopt,
+         .frames = {frame(0x400999, "test", "touch", 5, "t.c", 9)},
+         .end = StackEnd::outermost}};
+    {
+        const Parsed parsed(report);
+        const Profile& profile = parsed.profile;
+        ASSERT_EQ(profile.sample_type_size(), 6);
+        EXPECT_EQ(parsed.type(profile.sample_type(3)), (Strings{"inuse_space", "bytes"}));
+        EXPECT_EQ(parsed.type(profile.sample_type(4)), (Strings{"faults", "count"}));
+        EXPECT_EQ(parsed.type(profile.sample_type(5)), (Strings{"major_faults", "count"}));
+        EXPECT_EQ(parsed.text(profile.default_sample_type()), "inuse_space");
+        ASSERT_EQ(profile.sample_size(), 4);
+        EXPECT_THAT(profile.sample(2).value(), ElementsAre(20, 2020, 20, 2020, 0, 0));
+        EXPECT_THAT(profile.sample(3).value(), ElementsAre(0, 0, 0, 0, 302, 2));
+        EXPECT_EQ(parsed.calls(3), (Strings{"touch t.c:9"}));
+    }
+    report = Report();
+    PageFaultReport& faults = report.page_faults.emplace();
+    faults.resident.emplace();
+    faults.stacks.resize(1);
+    faults.stacks[0].minor = 3;
+    faults.stacks[0].still_bytes = 8192;
+    const Parsed parsed(report);
+    ASSERT_EQ(parsed.profile.sample_type_size(), 7);
+    EXPECT_EQ(parsed.type(parsed.profile.sample_type(6)), (Strings{"resident_space", "bytes"}));
+    EXPECT_EQ(parsed.text(parsed.profile.default_sample_type()), "faults");
+    EXPECT_THAT(parsed.profile.sample(0).value(), ElementsAre(0, 0, 0, 0, 3, 0, 8192));
+}
+
 TEST(PprofReport, InlinedCallsAreLinesOfOneLocation) {
     Report report;
     report.callstacks.resize(1);

@@ -73,11 +73,11 @@ std::vector<CallGraph::Call> CallGraph::calls_of(const ResolvedFrame& frame) {
 void CallGraph::add(const CallStackReport& stack, std::uint32_t index) {
     stack_costs_.push_back(cost_of(stack));
     add_to(total_, stack_costs_.back());
-    const std::string missing = missing_frames_label(stack);
+    const std::string missing = missing_frames_label(stack.frames, stack.end);
     Call caller{function("", "", missing.empty() ? kThreadStart : missing), 0};
     // Outside of all: the process, then the kind of memory.
     FunctionId inner = caller.function;
-    for (const std::string& label : {kind_label(stack), process_label(report_, stack)}) {
+    for (const std::string& label : {kind_label(stack), process_label(report_, stack.process)}) {
         if (!label.empty()) {
             const FunctionId root = function("", "", label);
             steps_[root].push_back({0, inner, index, 1});

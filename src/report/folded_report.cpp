@@ -34,17 +34,16 @@ std::string folded_name(std::string name) {
 /// Call stacks as paths of names, equal ones added up: 10^5 of them with 50 frames are 20 MB.
 class FoldedStacks {
   public:
-    /// `process` is the root's name, or "".
-    void add(const CallStackReport& stack, const std::string& process, std::uint64_t amount) {
+    /// `process` and `kind` are roots' names, or "".
+    template <typename Stack>
+    void add(const Stack& stack, const std::string& process, const std::string& kind,
+             std::uint64_t amount) {
         Path path;
-        if (!process.empty()) {
-            path.push_back(names_.number(folded_name(process)).first);
-        }
-        if (std::string kind = kind_label(stack); !kind.empty()) {
-            path.push_back(names_.number(std::move(kind)).first);
-        }
-        if (std::string root = missing_frames_label(stack); !root.empty()) {
-            path.push_back(names_.number(std::move(root)).first);
+        for (const std::string& root :
+             {folded_name(process), kind, missing_frames_label(stack.frames, stack.end)}) {
+            if (!root.empty()) {
+                path.push_back(names_.number(root).first);
+            }
         }
         const auto frames = stack.frames.machine_frames();
         for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
@@ -95,7 +94,8 @@ void write_folded_by(std::uint64_t BlockCount::*unit, const Report& report, Repo
     FoldedStacks stacks;
     for (const CallStackReport& stack : report.callstacks) {
         if (stack.live.*unit != 0) { // it would have no width
-            stacks.add(stack, process_label(report, stack), stack.live.*unit);
+            stacks.add(stack, process_label(report, stack.process), kind_label(stack),
+                       stack.live.*unit);
         }
     }
     stacks.write(sink);
@@ -109,6 +109,28 @@ void write_folded(const Report& report, ReportSink& sink) {
 
 void write_folded_blocks(const Report& report, ReportSink& sink) {
     write_folded_by(&BlockCount::blocks, report, sink);
+}
+
+void write_folded_faults(const Report& report, ReportSink& sink) {
+    FoldedStacks stacks;
+    if (report.page_faults) {
+        for (const FaultStackReport& stack : report.page_faults->stacks) {
+            stacks.add(stack, process_label(report, stack.process), "", stack.minor + stack.major);
+        }
+    }
+    stacks.write(sink);
+}
+
+void write_folded_resident(const Report& report, ReportSink& sink) {
+    FoldedStacks stacks;
+    if (report.page_faults) {
+        for (const FaultStackReport& stack : report.page_faults->stacks) {
+            if (stack.still_bytes.value_or(0) != 0) {
+                stacks.add(stack, process_label(report, stack.process), "", *stack.still_bytes);
+            }
+        }
+    }
+    stacks.write(sink);
 }
 
 } // namespace memleax

@@ -26,22 +26,22 @@ std::string function_label(const SourceFrame& frame) {
     return printable(name_of(frame));
 }
 
-std::string missing_frames_label(const CallStackReport& stack) {
-    if (stack.end != StackEnd::outermost) {
-        return fmt::format("[{}]", describe(stack.end));
+std::string missing_frames_label(const Backtrace& frames, StackEnd end) {
+    if (end != StackEnd::outermost) {
+        return fmt::format("[{}]", describe(end));
     }
-    return stack.frames.empty() ? "[no backtrace]" : "";
+    return frames.empty() ? "[no backtrace]" : "";
 }
 
 std::string kind_label(const CallStackReport& stack) {
     return stack.kind == MemoryKind::heap ? "" : fmt::format("[{}]", describe(stack.kind));
 }
 
-std::string process_label(const Report& report, const CallStackReport& stack) {
-    if (!report.follows_forks || stack.process >= report.processes.size()) {
+std::string process_label(const Report& report, std::uint32_t index) {
+    if (!report.follows_forks || index >= report.processes.size()) {
         return "";
     }
-    const Report::Process& process = report.processes[stack.process];
+    const Report::Process& process = report.processes[index];
     return valid_utf8(printable(fmt::format("{}-{}", process.comm, process.pid)));
 }
 

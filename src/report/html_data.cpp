@@ -57,6 +57,10 @@ class DataWriter {
     void write_leaks(const LeakFindings& findings);
     void write_counts(const HeapCounts& counts);
     void write_record(const LeakRecord& record);
+    void write_faults(const PageFaultReport& faults);
+    void write_probes(const std::vector<ProbeReport>& probes);
+    /// "NODE,OWN,END" of a stack that is no CallStackReport.
+    std::string place_of(std::uint32_t process, const Backtrace& frames, StackEnd end);
     void write_tree();
     void write_frames();
 
@@ -82,6 +86,12 @@ void DataWriter::write(const Report& report) {
     write_stacks(report);
     if (report.leak_check) {
         write_leaks(*report.leak_check);
+    }
+    if (report.page_faults) {
+        write_faults(*report.page_faults);
+    }
+    if (report.probes) {
+        write_probes(*report.probes);
     }
     write_tree();
     write_frames();
@@ -257,6 +267,48 @@ void DataWriter::write_record(const LeakRecord& record) {
         separator = ",";
     }
     out_.print("]]");
+}
+
+std::string DataWriter::place_of(std::uint32_t process, const Backtrace& frames, StackEnd end) {
+    return fmt::format("{},{},{}", tree_.insert(frames, root_of(process, MemoryKind::heap, "")),
+                       own_frame(frames), name(end == StackEnd::outermost ? "" : describe(end)));
+}
+
+void DataWriter::write_faults(const PageFaultReport& faults) {
+    out_.print("\"faults\":{{\"totals\":{},\"resident\":{},\"stacks\":[",
+               json_text(fault_totals_text(faults.totals)),
+               faults.resident ? json_text(resident_text(*faults.resident)) : "null");
+    const char* separator = "\n";
+    for (auto stack = faults.stacks.rbegin(); stack != faults.stacks.rend(); ++stack) {
+        out_.print("{}[{},{},{},{},[", separator,
+                   place_of(stack->process, stack->frames, stack->end), stack->minor, stack->major,
+                   stack->still_bytes ? fmt::format("{}", *stack->still_bytes) : "null");
+        separator = ",\n";
+        const char* comma = "";
+        for (const TouchedCount& touched : stack->touched) {
+            out_.print("{}{}", comma, name(touched_text(touched)));
+            comma = ",";
+        }
+        out_.print("]]");
+    }
+    out_.print("]}},\n");
+}
+
+void DataWriter::write_probes(const std::vector<ProbeReport>& probes) {
+    out_.print("\"probes\":[");
+    const char* separator = "\n";
+    for (const ProbeReport& probe : probes) {
+        out_.print("{}[{},{},[", separator, json_text(probe.name), json_text(probe_line(probe)));
+        separator = ",\n";
+        const char* comma = "";
+        for (auto stack = probe.stacks.rbegin(); stack != probe.stacks.rend(); ++stack) {
+            out_.print("{}[{},{}]", comma, place_of(probe.process, stack->frames, stack->end),
+                       stack->calls);
+            comma = ",";
+        }
+        out_.print("]]");
+    }
+    out_.print("],\n");
 }
 
 std::uint32_t DataWriter::division(const std::vector<IntervalReport>& intervals) {

@@ -62,6 +62,11 @@ std::string as_pattern(std::string_view function) {
     return pattern;
 }
 
+constexpr std::array<std::pair<const char*, const char*>, 4> kHeapTypes{{{"alloc_objects", "count"},
+                                                                         {"alloc_space", "bytes"},
+                                                                         {"inuse_objects", "count"},
+                                                                         {"inuse_space", "bytes"}}};
+
 /// The profile in one pass over the call stacks. A message's repeated fields may come in any order
 /// and mixed with others, so each string, function and location is written when it is first met;
 /// kept are their numbers, which are few.
@@ -75,7 +80,12 @@ class PprofWriter {
     void write() {
         write_header();
         for (const CallStackReport& stack : report_.callstacks) {
-            write_sample(stack);
+            write_stack(stack);
+        }
+        if (report_.page_faults) {
+            for (const FaultStackReport& stack : report_.page_faults->stacks) {
+                write_faults(stack);
+            }
         }
         write_dropped();
         // What is known of a module's functions is known only now.
@@ -95,9 +105,20 @@ class PprofWriter {
         bool lines = true;
     };
 
+    /// A label of a sample: a text, or else a number.
+    struct Tag {
+        std::int64_t key; ///< a string's number
+        std::int64_t text = 0;
+        std::int64_t number = 0;
+    };
+
     void write_header();
     void write_value_type(Profile field, const char* type, const char* unit);
-    void write_sample(const CallStackReport& stack);
+    void write_stack(const CallStackReport& stack);
+    void write_faults(const FaultStackReport& stack);
+    template <typename Stack>
+    void write_sample(const Stack& stack, const std::vector<std::int64_t>& values,
+                      std::vector<Tag> tags);
     void note_dropped(const CallStackReport& stack);
     void write_dropped();
     void write_mapping(std::size_t index);
@@ -117,6 +138,7 @@ class PprofWriter {
     absl::flat_hash_map<std::string, std::uint64_t> label_locations_;
     absl::flat_hash_map<std::pair<std::int64_t, std::int64_t>, std::uint64_t> functions_;
     std::uint64_t last_location_ = 0;
+    std::size_t value_count_ = 0;   ///< of each sample
     std::set<std::string> dropped_; ///< names of functions, as regular expressions
 };
 
@@ -145,16 +167,26 @@ void PprofWriter::write_value_type(Profile field, const char* type, const char* 
 /// Sample types in the order of Go's heap profiles, so that every tool that knows those opens ours
 /// well.
 void PprofWriter::write_header() {
-    write_value_type(Profile::sample_type, "alloc_objects", "count");
-    write_value_type(Profile::sample_type, "alloc_space", "bytes");
-    write_value_type(Profile::sample_type, "inuse_objects", "count");
-    write_value_type(Profile::sample_type, "inuse_space", "bytes");
+    for (const auto& [type, unit] : kHeapTypes) {
+        write_value_type(Profile::sample_type, type, unit);
+    }
+    value_count_ = kHeapTypes.size();
+    if (report_.page_faults) {
+        write_value_type(Profile::sample_type, "faults", "count");
+        write_value_type(Profile::sample_type, "major_faults", "count");
+        value_count_ += 2;
+        if (report_.page_faults->resident) { // what is still there
+            write_value_type(Profile::sample_type, "resident_space", "bytes");
+            ++value_count_;
+        }
+    }
     write_value_type(Profile::period_type, "space", "bytes");
-    const std::int64_t inuse_space = string("inuse_space");
+    const std::int64_t shown_first =
+        string(report_.has_page_faults_only() ? "faults" : "inuse_space");
     const std::int64_t comment = string(fmt::format("memleax {}: process {}, {}", report_.version,
                                                     report_.target.pid, report_.target.exe));
     Builder<Profile> profile(piece_);
-    profile.add_int64(Profile::default_sample_type, inuse_space);
+    profile.add_int64(Profile::default_sample_type, shown_first);
     profile.add_int64(Profile::period, 1); // no sampling: every allocation is counted
     profile.add_int64(Profile::comment, comment);
     profile.add_int64(Profile::time_nanos, report_.session.started_unix_ns);
@@ -162,49 +194,60 @@ void PprofWriter::write_header() {
                       std::llround(report_.session.duration_s * kNsPerSecond));
 }
 
-void PprofWriter::write_sample(const CallStackReport& stack) {
+void PprofWriter::write_stack(const CallStackReport& stack) {
     note_dropped(stack);
+    std::vector<std::int64_t> values{int64(stack.alloc.blocks), int64(stack.alloc.bytes),
+                                     int64(stack.live.blocks), int64(stack.live.bytes)};
+    values.resize(value_count_);
+    std::vector<Tag> tags;
+    if (stack.judgement) { // as in pprof -tagfocus=leaking
+        tags.push_back({string("verdict"), string(describe(stack.judgement->verdict))});
+    }
+    if (report_.mapped) { // as in pprof -tagroot=kind
+        tags.push_back({string("kind"), string(describe(stack.kind))});
+    }
+    write_sample(stack, values, std::move(tags));
+}
+
+void PprofWriter::write_faults(const FaultStackReport& stack) {
+    std::vector<std::int64_t> values(kHeapTypes.size());
+    values.push_back(int64(stack.minor + stack.major));
+    values.push_back(int64(stack.major));
+    if (stack.still_bytes) {
+        values.push_back(int64(*stack.still_bytes));
+    }
+    values.resize(value_count_);
+    write_sample(stack, values, {});
+}
+
+template <typename Stack>
+void PprofWriter::write_sample(const Stack& stack, const std::vector<std::int64_t>& values,
+                               std::vector<Tag> tags) {
     std::vector<std::uint64_t> ids; // innermost first
     for (const ResolvedFrame& frame : stack.frames.machine_frames()) {
         ids.push_back(location(frame));
     }
-    if (const std::string label = missing_frames_label(stack); !label.empty()) {
+    if (const std::string label = missing_frames_label(stack.frames, stack.end); !label.empty()) {
         ids.push_back(label_location(label));
     }
-    const std::array values{int64(stack.alloc.blocks), int64(stack.alloc.bytes),
-                            int64(stack.live.blocks), int64(stack.live.bytes)};
-    const std::int64_t verdict_key = stack.judgement ? string("verdict") : 0;
-    const std::int64_t verdict = stack.judgement ? string(describe(stack.judgement->verdict)) : 0;
-    const std::int64_t kind_key = report_.mapped ? string("kind") : 0;
-    const std::int64_t kind = report_.mapped ? string(describe(stack.kind)) : 0;
-    const std::string process = process_label(report_, stack);
-    const std::int64_t process_key = process.empty() ? 0 : string("process");
-    const std::int64_t process_name = process.empty() ? 0 : string(process);
-    const std::int64_t pid_key = process.empty() ? 0 : string("pid");
+    const std::string process = process_label(report_, stack.process);
+    if (!process.empty()) { // as in pprof -tagroot=process
+        tags.push_back({string("process"), string(process)});
+        tags.push_back({string("pid"), 0, report_.processes[stack.process].pid});
+    }
     {
         Builder<Profile> profile(piece_);
         Builder<Sample> sample(profile, Profile::sample);
         sample.add_packed_uint64(Sample::location_id, ids.begin(), ids.end());
         sample.add_packed_int64(Sample::value, values.begin(), values.end());
-        if (stack.judgement) { // as in pprof -tagfocus=leaking
+        for (const Tag& each : tags) {
             Builder<Label> tag(sample, Sample::label);
-            tag.add_int64(Label::key, verdict_key);
-            tag.add_int64(Label::str, verdict);
-        }
-        if (report_.mapped) { // as in pprof -tagroot=kind
-            Builder<Label> tag(sample, Sample::label);
-            tag.add_int64(Label::key, kind_key);
-            tag.add_int64(Label::str, kind);
-        }
-        if (!process.empty()) { // as in pprof -tagroot=process
-            {
-                Builder<Label> tag(sample, Sample::label);
-                tag.add_int64(Label::key, process_key);
-                tag.add_int64(Label::str, process_name);
+            tag.add_int64(Label::key, each.key);
+            if (each.text != 0) {
+                tag.add_int64(Label::str, each.text);
+            } else {
+                tag.add_int64(Label::num, each.number);
             }
-            Builder<Label> tag(sample, Sample::label);
-            tag.add_int64(Label::key, pid_key);
-            tag.add_int64(Label::num, report_.processes[stack.process].pid);
         }
     }
     constexpr std::size_t kPiece = 65536;

@@ -20,6 +20,12 @@ constexpr std::array kFormats{
                  write_leak_check_json},
     ReportFormat{"folded", ".folded", "live bytes, for flame graphs", write_folded},
     ReportFormat{"folded-blocks", ".folded", "live blocks, for flame graphs", write_folded_blocks},
+    ReportFormat{"folded-faults", ".folded", "page faults (--track faults), for flame graphs",
+                 write_folded_faults},
+    ReportFormat{"folded-resident", ".folded",
+                 "bytes that page faults brought in and that are still there "
+                 "(--track faults,mmap,brk), for flame graphs",
+                 write_folded_resident},
     ReportFormat{"pprof", ".pb.gz", "for pprof: profile.proto, in gzip", write_pprof, {}, true},
     ReportFormat{"callgrind", ".callgrind", "for KCachegrind", write_callgrind},
     ReportFormat{"html", ".html", "for browsers: a page that fetches nothing",

@@ -38,8 +38,13 @@ void write_json(const Report& report, ReportSink& sink);
 void write_folded(const Report& report, ReportSink& sink);
 /// The same with the number of live blocks.
 void write_folded_blocks(const Report& report, ReportSink& sink);
+/// The same of page faults, and of the bytes of pages that came in by them and are still there
+/// (--track faults, mmap, brk). Nothing where those are not followed.
+void write_folded_faults(const Report& report, ReportSink& sink);
+void write_folded_resident(const Report& report, ReportSink& sink);
 /// For pprof and speedscope: a profile.proto, in gzip. A sample for each call stack, with what it
-/// has allocated and what of that is live, and with its verdict as a label.
+/// has allocated and what of that is live, and with its verdict as a label. With page faults they
+/// are sample types of their own, behind the others.
 void write_pprof(const Report& report, ReportSink& sink);
 /// For KCachegrind and callgrind_annotate: a graph of functions. Self cost is at the allocating
 /// function; see src/report/call_graph.hpp for the calls' and for recursion.

@@ -14,7 +14,7 @@ const libraries = [
 ];
 // These are in d3-array's file.
 const bundled = ['internmap'];
-const scripts = ['format.js', 'model.js', 'sparkline.js', 'details.js', 'table.js', 'leaks.js', 'flame.js', 'memory.js', 'page.js'];
+const scripts = ['format.js', 'model.js', 'sparkline.js', 'details.js', 'table.js', 'leaks.js', 'events.js', 'flame.js', 'memory.js', 'page.js'];
 
 function libraryFile(name) {
   const file = name === 'd3-flame-graph' ? 'd3-flamegraph.umd.min.js' : `${name}.min.js`;

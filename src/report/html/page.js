@@ -49,6 +49,12 @@ if (model.stacks.length > 0) {
 if (model.leaks !== undefined) {
   showLeaks(model);
 }
+if (model.faults !== undefined) {
+  showFaults(model);
+}
+if (model.probes !== undefined) {
+  showProbes(model);
+}
 if (model.live[0] > 0 && model.stacks.length > 0) {
   showFlame(model);
 }
