@@ -32,6 +32,11 @@ constexpr unsigned kMaxHandlers = 64;
 constexpr unsigned kMaxReadsOfStep = 65'536;
 constexpr unsigned kMaxReads = 1'000'000;
 
+/// Where DWARF has no number for the pc it comes after those that there are (UNW_AARCH64_PC);
+/// UNW_REG_IP is x30 there, but for unw_get_reg().
+constexpr unw_regnum_t kPcNumber =
+    arch::kHasLinkRegister ? static_cast<unw_regnum_t>(arch::kDwarfRegisterCount) : UNW_REG_IP;
+
 /// The search table of .eh_frame (Linux Standard Base, "The .eh_frame_hdr section"), in the one
 /// form that linkers write:
 ///
@@ -180,7 +185,7 @@ std::optional<std::uint64_t> LibunwindWalker::Impl::read(RemoteAddr at) {
 }
 
 std::optional<std::uint64_t> LibunwindWalker::Impl::register_of_stop(unw_regnum_t number) const {
-    if (number == UNW_REG_IP) {
+    if (number == kPcNumber) {
         return arch::pc(*regs).value();
     }
     // libunwind's numbers are DWARF's.
