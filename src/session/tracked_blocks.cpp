@@ -94,10 +94,10 @@ std::size_t count_unlisted(SharedTracker& tracker, const HeapSnapshot& snapshot)
     };
     // What is in a mapping with blocks of the heap, and in none of them, has been freed unseen.
     const auto is_of_heap = [&](RemoteAddr address) {
-        const auto mapping =
-            std::find_if(snapshot.mappings.begin(), snapshot.mappings.end(),
-                         [address](const Mapping& each) { return each.range.contains(address); });
-        if (mapping == snapshot.mappings.end()) {
+        const auto mapping = std::partition_point(
+            snapshot.mappings.begin(), snapshot.mappings.end(),
+            [address](const Mapping& each) { return each.range.end <= address.value(); });
+        if (mapping == snapshot.mappings.end() || !mapping->range.contains(address)) {
             return true; // nothing is there
         }
         const auto first = first_from(mapping->range.begin);
