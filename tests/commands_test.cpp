@@ -23,12 +23,13 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// A command's tests are the suite "Command_NAME", in one of the programs *commands_test.
+// A command's tests are the suite "Command_NAME", in one of these programs.
 TEST(CommandTable, HasATestForEachCommand) {
     std::string sources;
-    for (const char* of : {"", "account_", "target_"}) {
+    for (const char* program :
+         {"commands", "account_commands", "target_commands", "second_unwinder"}) {
         sources +=
-            test::read_file(fmt::format("{}/tests/{}commands_test.cpp", MEMLEAX_SOURCE_DIR, of));
+            test::read_file(fmt::format("{}/tests/{}_test.cpp", MEMLEAX_SOURCE_DIR, program));
     }
     for (const Command& command : commands()) {
         const std::regex test(fmt::format("\\nTEST(_F)?\\(Command_{},", command.name));
