@@ -76,7 +76,7 @@ Json call_stack_json(const CallStackReport& stack, const Report::Process* proces
         json["where"] = place_text(*stack.frames.at(where), NameStyle::whole);
         json["where_frame"] = where;
     }
-    json["frames"] = Json::array(); // CallStackTexts fills it
+    json["frames"] = Json::array(); // StackTexts fills it
     if (stack.end != StackEnd::outermost) {
         json["stack_end"] = describe(stack.end);
     }
@@ -97,42 +97,46 @@ std::string text_of(const Json& json, unsigned indent) {
     return result.append(text, begin);
 }
 
-/// Frames make up most of a report: the text of each is made once.
-class CallStackTexts {
+/// A list of call stacks. Frames make up most of a report: the text of each is made once.
+class StackTexts {
   public:
-    explicit CallStackTexts(bool tells_kind) : tells_kind_(tells_kind) {}
+    /// Its elements are indented so far.
+    explicit StackTexts(unsigned indent) : indent_(indent) {}
 
-    /// As an element of the document's array; `process` is null where none are told apart.
-    std::string text(const CallStackReport& stack, const Report::Process* process) {
-        std::string text = text_of(call_stack_json(stack, process, tells_kind_), kIndent);
-        if (stack.frames.empty()) {
+    /// An element. `stack` has an empty array of frames.
+    std::string text(const Json& stack, const Backtrace& frames) {
+        std::string text = text_of(stack, indent_);
+        if (frames.empty()) {
             return text;
         }
-        // The only place of this text: within a string its quotes would be escaped.
-        constexpr std::string_view kNoFrames = "\"frames\": []";
-        const std::size_t place = text.find(kNoFrames) + kNoFrames.size() - 1;
-        std::string frames;
-        for (const ResolvedFrame& frame : stack.frames.machine_frames()) {
-            frames += frames.empty() ? "" : ",";
-            frames += texts_.get(frame, frames_text);
+        std::string all;
+        for (const ResolvedFrame& frame : frames.machine_frames()) {
+            all += all.empty() ? "" : ",";
+            all +=
+                texts_.get(frame, [this](const ResolvedFrame& each) { return frames_text(each); });
         }
-        frames.append("\n").append(kIndent + 2, ' ');
-        return text.insert(place, frames);
+        all.append("\n").append(indent_ + 2, ' ');
+        return text.insert(place_in_empty("frames", text), all);
+    }
+
+    /// Where the elements of this array go; it is the only place of this text: within a string its
+    /// quotes would be escaped.
+    static std::size_t place_in_empty(const char* array, const std::string& text) {
+        const std::string empty = fmt::format("\"{}\": []", array);
+        return text.find(empty) + empty.size() - 1;
     }
 
   private:
-    static constexpr unsigned kIndent = 4;
-
-    static std::string frames_text(const ResolvedFrame& frame) {
+    std::string frames_text(const ResolvedFrame& frame) const {
         std::string text;
         for (const SourceFrame& call : *frame) {
             text += text.empty() ? "\n" : ",\n";
-            text.append(kIndent + 4, ' ').append(text_of(frame_json(call), kIndent + 4));
+            text.append(indent_ + 4, ' ').append(text_of(frame_json(call), indent_ + 4));
         }
         return text;
     }
     FrameCache<std::string> texts_;
-    bool tells_kind_;
+    unsigned indent_;
 };
 
 Json events_json(const Report::Events& events) {
@@ -276,6 +280,25 @@ Json process_json(const Report::Process& process) {
     return json;
 }
 
+/// The process of a call stack, if they are told apart.
+const Report::Process* process_of(const Report& report, std::uint32_t process) {
+    return report.follows_forks ? &report.processes.at(process) : nullptr;
+}
+
+void write_page_faults(const Report& report, ReportSink& sink) {
+    const std::string text = text_of(page_faults_json(*report.page_faults), 2);
+    const std::size_t place = StackTexts::place_in_empty("callstacks", text);
+    sink.write("  \"page_faults\": " + text.substr(0, place));
+    StackTexts texts(6);
+    const char* separator = "\n      ";
+    for (const FaultStackReport& stack : report.page_faults->stacks) {
+        const Json json = fault_stack_json(stack, process_of(report, stack.process));
+        sink.write(separator + texts.text(json, stack.frames));
+        separator = ",\n      ";
+    }
+    sink.write((report.page_faults->stacks.empty() ? "" : "\n    ") + text.substr(place) + ",\n");
+}
+
 } // namespace
 
 void write_json(const Report& report, ReportSink& sink) {
@@ -317,16 +340,14 @@ void write_json(const Report& report, ReportSink& sink) {
     if (report.checks || !report.errors.empty()) {
         Json errors = Json::array();
         for (const ErrorReport& error : report.errors) {
-            errors.push_back(error_json(
-                error, report.follows_forks ? &report.processes.at(error.process) : nullptr));
+            errors.push_back(error_json(error, process_of(report, error.process)));
         }
         member("errors", errors);
     }
     if (!report.unfollowed.empty()) {
         Json unfollowed = Json::array();
         for (const UnfollowedReport& each : report.unfollowed) {
-            unfollowed.push_back(unfollowed_json(
-                each, report.follows_forks ? &report.processes.at(each.process) : nullptr));
+            unfollowed.push_back(unfollowed_json(each, process_of(report, each.process)));
         }
         member("unfollowed", unfollowed);
     }
@@ -334,19 +355,19 @@ void write_json(const Report& report, ReportSink& sink) {
         member("leak_check", leak_findings_json(*report.leak_check));
     }
     if (report.page_faults) {
-        member("page_faults", page_faults_json(report));
+        write_page_faults(report, sink);
     }
     if (report.probes) {
         member("probes", probes_json(report));
     }
-    CallStackTexts texts(report.mapped.has_value());
+    StackTexts texts(4);
     const auto stacks = [&](const char* name, const std::vector<CallStackReport>& list) {
         sink.write(fmt::format("  \"{}\": [", name));
         const char* separator = "\n    ";
         for (const CallStackReport& stack : list) {
-            const Report::Process* process =
-                report.follows_forks ? &report.processes.at(stack.process) : nullptr;
-            sink.write(separator + texts.text(stack, process));
+            const Json json = call_stack_json(stack, process_of(report, stack.process),
+                                              report.mapped.has_value());
+            sink.write(separator + texts.text(json, stack.frames));
             separator = ",\n    ";
         }
         sink.write(list.empty() ? "]" : "\n  ]");

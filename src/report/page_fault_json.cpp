@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "frame_json.hpp"
-
 namespace memleax {
 
 namespace {
@@ -59,34 +57,34 @@ Json resident_json(const ResidentReport& resident) {
     return json;
 }
 
-Json page_faults_json(const Report& report) {
-    Json json = fault_totals_json(report.page_faults->totals);
-    if (report.page_faults->resident) {
-        json["resident"] = resident_json(*report.page_faults->resident);
+Json page_faults_json(const PageFaultReport& faults) {
+    Json json = fault_totals_json(faults.totals);
+    if (faults.resident) {
+        json["resident"] = resident_json(*faults.resident);
     }
-    static const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     json["callstacks"] = Json::array();
-    for (const FaultStackReport& stack : report.page_faults->stacks) {
-        Json each;
-        if (report.follows_forks) {
-            const Report::Process& process = report.processes.at(stack.process);
-            each["process"] = process.number;
-            each["pid"] = process.pid;
-        }
-        each["minor"] = stack.minor;
-        each["major"] = stack.major;
-        each["touched"] = Json::array();
-        for (const TouchedCount& touched : stack.touched) {
-            each["touched"].push_back(touched_json(touched));
-        }
-        if (stack.still_bytes) {
-            each["still"] = {{"pages", *stack.still_bytes / page}, {"bytes", *stack.still_bytes}};
-        }
-        each["frames"] = frames_json(stack.frames);
-        if (stack.end != StackEnd::outermost) {
-            each["stack_end"] = describe(stack.end);
-        }
-        json["callstacks"].push_back(std::move(each));
+    return json;
+}
+
+Json fault_stack_json(const FaultStackReport& stack, const Report::Process* process) {
+    static const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    Json json;
+    if (process != nullptr) {
+        json["process"] = process->number;
+        json["pid"] = process->pid;
+    }
+    json["minor"] = stack.minor;
+    json["major"] = stack.major;
+    json["touched"] = Json::array();
+    for (const TouchedCount& touched : stack.touched) {
+        json["touched"].push_back(touched_json(touched));
+    }
+    if (stack.still_bytes) {
+        json["still"] = {{"pages", *stack.still_bytes / page}, {"bytes", *stack.still_bytes}};
+    }
+    json["frames"] = Json::array();
+    if (stack.end != StackEnd::outermost) {
+        json["stack_end"] = describe(stack.end);
     }
     return json;
 }

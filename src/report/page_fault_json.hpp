@@ -11,7 +11,10 @@ namespace memleax {
 /// {minor, major, lost, memleax, kernel}
 nlohmann::ordered_json fault_totals_json(const FaultTotals& totals);
 nlohmann::ordered_json resident_json(const ResidentReport& resident);
-/// `report` has some.
-nlohmann::ordered_json page_faults_json(const Report& report);
+/// With an empty array of call stacks.
+nlohmann::ordered_json page_faults_json(const PageFaultReport& faults);
+/// With an empty array of frames; `process` is null where none are told apart.
+nlohmann::ordered_json fault_stack_json(const FaultStackReport& stack,
+                                        const Report::Process* process);
 
 } // namespace memleax

@@ -7,6 +7,7 @@
 #include "memleax/base/printable.hpp"
 #include "memleax/report/page_fault_report.hpp"
 #include "memleax/report/readable.hpp"
+#include "memleax/report/report_writer.hpp"
 
 namespace memleax {
 
@@ -50,8 +51,8 @@ std::string resident_line(const PageFaultReport& faults, std::optional<std::uint
         resident_text(process ? faults.resident_of_processes.at(*process) : *faults.resident));
 }
 
-std::string fault_stacks_text(const PageFaultReport& faults, std::optional<std::uint32_t> process,
-                              std::size_t limit, NameStyle style) {
+void write_fault_stacks(const PageFaultReport& faults, std::optional<std::uint32_t> process,
+                        std::size_t limit, NameStyle style, ReportSink& sink) {
     std::vector<const FaultStackReport*> shown;
     for (const FaultStackReport& stack : faults.stacks) {
         if (!process || stack.process == *process) {
@@ -59,10 +60,9 @@ std::string fault_stacks_text(const PageFaultReport& faults, std::optional<std::
         }
     }
     BacktraceTexts backtraces(4, style);
-    std::string text;
     for (std::size_t i = shown.size() - std::min(shown.size(), limit); i < shown.size(); ++i) {
         const FaultStackReport& stack = *shown[i];
-        text += fmt::format("Page faults: {} minor, {} major", stack.minor, stack.major);
+        std::string text = fmt::format("Page faults: {} minor, {} major", stack.minor, stack.major);
         if (stack.still_bytes) {
             text += fmt::format("; still there: {}",
                                 bytes_text(static_cast<double>(*stack.still_bytes)));
@@ -75,9 +75,8 @@ std::string fault_stacks_text(const PageFaultReport& faults, std::optional<std::
         }
         text += "\n";
         backtraces.append_to(text, stack.frames, stack.end);
-        text += "\n";
+        sink.write(text + "\n");
     }
-    return text;
 }
 
 } // namespace memleax

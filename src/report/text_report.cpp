@@ -261,7 +261,7 @@ void write_page_faults(const Report& report, std::optional<std::uint32_t> proces
                     fault_totals_text(process ? faults.processes.at(*process) : faults.totals)));
     const std::string resident = resident_line(faults, process);
     sink.write((resident.empty() ? "" : "== " + resident) + "\n");
-    sink.write(fault_stacks_text(faults, process, faults.stacks.size(), report.name_style));
+    write_fault_stacks(faults, process, faults.stacks.size(), report.name_style, sink);
 }
 
 void write_probes(const Report& report, std::optional<std::uint32_t> process, ReportSink& sink) {

@@ -15,6 +15,8 @@
 
 namespace memleax {
 
+class ReportSink;
+
 struct FaultStackReport {
     std::uint32_t process = 0; ///< index in Report::processes
     std::uint64_t minor = 0;
@@ -43,7 +45,7 @@ std::string fault_totals_text(const FaultTotals& totals);
 std::string resident_line(const PageFaultReport& faults, std::optional<std::uint32_t> process);
 /// The call stacks of one process, or of all, most faults last, `limit` of them; one paragraph for
 /// each.
-std::string fault_stacks_text(const PageFaultReport& faults, std::optional<std::uint32_t> process,
-                              std::size_t limit, NameStyle style);
+void write_fault_stacks(const PageFaultReport& faults, std::optional<std::uint32_t> process,
+                        std::size_t limit, NameStyle style, ReportSink& sink);
 
 } // namespace memleax

@@ -4,6 +4,7 @@
 
 #include "../command.hpp"
 #include "memleax/report/readable.hpp"
+#include "memleax/report/report_writer.hpp"
 #include "memleax/session/fault_view.hpp"
 
 namespace memleax {
@@ -21,7 +22,9 @@ void run_faults(CommandContext& context, Arguments& arguments) {
     }
     PageFaultReport faults;
     add_page_faults(session.process(), 0, session.filter(), &faults);
-    context.console.add(fault_stacks_text(faults, 0, count, session.options().name_style));
+    StringSink text;
+    write_fault_stacks(faults, 0, count, session.options().name_style, text);
+    context.console.add(text.text);
     context.console.add(fmt::format("Page faults: {}, from {}.\n", fault_totals_text(faults.totals),
                                     number_of(faults.stacks.size(), "call stack")));
     context.console.add(resident_line(faults, 0));
