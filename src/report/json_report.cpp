@@ -285,18 +285,21 @@ const Report::Process* process_of(const Report& report, std::uint32_t process) {
     return report.follows_forks ? &report.processes.at(process) : nullptr;
 }
 
-void write_page_faults(const Report& report, ReportSink& sink) {
-    const std::string text = text_of(page_faults_json(*report.page_faults), 2);
-    const std::size_t place = StackTexts::place_in_empty("callstacks", text);
-    sink.write("  \"page_faults\": " + text.substr(0, place));
+/// A member of the document that has an empty array, and the call stacks that go there; what
+/// `json_of` gives of each has an empty array of frames.
+template <class Stacks, class JsonOf>
+void write_with_stacks(const char* name, const Json& object, const char* array,
+                       const Stacks& stacks, JsonOf json_of, ReportSink& sink) {
+    const std::string text = text_of(object, 2);
+    const std::size_t place = StackTexts::place_in_empty(array, text);
+    sink.write(fmt::format("  \"{}\": {}", name, text.substr(0, place)));
     StackTexts texts(6);
     const char* separator = "\n      ";
-    for (const FaultStackReport& stack : report.page_faults->stacks) {
-        const Json json = fault_stack_json(stack, process_of(report, stack.process));
-        sink.write(separator + texts.text(json, stack.frames));
+    for (const auto& stack : stacks) {
+        sink.write(separator + texts.text(json_of(stack), stack.frames));
         separator = ",\n      ";
     }
-    sink.write((report.page_faults->stacks.empty() ? "" : "\n    ") + text.substr(place) + ",\n");
+    sink.write((stacks.empty() ? "" : "\n    ") + text.substr(place) + ",\n");
 }
 
 } // namespace
@@ -352,10 +355,22 @@ void write_json(const Report& report, ReportSink& sink) {
         member("unfollowed", unfollowed);
     }
     if (report.leak_check) {
-        member("leak_check", leak_findings_json(*report.leak_check));
+        const Json found = leak_findings_json(*report.leak_check);
+        if (report.leak_check->complete) {
+            write_with_stacks("leak_check", found, "records", report.leak_check->records,
+                              leak_record_json, sink);
+        } else {
+            member("leak_check", found);
+        }
     }
     if (report.page_faults) {
-        write_page_faults(report, sink);
+        write_with_stacks(
+            "page_faults", page_faults_json(*report.page_faults), "callstacks",
+            report.page_faults->stacks,
+            [&report](const FaultStackReport& stack) {
+                return fault_stack_json(stack, process_of(report, stack.process));
+            },
+            sink);
     }
     if (report.probes) {
         member("probes", probes_json(report));

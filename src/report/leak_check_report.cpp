@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "frame_json.hpp"
+#include "backtrace_texts.hpp"
 #include "leak_json.hpp"
 #include "memleax/base/printable.hpp"
 #include "memleax/report/readable.hpp"
@@ -52,7 +52,7 @@ std::string addresses_text(const LeakRecord& record) {
     return text + (record.count.blocks > kMost ? ", ..." : "");
 }
 
-std::string record_text(const LeakRecord& record, NameStyle style) {
+std::string record_text(const LeakRecord& record, BacktraceTexts& backtraces) {
     const std::string size = record.size != 0
                                  ? fmt::format(" of {} bytes", record.size)
                                  : fmt::format(", {} bytes in all", record.count.bytes);
@@ -64,8 +64,8 @@ std::string record_text(const LeakRecord& record, NameStyle style) {
         text += fmt::format("    {} held by {}\n", holder.blocks, printable(holder.name));
     }
     if (record.callstack != 0) {
-        text += fmt::format("    allocated at CallStack[{}]:\n", record.callstack) +
-                backtrace_text(record.frames, record.end, 4, style);
+        text += fmt::format("    allocated at CallStack[{}]:\n", record.callstack);
+        backtraces.append_to(text, record.frames, record.end);
     }
     return text;
 }
@@ -89,36 +89,6 @@ Json counts_json(const HeapCounts& counts) {
     Json json = Json::array();
     for (const auto& [name, count] : largest(counts, kMostCounts)) {
         json.push_back({{"name", name}, {"blocks", count.blocks}, {"bytes", count.bytes}});
-    }
-    return json;
-}
-
-Json record_json(const LeakRecord& record) {
-    Json json;
-    json["class"] = describe(record.loss);
-    if (record.size != 0) {
-        json["size"] = record.size;
-    }
-    json["blocks"] = record.count.blocks;
-    json["bytes"] = record.count.bytes;
-    if (!record.type.empty()) {
-        json["type"] = record.type;
-    }
-    if (record.loss != LossClass::reachable) {
-        json["addresses"] = Json::array();
-        for (const RemoteAddr address : record.addresses) {
-            json["addresses"].push_back(fmt::format("{:#x}", address.value()));
-        }
-    }
-    if (record.callstack != 0) {
-        json["callstack"] = record.callstack;
-        json["frames"] = frames_json(record.frames);
-    }
-    if (!record.holders.empty()) {
-        json["holders"] = Json::array();
-        for (const LeakHolder& holder : record.holders) {
-            json["holders"].push_back({{"name", holder.name}, {"blocks", holder.blocks}});
-        }
     }
     return json;
 }
@@ -185,9 +155,10 @@ std::string unlisted_text(std::string_view unlisted, std::uint64_t blocks) {
                                           number_of(blocks, "block"), unlisted);
 }
 
-std::string leak_findings_text(const LeakFindings& findings, NameStyle style) {
+void write_leak_findings(const LeakFindings& findings, NameStyle style, ReportSink& sink) {
     if (!findings.complete) {
-        return fmt::format("incomplete: {}\nnothing is said of any block\n", findings.why);
+        sink.write(fmt::format("incomplete: {}\nnothing is said of any block\n", findings.why));
+        return;
     }
     std::uint64_t blocks = 0;
     for (const BlockCount& count : findings.totals) {
@@ -200,12 +171,13 @@ std::string leak_findings_text(const LeakFindings& findings, NameStyle style) {
                             bytes_text(static_cast<double>(count.bytes)),
                             number_of(count.blocks, "block"));
     }
+    sink.write(text);
+    BacktraceTexts backtraces(4, style);
     for (const LeakRecord& record : findings.records) {
         if (record.loss != LossClass::reachable) {
-            text += record_text(record, style);
+            sink.write(record_text(record, backtraces));
         }
     }
-    return text;
 }
 
 std::string heap_counts_text(const LeakFindings& findings) {
@@ -233,19 +205,47 @@ nlohmann::ordered_json leak_findings_json(const LeakFindings& findings) {
         check["types"] = counts_json(findings.types);
         check["holders"] = counts_json(findings.holders);
         check["records"] = Json::array();
-        for (const LeakRecord& record : findings.records) {
-            check["records"].push_back(record_json(record));
-        }
     }
     return check;
+}
+
+nlohmann::ordered_json leak_record_json(const LeakRecord& record) {
+    Json json;
+    json["class"] = describe(record.loss);
+    if (record.size != 0) {
+        json["size"] = record.size;
+    }
+    json["blocks"] = record.count.blocks;
+    json["bytes"] = record.count.bytes;
+    if (!record.type.empty()) {
+        json["type"] = record.type;
+    }
+    if (record.loss != LossClass::reachable) {
+        json["addresses"] = Json::array();
+        for (const RemoteAddr address : record.addresses) {
+            json["addresses"].push_back(fmt::format("{:#x}", address.value()));
+        }
+    }
+    if (record.callstack != 0) {
+        json["callstack"] = record.callstack;
+        json["frames"] = Json::array();
+    }
+    if (!record.holders.empty()) {
+        json["holders"] = Json::array();
+        for (const LeakHolder& holder : record.holders) {
+            json["holders"].push_back({{"name", holder.name}, {"blocks", holder.blocks}});
+        }
+    }
+    return json;
 }
 
 void write_leak_check_text(const LeakCheckReport& report, ReportSink& sink) {
     constexpr double kMsPerSecond = 1000;
     sink.write(fmt::format("leak check of process {} ({}, {}), which stood still for {:.1f} ms\n",
                            report.pid, printable(report.exe), number_of(report.threads, "thread"),
-                           report.pause_s * kMsPerSecond) +
-               leak_findings_text(report) + heap_counts_text(report));
+                           report.pause_s * kMsPerSecond));
+    write_leak_findings(report, NameStyle::folded, sink);
+    sink.write(heap_counts_text(report));
 }
 
 void write_leak_check_json(const LeakCheckReport& report, ReportSink& sink) {
@@ -256,6 +256,11 @@ void write_leak_check_json(const LeakCheckReport& report, ReportSink& sink) {
                           {"arch", report.arch},
                           {"threads", report.threads}};
     document["leak_check"] = leak_findings_json(report);
+    if (report.complete) {
+        for (const LeakRecord& record : report.records) { // no call stack is known of any
+            document["leak_check"]["records"].push_back(leak_record_json(record));
+        }
+    }
     sink.write(document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 

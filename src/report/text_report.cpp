@@ -293,10 +293,10 @@ void write_text(const Report& report, ReportSink& sink) {
         }
     }
     if (report.leak_check) {
-        sink.write(fmt::format("== Leak check (the process stood still for {:.1f} ms):\n{}\n",
-                               report.leak_check->pause_s * 1000,
-                               leak_findings_text(*report.leak_check, report.name_style) +
-                                   heap_counts_text(*report.leak_check)));
+        sink.write(fmt::format("== Leak check (the process stood still for {:.1f} ms):\n",
+                               report.leak_check->pause_s * 1000));
+        write_leak_findings(*report.leak_check, report.name_style, sink);
+        sink.write(heap_counts_text(*report.leak_check) + "\n");
     }
     if (shown == 0 && report.has_page_faults_only()) {
         sink.write("== No allocation was seen.\n");

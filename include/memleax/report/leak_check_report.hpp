@@ -53,7 +53,7 @@ std::vector<LeakRecord> leak_records(const std::vector<HeapBlock>& blocks,
 std::string unlisted_text(std::string_view unlisted, std::uint64_t blocks);
 
 /// The lines of these classes and of lost blocks, with the call stacks that are known.
-std::string leak_findings_text(const LeakFindings& findings, NameStyle style = NameStyle::folded);
+void write_leak_findings(const LeakFindings& findings, NameStyle style, ReportSink& sink);
 
 /// The types with most bytes, and who holds most.
 std::string heap_counts_text(const LeakFindings& findings);

@@ -90,9 +90,11 @@ void run_leaks(CommandContext& context, Arguments& arguments) {
         found.records.resize(count);
     }
     Console& console = context.console;
+    StringSink text;
+    write_leak_findings(found, context.session.options().name_style, text);
     console.add(
         fmt::format("The process stood still for {:.1f} ms.\n", found.pause_s * kMsPerSecond) +
-        leak_findings_text(found, context.session.options().name_style));
+        text.text);
     if (all > count) {
         console.add(console.styled(Style::dim, fmt::format("{} of {} groups\n", count, all)));
     }
