@@ -142,7 +142,7 @@ TEST(PagesStillThere, WhatIsTouchedAndGivenBackAtOnce) {
 TEST(PagesStillThere, OfThreadsThatHaveEnded) {
     Fixture fixture("page_keeper", {"threads"});
     const auto [answer, report] = visit(fixture, options("faults,mmap,brk"));
-    EXPECT_EQ(by_function(report), pages_of(answer.truth));
+    EXPECT_EQ(by_function(report), pages_of(answer.truth)) << report.at("page_faults");
     EXPECT_LT(answer.truth.at("touch_stack").blocks, 3 * 64);
     EXPECT_EQ(fixture.quit(), 0);
 }
