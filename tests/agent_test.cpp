@@ -140,6 +140,14 @@ class AgentTest : public ::testing::Test, protected CallTreeWriter {
     Function realloc_;
 };
 
+/// Of a frame of a word and the return address.
+Rule two_words() {
+    Rule rule = Rule::of(Rule::Kind::regular);
+    rule.cfa_offset = 16;
+    rule.ra_offset = -8;
+    return rule;
+}
+
 constexpr std::uint64_t kCaller = 0x4010;
 constexpr std::uint64_t kBlock = 0x5550;
 
@@ -652,9 +660,7 @@ TEST_F(AgentTest, NodesAreUsedAgain) {
     UnwoundStack stack;
     stack.end = StackEnd::outermost;
     stack.frames = {FrameAddress::exact(CodeAddr(0x1000))};
-    Rule rule = Rule::of(Rule::Kind::regular);
-    rule.cfa_offset = 16;
-    rule.ra_offset = -8;
+    const Rule rule = two_words();
     std::vector<Rule> rules{rule};
     for (std::uint64_t i = 0; i < kFrames; ++i) {
         stack.frames.push_back(FrameAddress::return_address(CodeAddr(kCaller + 16 * i)));
@@ -683,9 +689,7 @@ TEST_F(AgentTest, AWalkDoesNotGoOnInAnotherStack) {
     thread().stack_begin = reinterpret_cast<std::uint64_t>(memory);
     thread().stack_end = thread().stack_begin + 2 * kPage;
 
-    Rule rule = Rule::of(Rule::Kind::regular);
-    rule.cfa_offset = 16;
-    rule.ra_offset = -8;
+    const Rule rule = two_words();
     UnwoundStack stack;
     stack.end = StackEnd::outermost;
     stack.frames = {FrameAddress::exact(CodeAddr(0x1000))};
@@ -906,9 +910,7 @@ TEST_F(AgentTest, AStackEndsWhereTheFramePointerIsNone) {
 TEST_F(AgentTest, AStackEndsAtWhatIsNoCode) {
     constexpr std::uint64_t kGenerated = 0x700000;
     constexpr std::uint64_t kData = 0xc000026000;
-    Rule rule = Rule::of(Rule::Kind::regular);
-    rule.cfa_offset = 16;
-    rule.ra_offset = -8;
+    const Rule rule = two_words();
     UnwoundStack stack;
     stack.frames = {FrameAddress::exact(CodeAddr(0x1000)),
                     FrameAddress::return_address(CodeAddr(kCaller))};
@@ -943,9 +945,7 @@ TEST_F(AgentTest, AStackEndsAtWhatIsNoCode) {
 }
 
 TEST_F(AgentTest, WhatIsNoCodeDoesNotTakeAllRoom) {
-    Rule rule = Rule::of(Rule::Kind::regular);
-    rule.cfa_offset = 16;
-    rule.ra_offset = -8;
+    const Rule rule = two_words();
     UnwoundStack stack;
     stack.frames = {FrameAddress::exact(CodeAddr(0x1000)),
                     FrameAddress::return_address(CodeAddr(kCaller))};

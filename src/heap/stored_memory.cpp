@@ -111,9 +111,9 @@ void StoredMemory::read(MemoryReader& memory, std::span<Chunk> chunks) const {
     const std::uint64_t threads = std::min({cpus, kMostThreads, used_ / kWorthAThread + 1});
     std::vector<std::future<void>> others;
     {
+        // Where no thread can be made it is deferred, until nothing is left to be read.
         const AllSignalsBlocked blocked;
-        while (others.size() + 1 <
-               threads) { // deferred where no thread can be made: nothing is left then
+        while (others.size() + 1 < threads) {
             others.push_back(std::async(std::launch::async | std::launch::deferred, read_some));
         }
     }

@@ -184,8 +184,7 @@ bool InlineEngine::tell_stack(Tid tid, std::uint32_t index, const arch::Register
         rules_.push_back(reporter_.unwinder().rule(frame));
     }
     if (reporter_.take_news_of_code() && tree_.has_stray([this](std::uint64_t word) {
-            const auto caller = FrameAddress::return_address(CodeAddr(word));
-            return reporter_.unwinder().rule(caller).kind != Rule::Kind::not_code;
+            return reporter_.is_code(FrameAddress::return_address(CodeAddr(word)).lookup_pc());
         })) {
         tree_.clear();
     }

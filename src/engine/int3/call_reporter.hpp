@@ -45,6 +45,7 @@ class CallReporter {
     const UnwoundStack& walk(const arch::Registers& regs, unsigned limit);
     /// The last walk did not end at code that may only be too new to be known.
     [[nodiscard]] bool is_end_certain() const { return is_end_certain_; }
+    [[nodiscard]] bool is_code(CodeAddr pc) const { return modules_.is_executable(pc); }
     /// Has a walk found such code since this was asked?
     [[nodiscard]] bool take_news_of_code() { return std::exchange(has_news_of_code_, false); }
     Unwinder& unwinder() { return unwinder_; }
