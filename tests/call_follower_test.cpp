@@ -121,6 +121,7 @@ class Environment final : public CallEnvironment, public MemoryReader {
         return std::nullopt;
     }
     [[nodiscard]] AddrRange mapping_at(RemoteAddr /*begin*/) override { return {}; }
+    void before_pages_go() override {}
     [[nodiscard]] bool in_new_heap(RemoteAddr address, MonotonicNs /*now*/) override {
         return address.value() >= 0x100000;
     }

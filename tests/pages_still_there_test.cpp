@@ -2,6 +2,7 @@
 // memleax --track faults,mmap,brk on programs that know which of the pages that they touched are
 // still there.
 #include <cstdint>
+#include <fstream>
 #include <map>
 #include <string>
 #include <utility>
@@ -136,6 +137,20 @@ TEST(PagesStillThere, WhatIsTouchedAndGivenBackAtOnce) {
     Fixture fixture("page_keeper", {"churn"});
     const auto [answer, report] = visit(fixture, options("faults,mmap,brk"));
     EXPECT_EQ(by_function(report), pages_of(answer.truth));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// One fault brings all of it, and parts of it go.
+TEST(PagesStillThere, HugePages) {
+    std::string enabled;
+    std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), enabled);
+    if (enabled.empty() || enabled.find("[never]") != std::string::npos) {
+        GTEST_SKIP() << "this kernel makes no huge pages: " << enabled;
+    }
+    Fixture fixture("page_keeper", {"huge"});
+    const auto [answer, report] = visit(fixture, options("faults,mmap,brk"));
+    EXPECT_EQ(by_function(report), pages_of(answer.truth)) << report.at("page_faults");
+    EXPECT_GT(answer.truth.at("touch_split").blocks, 11) << "there was no huge page";
     EXPECT_EQ(fixture.quit(), 0);
 }
 

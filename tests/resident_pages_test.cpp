@@ -24,8 +24,14 @@ class ResidentPagesTest : public ::testing::Test {
     void touch(std::uint64_t begin, std::uint64_t end, std::int64_t time,
                ResidentPages::Owner owner) {
         for (std::uint64_t number = begin; number < end; ++number) {
-            pages.on_fault(RemoteAddr(range(number, number).begin + 123), MonotonicNs(time), owner);
+            pages.on_fault(RemoteAddr(range(number, number).begin + 123), {}, MonotonicNs(time),
+                           owner);
         }
+    }
+    /// Page `number`, with the huge page that it is in.
+    void touch_huge(std::uint64_t number, AddrRange huge, std::int64_t time,
+                    ResidentPages::Owner owner) {
+        pages.on_fault(range(number, number).start(), huge, MonotonicNs(time), owner);
     }
     MappingEvent event(MappingEvent::Step step, MappingCall call, std::int64_t time) const {
         MappingEvent result;
@@ -64,7 +70,7 @@ class ResidentPagesTest : public ::testing::Test {
 
 TEST_F(ResidentPagesTest, NothingIsCountedBeforeItBegins) {
     ResidentPages idle;
-    idle.on_fault(RemoteAddr(4096), MonotonicNs(5), 1);
+    idle.on_fault(RemoteAddr(4096), {}, MonotonicNs(5), 1);
     EXPECT_FALSE(idle.is_counting());
     EXPECT_EQ(idle.pages_of(1), 0U);
     pages.begin(MonotonicNs(100));
@@ -177,15 +183,41 @@ TEST_F(ResidentPagesTest, CallsWithinCallsEndInTheirOrder) {
     EXPECT_EQ(pages.pages_of(1), 0U);
 }
 
+TEST_F(ResidentPagesTest, AHugePageComesAsAWhole) {
+    touch(3, 4, 1, 1);
+    touch_huge(5, range(0, 8), 2, 2);
+    EXPECT_EQ(pages.pages_of(1), 1U); // stays whose it was
+    EXPECT_EQ(pages.pages_of(2), 7U);
+    touch_huge(3, range(0, 8), 3, 3); // but for the page that was touched
+    EXPECT_EQ(pages.pages_of(1), 0U);
+    EXPECT_EQ(pages.pages_of(2), 7U);
+    EXPECT_EQ(pages.pages_of(3), 1U);
+}
+
+TEST_F(ResidentPagesTest, AHugePageThatIsToldLateIsOfItsTime) {
+    call_advice(range(2, 4), 10);
+    end_call(MappingCall::madvise, 11);
+    remap(range(6, 8), range(26, 28), 12);
+    call_unmap(range(0, 1), 20);
+    touch_huge(5, range(0, 8), 9, 1);
+    EXPECT_EQ(pages.pages_of(1), 5U); // 1, 4, 5, and two that have moved
+    end_call(MappingCall::munmap, 21, {}, MappingEvent::Step::failed);
+    EXPECT_EQ(pages.pages_of(1), 6U);
+    pages.on_gone(range(26, 28));
+    EXPECT_EQ(pages.pages_of(1), 4U);
+}
+
 TEST(ResidentPages, TheirMemoryHasABound) {
     ResidentPages pages(3);
     pages.begin(MonotonicNs(0));
     const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     for (std::uint64_t number = 0; number < 20; number += 2) {
-        pages.on_fault(RemoteAddr(number * page), MonotonicNs(1), 1);
+        pages.on_fault(RemoteAddr(number * page), {}, MonotonicNs(1), 1);
     }
     EXPECT_EQ(pages.pages_of(1), 3U);
     EXPECT_EQ(pages.untold(), 7U);
+    pages.on_fault(RemoteAddr(64 * page), {64 * page, 72 * page}, MonotonicNs(1), 1);
+    EXPECT_EQ(pages.untold(), 15U);
 }
 
 /// The truth, page by page, in the order of time.
@@ -203,6 +235,14 @@ struct Model {
             owner.at(to + i) = before.at(begin + i);
         }
     }
+    void touch(std::size_t page, int by, bool is_huge) {
+        const std::size_t begin = page / kHuge * kHuge;
+        for (std::size_t i = begin; is_huge && i < begin + kHuge; ++i) {
+            owner.at(i) = owner.at(i) != 0 ? owner.at(i) : by;
+        }
+        owner.at(page) = by;
+    }
+    static constexpr std::size_t kHuge = 8; ///< pages
     [[nodiscard]] std::map<int, std::uint64_t> count() const {
         std::map<int, std::uint64_t> result;
         for (const int each : owner) {
@@ -226,6 +266,7 @@ TEST_F(ResidentPagesTest, AsAModelHasThem) {
             std::size_t page;
             std::int64_t time;
             ResidentPages::Owner owner;
+            bool is_huge;
         };
         std::vector<Fault> untold;
         const auto tell = [&](std::size_t most) {
@@ -233,7 +274,9 @@ TEST_F(ResidentPagesTest, AsAModelHasThem) {
             std::int64_t until = 0;
             for (; told < std::min(most, untold.size()); ++told) {
                 const Fault& each = untold[told];
-                touch(each.page, each.page + 1, each.time, each.owner);
+                const std::size_t huge = each.page / Model::kHuge * Model::kHuge;
+                touch_huge(each.page, each.is_huge ? range(huge, huge + Model::kHuge) : AddrRange{},
+                           each.time, each.owner);
                 until = each.time;
             }
             untold.erase(untold.begin(), untold.begin() + static_cast<std::ptrdiff_t>(told));
@@ -268,8 +311,9 @@ TEST_F(ResidentPagesTest, AsAModelHasThem) {
                 break;
             default: {
                 const auto owner = static_cast<ResidentPages::Owner>(1 + below(4));
-                untold.push_back({begin, time, owner});
-                model.owner.at(begin) = static_cast<int>(owner);
+                const bool is_huge = below(4) == 0;
+                untold.push_back({begin, time, owner, is_huge});
+                model.touch(begin, static_cast<int>(owner), is_huge);
                 break;
             }
             }

@@ -271,6 +271,10 @@ void MappingFollower::on_entry(const CallEntry& call, const AllocatorEntry& at, 
     event.tid = call.tid;
     event.kind = begun.kind;
     event.time = call.time;
+    if (tracked_.still_there() &&
+        (may_end || event.call == MappingCall::brk || event.call == MappingCall::sbrk)) {
+        environment_.before_pages_go();
+    }
     account_.events.on_mapping(event);
     if (is_followed) {
         calls.push(begun);

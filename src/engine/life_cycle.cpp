@@ -26,7 +26,8 @@ LifeCycle::LifeCycle(Target& target, ModuleMap& modules, AccountAccess account,
                      EngineChoice engine, UnwinderChoice unwinder)
     : target_(target), modules_(modules), account_(account), observer_(observer), search_(search),
       breakpoints_(target), trap_signal_(target, breakpoints_.handler()),
-      environment_(target, modules), follower_(environment_, account, search.api(), options),
+      environment_(target, modules, observer),
+      follower_(environment_, account, search.api(), options),
       engine_(
           make_engine({target, modules, breakpoints_, trap_signal_, follower_, account, unwinder},
                       *this, engine)),

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "fault_events.hpp"
+#include "huge_pages.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/proc/living_thread.hpp"
 #include "memleax/proc/maps.hpp"
@@ -40,14 +41,15 @@ struct FaultWatch::Impl {
   public:
     Impl(Tid pid, FaultEvents&& events)
         : events_(std::move(events)), pid_(pid), reader_(events_.rings()) {
-        look_at_maps();
+        on_exec();
     }
 
     [[nodiscard]] bool any();
     bool tell(const Means& means, bool is_last);
-    void look_at_maps();
+    void on_exec();
 
   private:
+    void look_at_maps();
     [[nodiscard]] bool is_counting_due(bool is_last) const;
     void tell_records(MonotonicNs until, const Means& means);
     void tell_fault(const FaultSample& sample, const Means& means);
@@ -58,6 +60,7 @@ struct FaultWatch::Impl {
     FaultEvents events_;
     Tid pid_;
     TouchedMemory touched_;
+    std::optional<HugePages> huge_pages_;
     bool has_looked_again_ = false; ///< at the maps, in this turn
     UnwoundStack stack_;
     RecordBatch batch_;
@@ -96,7 +99,12 @@ void FaultWatch::tell_last(const Means& means) {
 }
 
 void FaultWatch::on_exec() {
-    impl_->look_at_maps();
+    impl_->on_exec();
+}
+
+void FaultWatch::Impl::on_exec() {
+    look_at_maps();
+    huge_pages_.emplace(pid_);
 }
 
 void FaultWatch::Impl::look_at_maps() {
@@ -137,6 +145,7 @@ bool FaultWatch::Impl::tell(const Means& means, bool is_last) {
 
 void FaultWatch::Impl::tell_records(MonotonicNs until, const Means& means) {
     has_looked_again_ = false;
+    huge_pages_->forget();
     auto& records = batch_.records;
     std::stable_sort(records.begin(), records.end(),
                      [](const auto& a, const auto& b) { return a.time < b.time; });
@@ -205,6 +214,9 @@ void FaultWatch::Impl::tell_fault(const FaultSample& sample, const Means& means)
     fault.kind = place.kind;
     fault.file = place.file;
     fault.offset = place.offset;
+    if (place.kind != TouchedKind::file && !fault.major) {
+        fault.huge = huge_pages_->at(fault.address);
+    }
     if (fault.kind != TouchedKind::own) {
         stack_.frames.clear();
         stack_.end = StackEnd::bad_memory;

@@ -26,7 +26,7 @@ std::string why_more(const ResidentReport& resident) {
         why.push_back(fmt::format("{} pages that there was no room for", resident.untold));
     }
     if (resident.kernel->huge > resident.before->huge) {
-        why.push_back(fmt::format("huge pages, which are one fault each ({} more)",
+        why.push_back(fmt::format("huge pages that no fault told of ({} more in all)",
                                   size_of(resident.kernel->huge - resident.before->huge)));
     }
     if (resident.kernel->lazy_free != 0) {

@@ -64,6 +64,7 @@ class WatchedProcess final : WatchObserver {
     void on_watching(std::size_t threads) override;
     void on_modules(const ModuleMap& modules) override { keeper().on_modules(modules); }
     void before_modules_change() override { tell_faults(false); }
+    void before_pages_go() override { tell_faults(false); }
     void on_stopped(bool stopped) override { keeper().on_stopped(stopped); }
     bool on_exec() override;
     bool take_child(Tid child, ChildOrigin origin) override;

@@ -38,7 +38,7 @@ void FaultAccount::on_page_faults(std::span<const PageFault> faults) {
         add(fault, sampled_);
         if (fault.kind == TouchedKind::own) {
             add(fault, own_);
-            pages_.on_fault(fault.address, fault.time, kOwn);
+            pages_.on_fault(fault.address, fault.huge, fault.time, kOwn);
             continue;
         }
         const auto [at, is_new] = index_.try_emplace(fault.stack, stacks_.size());
@@ -46,7 +46,7 @@ void FaultAccount::on_page_faults(std::span<const PageFault> faults) {
             stacks_.push_back({fault.stack, 0, 0, {}});
         }
         StackFaults& stack = stacks_[at->second];
-        pages_.on_fault(fault.address, fault.time,
+        pages_.on_fault(fault.address, fault.huge, fault.time,
                         static_cast<ResidentPages::Owner>(at->second) + 1);
         add(fault, stack);
         TouchedCount& touched = touched_of(stack, fault);

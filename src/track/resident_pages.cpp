@@ -23,6 +23,11 @@ AddrRange whole_pages(AddrRange range) {
     return range.empty() ? AddrRange{} : AddrRange{up(range.begin), up(range.end)};
 }
 
+/// Where a part of `from` is when all of that has moved.
+AddrRange moved_range(AddrRange part, AddrRange from, RemoteAddr to) {
+    return AddrRange::at(RemoteAddr(to.value() + (part.begin - from.begin)), part.size());
+}
+
 } // namespace
 
 void ResidentPages::begin(MonotonicNs time) {
@@ -61,46 +66,68 @@ void ResidentPages::put(const Pieces& pieces) {
     count(pages_.add_where_free(pieces), false);
 }
 
-void ResidentPages::on_fault(RemoteAddr address, MonotonicNs time, Owner owner) {
+void ResidentPages::on_fault(RemoteAddr address, AddrRange huge, MonotonicNs time, Owner owner) {
     if (!is_counting_ || time < since_) {
         return;
     }
-    RemoteAddr begin(address.value() & ~(page_size() - 1));
-    const auto later =
-        std::upper_bound(changes_.begin(), changes_.end(), time,
-                         [](MonotonicNs when, const Change& change) { return when < change.time; });
-    for (auto change = later; change != changes_.end(); ++change) {
-        if (change->range.contains(begin)) {
-            if (!change->to) {
-                return;
-            }
-            begin = RemoteAddr(change->to->value() + (begin.value() - change->range.begin));
-            time = change->time;
-        }
+    const AddrRange page =
+        AddrRange::at(RemoteAddr(address.value() & ~(page_size() - 1)), page_size());
+    if (!huge.empty()) {
+        RangeMap<Owner> others;
+        others.add(huge, owner);
+        others.cut(page);
+        arrive(std::move(others), time, false);
     }
-    const AddrRange page = AddrRange::at(begin, page_size());
-    if (keep_for_call(page, time, owner)) {
-        return;
-    }
-    if (pages_.size() >= most_) {
-        ++untold_;
-        return;
-    }
-    cut(page);
-    put({{page, owner}});
+    RangeMap<Owner> touched;
+    touched.add(page, owner);
+    arrive(std::move(touched), time, true);
 }
 
-bool ResidentPages::keep_for_call(AddrRange page, MonotonicNs time, Owner owner) {
+void ResidentPages::arrive(RangeMap<Owner> pages, MonotonicNs time, bool takes_over) {
+    auto change =
+        std::upper_bound(changes_.begin(), changes_.end(), time,
+                         [](MonotonicNs when, const Change& each) { return when < each.time; });
+    for (; change != changes_.end() && !pages.empty(); ++change) {
+        RangeMap<Owner> moved;
+        for (const auto& piece : pages.cut(change->range)) {
+            if (change->to) {
+                moved.add(moved_range(piece.range, change->range, *change->to), piece.value);
+            }
+        }
+        if (!moved.empty()) {
+            arrive(std::move(moved), change->time, takes_over);
+        }
+    }
+    keep_for_calls(&pages, time, takes_over);
+    for (const auto& piece : pages.pieces()) {
+        if (pages_.size() >= most_) {
+            untold_ += piece.range.size() / page_size();
+            continue;
+        }
+        if (takes_over) {
+            cut(piece.range);
+        }
+        put({piece});
+    }
+}
+
+void ResidentPages::keep_for_calls(RangeMap<Owner>* pages, MonotonicNs time, bool takes_over) {
     for (auto& [tid, calls] : calls_) {
         for (Call& call : calls) {
-            if (time < call.time && call.takes(page.start())) {
-                call.pages.cut(page);
-                call.pages.add(page, owner);
-                return true;
+            if (time >= call.time) {
+                continue;
+            }
+            for (const AddrRange range : {call.left, call.replaced}) {
+                const Pieces taken = pages->cut(range);
+                for (const auto& piece : taken) {
+                    if (takes_over) {
+                        call.pages.cut(piece.range);
+                    }
+                }
+                call.pages.add_where_free(taken);
             }
         }
     }
-    return false;
 }
 
 void ResidentPages::remember(const Change& change) {
@@ -196,8 +223,7 @@ void ResidentPages::finish_move(const Call& call, AddrRange to) {
     Pieces there;
     for (const auto& piece : call.pages.pieces()) {
         if (const AddrRange part = piece.range.common_with(from); !part.empty()) {
-            const RemoteAddr begin(to.begin + (part.begin - from.begin));
-            there.push_back({AddrRange::at(begin, part.size()), piece.value});
+            there.push_back({moved_range(part, from, to.start()), piece.value});
         }
     }
     put(there);

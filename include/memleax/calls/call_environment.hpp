@@ -30,6 +30,9 @@ class CallEnvironment {
                                                                   const char* name) = 0;
     /// The mapping that begins here; empty if none does.
     [[nodiscard]] virtual AddrRange mapping_at(RemoteAddr begin) = 0;
+    /// A call is about to give pages back, whose faults are followed
+    /// (TrackedMemory::still_there()).
+    virtual void before_pages_go() = 0;
     /// Is this in what the heap (brk(2)) has grown by since all functions are watched? That is
     /// given to nobody without our seeing it. May be out of date by a millisecond at `now`.
     [[nodiscard]] virtual bool in_new_heap(RemoteAddr address, MonotonicNs now) = 0;

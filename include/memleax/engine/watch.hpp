@@ -48,6 +48,9 @@ class WatchObserver {
     virtual void on_modules(const ModuleMap& modules) = 0;
     /// The module list is about to change, and what it says of the present code is soon gone.
     virtual void before_modules_change() = 0;
+    /// A call of the process is about to give pages back, and stands still: what touched them until
+    /// now can still be looked at. Only where `TrackedMemory::still_there()`.
+    virtual void before_pages_go() = 0;
     /// Job control has stopped threads of it (SIGSTOP and its kin), or has let all go on.
     virtual void on_stopped(bool stopped) = 0;
     /// The process executes another program, whose modules are known. False: it is to be let go of.

@@ -31,8 +31,10 @@ class ResidentPages {
     /// What comes in from then on is counted; all that is there is from before. Until that is told,
     /// nothing is.
     void begin(MonotonicNs time);
-    /// A page came in. One that is there already is this owner's from now on.
-    void on_fault(RemoteAddr address, MonotonicNs time, Owner owner);
+    /// A page came in. One that is there already is this owner's from now on. With it came the huge
+    /// page that it is in, if `huge` is not empty: of that, what is there already stays whose it
+    /// was.
+    void on_fault(RemoteAddr address, AddrRange huge, MonotonicNs time, Owner owner);
     void on_mapping(const MappingEvent& event);
     /// All that is in this range is gone, whoever has unmapped it.
     void on_gone(AddrRange range);
@@ -45,7 +47,7 @@ class ResidentPages {
     [[nodiscard]] std::uint64_t pages_of(Owner owner) const {
         return owner < pages_of_.size() ? pages_of_[owner] : 0;
     }
-    /// Faults whose page could not be remembered, as there were too many pieces.
+    /// Pages that could not be remembered, as there were too many pieces.
     [[nodiscard]] std::uint64_t untold() const { return untold_; }
 
   private:
@@ -56,10 +58,6 @@ class ResidentPages {
         AddrRange replaced; ///< by mremap
         MonotonicNs time;
         RangeMap<Owner> pages; ///< in these ranges, from before it
-
-        [[nodiscard]] bool takes(RemoteAddr page) const {
-            return left.contains(page) || replaced.contains(page);
-        }
     };
     /// At this time all pages of a range went.
     struct Change {
@@ -72,8 +70,10 @@ class ResidentPages {
     void finish_move(const Call& call, AddrRange to);
     /// What is mapped anew has no pages yet.
     void empty_new(AddrRange added, const Call& call);
-    /// True if a call that is under way, and later than this fault, is about to give it back.
-    bool keep_for_call(AddrRange page, MonotonicNs time, Owner owner);
+    /// Pages that came in at this time and that may have gone or moved since.
+    void arrive(RangeMap<Owner> pages, MonotonicNs time, bool takes_over);
+    /// Takes out what a call that is under way, and later than that, is about to give back.
+    void keep_for_calls(RangeMap<Owner>* pages, MonotonicNs time, bool takes_over);
     void remember(const Change& change);
     /// Takes pages out; they count no more.
     Pieces cut(AddrRange range);
