@@ -91,8 +91,8 @@ class FakeHeap {
     FakeMemory memory;
     std::vector<Mapping> mappings;
     Module module;
-    std::vector<HeapBlock> live; ///< by address
-    std::vector<HeapBlock> found;
+    HeapBlocks live; ///< by address
+    HeapBlocks found;
 
   private:
     void make_parameters() {

@@ -9,15 +9,13 @@
 
 #include <gtest/gtest.h>
 
+#include "heap_graph_support.hpp"
 #include "memleax/analysis/reachability.hpp"
 
 namespace memleax {
 namespace {
 
-struct Example {
-    HeapGraph graph;
-    RootGroups roots;
-};
+using Example = GraphWithRoots;
 
 /// `links` of each block; `holds` of each group. Block n has 10 + n bytes.
 Example make(const std::vector<std::vector<std::uint32_t>>& links,
@@ -26,12 +24,12 @@ Example make(const std::vector<std::vector<std::uint32_t>>& links,
     Example example;
     for (std::uint32_t i = 0; i < links.size(); ++i) {
         example.graph.blocks.push_back({RemoteAddr(0x1000 + 64 * i), 10 + i});
-        example.graph.first_link.push_back(example.graph.links.size());
+        example.graph.links.begin_block();
         for (const std::uint32_t to : links[i]) {
-            example.graph.links.emplace_back(to, false);
+            example.graph.links.add({to, false});
         }
     }
-    example.graph.first_link.push_back(example.graph.links.size());
+    example.graph.links.finish(links.size());
     for (std::uint32_t group = 0; group < holds.size(); ++group) {
         example.roots.last.push_back(last.contains(group));
         for (const std::uint32_t block : holds[group]) {
@@ -43,9 +41,9 @@ Example make(const std::vector<std::vector<std::uint32_t>>& links,
     return example;
 }
 
-std::vector<std::uint32_t> leaders_of(const HeapGraph& graph) {
+std::vector<std::uint32_t> leaders_of(const Example& example) {
     std::vector<std::uint32_t> leaders;
-    const auto classes = classify(graph).classes;
+    const auto classes = classify(example.graph, example.roots).classes;
     for (std::uint32_t i = 0; i < classes.size(); ++i) {
         if (classes[i] == LossClass::definite) {
             leaders.push_back(i);
@@ -75,7 +73,8 @@ TEST(HolderChainsTest, TheShortestOne) {
     const HolderChains chains(example.graph, example.roots, {});
     EXPECT_EQ(chain(chains, example.roots, 2), "g0 0 2");
     EXPECT_EQ(chain(chains, example.roots, 4), "g1 3 4");
-    EXPECT_EQ(chains.group_of(4), 1U);
+    EXPECT_EQ(classify(example.graph, example.roots).groups,
+              (LargeVector<std::uint32_t>{0, 0, 0, 1, 1}));
 }
 
 TEST(HolderChainsTest, StacksComeLast) {
@@ -88,9 +87,10 @@ TEST(HolderChainsTest, StacksComeLast) {
 
 TEST(HolderChainsTest, LostBlocksAreHeldByTheirLeader) {
     const auto example = make({{1}, {2}, {0}, {}}, {{3}});
-    const HolderChains chains(example.graph, example.roots, leaders_of(example.graph));
+    const HolderChains chains(example.graph, example.roots, leaders_of(example));
     EXPECT_EQ(chain(chains, example.roots, 2), "0 1 2");
-    EXPECT_EQ(chains.group_of(2), std::nullopt);
+    EXPECT_EQ(classify(example.graph, example.roots).groups,
+              (LargeVector<std::uint32_t>{kNoGroup, kNoGroup, kNoGroup, 0}));
 }
 
 TEST(HolderChainsTest, References) {
@@ -120,6 +120,13 @@ TEST(RetainedSizesTest, WhatTwoHoldIsNeithers) {
     EXPECT_EQ(sizes.of_block[2], (BlockCount{1, 12}));
 }
 
+TEST(HeldByGroupsTest, WhatALostBlockPointsToIsNobodysAlone) {
+    const auto example = make({{1}, {}, {1}}, {{0}}); // 2 is lost, and points to 1
+    const Reachability reached = classify(example.graph, example.roots);
+    EXPECT_EQ(held_by_groups(example.graph, example.roots, reached),
+              (std::vector<BlockCount>{{1, 10}}));
+}
+
 /// What can be reached, with a group or a block (of count + number) left out.
 std::set<std::uint32_t> reachable_without(const Example& example,
                                           const std::vector<std::uint32_t>& leaders,
@@ -143,9 +150,8 @@ std::set<std::uint32_t> reachable_without(const Example& example,
     while (!to_follow.empty()) {
         const std::uint32_t block = to_follow.back();
         to_follow.pop_back();
-        for (auto link = example.graph.first_link[block];
-             link < example.graph.first_link[block + 1]; ++link) {
-            reach(example.graph.links[link].block());
+        for (const BlockLink link : example.graph.links.of(block)) {
+            reach(link.block());
         }
     }
     return found;
@@ -154,21 +160,13 @@ std::set<std::uint32_t> reachable_without(const Example& example,
 TEST(RetainedSizesTest, RandomGraphsAgreeWithTheDefinition) {
     std::mt19937 random(18);
     for (int round = 0; round < 2000; ++round) {
-        const std::uint32_t blocks = 1 + random() % 12;
-        const std::uint32_t groups = random() % 4;
-        std::vector<std::vector<std::uint32_t>> links(blocks);
-        std::vector<std::vector<std::uint32_t>> holds(groups);
-        for (std::uint32_t i = 0; i < random() % (3 * blocks); ++i) {
-            links[random() % blocks].push_back(static_cast<std::uint32_t>(random() % blocks));
-        }
-        for (std::uint32_t i = 0; groups != 0 && i < random() % 6; ++i) {
-            holds[random() % groups].push_back(static_cast<std::uint32_t>(random() % blocks));
-        }
-        const Example example = make(links, holds);
-        const auto leaders = leaders_of(example.graph);
+        const GraphShape shape = kGraphShapes[round % kGraphShapes.size()];
+        const Example example = RandomGraph(random, shape, 14).build(4);
+        const auto groups = static_cast<std::uint32_t>(example.roots.count);
+        const auto leaders = leaders_of(example);
         const RetainedSizes sizes = retained_sizes(example.graph, example.roots, leaders);
         const auto all = reachable_without(example, leaders, 0xffffffff);
-        for (std::uint32_t node = 0; node < groups + blocks; ++node) {
+        for (std::uint32_t node = 0; node < groups + example.graph.blocks.size(); ++node) {
             BlockCount expected;
             const auto rest = reachable_without(example, leaders, node);
             for (const std::uint32_t block : all) {
@@ -179,6 +177,38 @@ TEST(RetainedSizesTest, RandomGraphsAgreeWithTheDefinition) {
             EXPECT_EQ(node < groups ? sizes.of_group[node] : sizes.of_block[node - groups],
                       expected)
                 << "round " << round << ", node " << node;
+        }
+    }
+}
+
+TEST(HeldByGroupsTest, WhatAGroupDominatesIsItsAlone) {
+    std::mt19937 random(20);
+    for (int round = 0; round < 4000; ++round) {
+        const GraphShape shape = kGraphShapes[round % kGraphShapes.size()];
+        const Example example = RandomGraph(random, shape, 60).build(5);
+        const Reachability reached = classify(example.graph, example.roots);
+        ASSERT_EQ(held_by_groups(example.graph, example.roots, reached),
+                  retained_sizes(example.graph, example.roots, leaders_of(example)).of_group)
+            << "round " << round;
+    }
+}
+
+TEST(HolderChainsTest, EndAtTheGroupThatHoldsTheBlock) {
+    std::mt19937 random(21);
+    for (int round = 0; round < 500; ++round) {
+        const GraphShape shape = kGraphShapes[round % kGraphShapes.size()];
+        const Example example = RandomGraph(random, shape, 40).build(4);
+        const Reachability reached = classify(example.graph, example.roots);
+        const HolderChains chains(example.graph, example.roots, leaders_of(example));
+        for (std::uint32_t block = 0; block < example.graph.blocks.size(); ++block) {
+            std::uint32_t at = block;
+            auto step = chains.holder_of(at);
+            for (; step && step->block; step = chains.holder_of(at)) {
+                ASSERT_EQ(example.graph.links[step->pointer].block(), at);
+                at = *step->block;
+            }
+            const std::uint32_t group = step ? example.roots.groups[step->pointer] : kNoGroup;
+            ASSERT_EQ(group, reached.groups[block]) << "round " << round << ", block " << block;
         }
     }
 }

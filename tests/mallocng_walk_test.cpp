@@ -70,8 +70,8 @@ class FakeMusl {
 
     FakeMemory memory;
     Module module;
-    std::vector<HeapBlock> live; ///< by address
-    std::vector<HeapBlock> found;
+    HeapBlocks live; ///< by address
+    HeapBlocks found;
 
   private:
     void make_context() {
@@ -156,7 +156,7 @@ TEST(MallocngWalkTest, BlocksOfAllKinds) {
 TEST(MallocngWalkTest, BeforeTheFirstCallOfMalloc) {
     FakeMusl heap;
     EXPECT_EQ(heap.walk({.context = kData + 0x3000, .code = {}}), "");
-    EXPECT_EQ(heap.found, std::vector<HeapBlock>());
+    EXPECT_EQ(heap.found, HeapBlocks());
 }
 
 TEST(MallocngWalkTest, WhatDoesNotAgreeIsNoticed) {

@@ -2,13 +2,15 @@
 // Graphs as lists of links: what can be reached, and what is lost by what.
 #include "memleax/analysis/reachability.hpp"
 
-#include <initializer_list>
+#include <deque>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "heap_graph_support.hpp"
 
 namespace memleax {
 namespace {
@@ -25,21 +27,26 @@ HeapGraph graph_of(std::uint32_t blocks, const std::vector<Link>& links,
     graph.roots = roots;
     for (std::uint32_t i = 0; i < blocks; ++i) {
         graph.blocks.push_back({RemoteAddr(0x1000 + 64 * i), 10 + i});
-        graph.first_link.push_back(graph.links.size());
+        graph.links.begin_block();
         for (const Link& link : links) {
             if (link.from == i) {
-                graph.links.emplace_back(link.to, link.interior);
+                graph.links.add({link.to, link.interior});
             }
         }
     }
-    graph.first_link.push_back(graph.links.size());
+    graph.links.finish(blocks);
     return graph;
 }
 
+/// All roots are of one variable.
+RootGroups one_group(const HeapGraph& graph) {
+    return {1, std::vector<std::uint32_t>(graph.roots.size()), {false}};
+}
+
 /// A letter for each block: d, i, p, r.
-std::string classes_of(const HeapGraph& graph) {
+std::string classes_of(const HeapGraph& graph, const RootGroups& roots) {
     std::string result;
-    for (const LossClass each : classify(graph).classes) {
+    for (const LossClass each : classify(graph, roots).classes) {
         result += "dipr"[static_cast<std::size_t>(each)];
     }
     return result;
@@ -47,12 +54,13 @@ std::string classes_of(const HeapGraph& graph) {
 
 std::string classes_of(std::uint32_t blocks, const std::vector<Link>& links,
                        const std::vector<BlockLink>& roots = {}) {
-    return classes_of(graph_of(blocks, links, roots));
+    const HeapGraph graph = graph_of(blocks, links, roots);
+    return classes_of(graph, one_group(graph));
 }
 
 TEST(ReachabilityTest, Nothing) {
     EXPECT_EQ(classes_of(0, {}), "");
-    EXPECT_EQ(classes_of(HeapGraph{}), "");
+    EXPECT_EQ(classes_of(HeapGraph{}, {}), "");
 }
 
 TEST(ReachabilityTest, Alone) {
@@ -72,6 +80,9 @@ TEST(ReachabilityTest, InteriorLinks) {
     EXPECT_EQ(classes_of(3, {{0, 1}, {1, 2}}, {{0, true}}), "ppp");
     EXPECT_EQ(classes_of(3, {{0, 2, true}, {1, 2}}, {{0, false}, {1, false}}), "rrr");
     EXPECT_EQ(classes_of(2, {{0, 1, true}}), "di") << "of a lost block";
+    // 3 is reached first by a pointer into it; what it leads to is reachable by the longer way.
+    EXPECT_EQ(classes_of(6, {{0, 3, true}, {0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}}, {{0, false}}),
+              "rrrrrr");
 }
 
 TEST(ReachabilityTest, Cycles) {
@@ -85,8 +96,8 @@ TEST(ReachabilityTest, Cycles) {
 }
 
 TEST(ReachabilityTest, Totals) {
-    const Reachability result =
-        classify(graph_of(6, {{0, 1}, {2, 3}, {2, 4}}, {{0, false}, {5, true}}));
+    const HeapGraph graph = graph_of(6, {{0, 1}, {2, 3}, {2, 4}}, {{0, false}, {5, true}});
+    const Reachability result = classify(graph, one_group(graph));
     EXPECT_EQ(result.total(LossClass::reachable), (BlockCount{2, 10 + 11}));
     EXPECT_EQ(result.total(LossClass::definite), (BlockCount{1, 12}));
     EXPECT_EQ(result.total(LossClass::indirect), (BlockCount{2, 13 + 14}));
@@ -100,10 +111,10 @@ std::string by_definition(const HeapGraph& graph) {
     std::vector<std::vector<bool>> any = sound;
     for (std::size_t i = 0; i < n; ++i) {
         sound[i][i] = any[i][i] = true;
-        for (auto link = graph.first_link[i]; link < graph.first_link[i + 1]; ++link) {
-            any[i][graph.links[link].block()] = true;
-            if (!graph.links[link].is_interior()) {
-                sound[i][graph.links[link].block()] = true;
+        for (const BlockLink link : graph.links.of(static_cast<std::uint32_t>(i))) {
+            any[i][link.block()] = true;
+            if (!link.is_interior()) {
+                sound[i][link.block()] = true;
             }
         }
     }
@@ -141,18 +152,43 @@ std::string by_definition(const HeapGraph& graph) {
 TEST(ReachabilityTest, RandomGraphsAgreeWithTheDefinition) {
     std::mt19937 random(18);
     for (int round = 0; round < 3000; ++round) {
-        const std::uint32_t blocks = 1 + random() % 12;
-        std::vector<Link> links;
-        for (unsigned i = random() % 20; i > 0; --i) {
-            links.push_back({static_cast<std::uint32_t>(random() % blocks),
-                             static_cast<std::uint32_t>(random() % blocks), random() % 3 == 0});
+        const GraphShape shape = kGraphShapes[round % kGraphShapes.size()];
+        const GraphWithRoots it = RandomGraph(random, shape, 14).build(3);
+        ASSERT_EQ(classes_of(it.graph, it.roots), by_definition(it.graph)) << "round " << round;
+    }
+}
+
+/// One block after the other, each with the group that has reached it first.
+LargeVector<std::uint32_t> groups_by_queue(const GraphWithRoots& it) {
+    LargeVector<std::uint32_t> groups(it.graph.blocks.size(), kNoGroup);
+    std::deque<std::uint32_t> queue;
+    const auto reach = [&](std::uint32_t block, std::uint32_t group) {
+        if (groups[block] == kNoGroup) {
+            groups[block] = group;
+            queue.push_back(block);
         }
-        std::vector<BlockLink> roots;
-        for (unsigned i = random() % 3; i > 0; --i) {
-            roots.emplace_back(static_cast<std::uint32_t>(random() % blocks), random() % 3 == 0);
+    };
+    for (const bool last : {false, true}) {
+        for (std::size_t i = 0; i < it.graph.roots.size(); ++i) {
+            if (it.roots.last[it.roots.groups[i]] == last) {
+                reach(it.graph.roots[i].block(), it.roots.groups[i]);
+            }
         }
-        const HeapGraph graph = graph_of(blocks, links, roots);
-        ASSERT_EQ(classes_of(graph), by_definition(graph)) << "round " << round;
+        for (; !queue.empty(); queue.pop_front()) {
+            for (const BlockLink link : it.graph.links.of(queue.front())) {
+                reach(link.block(), groups[queue.front()]);
+            }
+        }
+    }
+    return groups;
+}
+
+TEST(ReachabilityTest, GroupsAreThoseOfTheShortestChains) {
+    std::mt19937 random(19);
+    for (int round = 0; round < 2000; ++round) {
+        const GraphShape shape = kGraphShapes[round % kGraphShapes.size()];
+        const GraphWithRoots it = RandomGraph(random, shape, 60).build(5);
+        ASSERT_EQ(classify(it.graph, it.roots).groups, groups_by_queue(it)) << "round " << round;
     }
 }
 

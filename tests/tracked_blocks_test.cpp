@@ -39,7 +39,7 @@ class TrackedBlocksTest : public ::testing::Test {
         HeapSnapshot snapshot;
         snapshot.time = MonotonicNs(time);
         snapshot.graph.blocks = tracked.blocks();
-        snapshot.graph.first_link.resize(tracked.blocks().size() + 1);
+        snapshot.graph.links.finish(tracked.blocks().size());
         return snapshot;
     }
 
@@ -47,7 +47,7 @@ class TrackedBlocksTest : public ::testing::Test {
     SharedTracker tracker_{Tracker::Options{}, abandoned_};
 };
 
-using Blocks = std::vector<HeapBlock>;
+using Blocks = HeapBlocks;
 
 TEST_F(TrackedBlocksTest, AreThoseOfMemoryByAddress) {
     allocate(0x3000, 10, 1);
@@ -120,16 +120,29 @@ TEST_F(TrackedBlocksTest, ThoseOfAnotherAllocatorAreNotListed) {
     EXPECT_EQ(count_unlisted(tracker_, snapshot), 2U);
 }
 
+BlockLinks links_of(const std::vector<std::vector<BlockLink>>& rows) {
+    BlockLinks links;
+    for (const auto& row : rows) {
+        links.begin_block();
+        for (const BlockLink link : row) {
+            links.add(link);
+        }
+    }
+    links.finish(rows.size());
+    return links;
+}
+
 TEST(HeapGraphTest, WhatDroppedBlocksHoldAreRoots) {
     HeapGraph graph;
     for (const std::uint64_t address : {0x1000, 0x2000, 0x3000, 0x4000}) {
         graph.blocks.push_back({RemoteAddr(address), 64});
     }
     // 0 -> 1, 3; 1 -> 2, 3 (into it); 3 -> 1. A root leads to 1, another one to 3.
-    graph.first_link = {0, 2, 4, 4, 5};
-    graph.links = {{1, false}, {3, false}, {2, false}, {3, true}, {1, false}};
+    const std::vector<std::vector<BlockLink>> rows{
+        {{1, false}, {3, false}}, {{2, false}, {3, true}}, {}, {{1, false}}};
+    graph.links = links_of(rows);
     graph.roots = {{1, false}, {3, true}};
-    graph.details.first_words = {10, 11, 12, 13};
+    graph.details.first_words = {{0, 10}, {1, 11}, {3, 13}};
     graph.details.link_words = {0, 1, 2, 3, 4};
     const RootPlace place{.kind = RootPlace::Kind::memory, .tid = {}, .address = RemoteAddr(0x500)};
     graph.details.root_places = {place, place};
@@ -137,11 +150,10 @@ TEST(HeapGraphTest, WhatDroppedBlocksHoldAreRoots) {
     EXPECT_EQ(
         graph.blocks,
         (Blocks{{RemoteAddr(0x1000), 64}, {RemoteAddr(0x3000), 64}, {RemoteAddr(0x4000), 64}}));
-    EXPECT_EQ(graph.first_link, (std::vector<std::uint64_t>{0, 1, 1, 1}));
-    EXPECT_EQ(graph.links, (std::vector<BlockLink>{{2, false}}));
+    EXPECT_EQ(graph.links, links_of({{{2, false}}, {}, {}}));
     EXPECT_EQ(graph.roots, (std::vector<BlockLink>{{2, true}, {1, false}, {2, true}}));
-    EXPECT_EQ(graph.details.first_words, (std::vector<std::uint64_t>{10, 12, 13}));
-    EXPECT_EQ(graph.details.link_words, (std::vector<std::uint32_t>{1}));
+    EXPECT_EQ(graph.details.first_words, (LargeVector<FirstWord>{{0, 10}, {2, 13}}));
+    EXPECT_EQ(graph.details.link_words, (LargeVector<std::uint32_t>{1}));
     const auto in_block = [](std::uint64_t address) {
         return RootPlace{
             .kind = RootPlace::Kind::memory, .tid = {}, .address = RemoteAddr(address)};

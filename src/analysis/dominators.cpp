@@ -49,11 +49,9 @@ class Dominators {
         for (std::size_t root = 0; root < graph_.roots.size(); ++root) {
             each(1 + roots_.groups[root], first_block_ + graph_.roots[root].block());
         }
-        for (std::uint32_t block = 0; block < graph_.blocks.size() && !graph_.links.empty();
-             ++block) {
-            for (std::uint64_t link = graph_.first_link[block]; link < graph_.first_link[block + 1];
-                 ++link) {
-                each(first_block_ + block, first_block_ + graph_.links[link].block());
+        for (std::uint32_t block = 0; block < graph_.blocks.size(); ++block) {
+            for (const BlockLink link : graph_.links.of(block)) {
+                each(first_block_ + block, first_block_ + link.block());
             }
         }
     }

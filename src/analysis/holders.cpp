@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/analysis/holders.hpp"
 
-#include <algorithm>
+#include "link_guess.hpp"
 
 namespace memleax {
 
@@ -16,13 +16,11 @@ constexpr std::uint64_t kLeader = kNotReached - 1; ///< a chain of lost blocks b
 
 HolderChains::HolderChains(const HeapGraph& graph, const RootGroups& roots,
                            std::span<const std::uint32_t> leaders)
-    : graph_(graph), pointers_(graph.blocks.size(), kNotReached),
-      groups_(graph.blocks.size(), kNone) {
+    : graph_(graph), pointers_(graph.blocks.size(), kNotReached) {
     for (const bool last : {false, true}) {
         for (std::size_t root = 0; root < graph.roots.size(); ++root) {
-            const std::uint32_t group = roots.groups[root];
-            if (roots.last[group] == last) {
-                reach(graph.roots[root].block(), root, true, group);
+            if (roots.last[roots.groups[root]] == last) {
+                reach(graph.roots[root].block(), root | kByRoot);
             }
         }
         follow();
@@ -34,28 +32,25 @@ HolderChains::HolderChains(const HeapGraph& graph, const RootGroups& roots,
         }
     }
     follow();
-    queue_ = {};
+    queue_ = LargeVector<std::uint32_t>();
 }
 
-void HolderChains::reach(std::uint32_t block, std::uint64_t pointer, bool by_root,
-                         std::uint32_t group) {
+void HolderChains::reach(std::uint32_t block, std::uint64_t pointer) {
     if (pointers_[block] == kNotReached) {
-        pointers_[block] = pointer | (by_root ? kByRoot : 0);
-        groups_[block] = group;
+        pointers_[block] = pointer;
         queue_.push_back(block);
     }
 }
 
 // Breadth first: the first way to a block is a shortest one.
 void HolderChains::follow() {
+    const LinkGuess guess(graph_);
     for (; next_ < queue_.size(); ++next_) {
         const std::uint32_t block = queue_[next_];
-        if (graph_.links.empty()) {
-            continue;
-        }
-        for (std::uint64_t link = graph_.first_link[block]; link < graph_.first_link[block + 1];
-             ++link) {
-            reach(graph_.links[link].block(), link, false, groups_[block]);
+        std::uint64_t number = graph_.links.first(block);
+        for (const BlockLink link : graph_.links.of(block)) {
+            __builtin_prefetch(guess.of(link.block()));
+            reach(link.block(), number++);
         }
     }
 }
@@ -68,13 +63,7 @@ std::optional<HolderChains::Step> HolderChains::holder_of(std::uint32_t block) c
     if ((pointer & kByRoot) != 0) {
         return Step{std::nullopt, pointer & ~kByRoot};
     }
-    const auto after =
-        std::upper_bound(graph_.first_link.begin(), graph_.first_link.end(), pointer);
-    return Step{static_cast<std::uint32_t>(after - graph_.first_link.begin()) - 1, pointer};
-}
-
-std::optional<std::uint32_t> HolderChains::group_of(std::uint32_t block) const {
-    return groups_[block] == kNone ? std::nullopt : std::optional(groups_[block]);
+    return Step{graph_.links.block_of(pointer), pointer};
 }
 
 References references_to(const HeapGraph& graph, std::uint32_t block) {
@@ -84,13 +73,13 @@ References references_to(const HeapGraph& graph, std::uint32_t block) {
             result.roots.push_back(static_cast<std::uint32_t>(root));
         }
     }
-    std::uint32_t from = 0;
-    for (std::uint64_t link = 0; link < graph.links.size(); ++link) {
-        while (graph.first_link[from + 1] <= link) {
-            ++from;
-        }
-        if (graph.links[link].block() == block) {
-            result.links.push_back({from, link});
+    std::uint64_t number = 0;
+    for (std::uint32_t from = 0; from < graph.blocks.size(); ++from) {
+        for (const BlockLink link : graph.links.of(from)) {
+            if (link.block() == block) {
+                result.links.push_back({from, number});
+            }
+            ++number;
         }
     }
     return result;

@@ -115,8 +115,8 @@ std::string heap_facts(Session& session, RemoteAddr address) {
     std::string text =
         fmt::format("    in the heap, {} ago: {}; {}\n", human_duration(std::max(age, 0.0)),
                     block_text(session, *heap, *block), class_text(heap->loss(*block)));
-    if (const auto group = heap->chains().group_of(*block)) {
-        text += fmt::format("    held by {}\n", printable(heap->group_name(*group)));
+    if (const std::uint32_t group = heap->group_of(*block); group != kNoGroup) {
+        text += fmt::format("    held by {}\n", printable(heap->group_name(group)));
     }
     return text + fmt::format("    without it there would be lost: {}\n",
                               human_count(heap->retained().of_block[*block]));

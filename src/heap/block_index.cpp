@@ -92,11 +92,18 @@ std::optional<BlockLink> BlockIndex::find_in_regions(std::uint64_t word, LastWor
     }
     std::uint32_t number = region.first_block;
     if (region.blocks > 1) {
-        const std::uint64_t place = (word - region.begin) >> region.shift;
+        const std::uint64_t offset = word - region.begin;
+        const std::uint64_t place = offset >> region.shift;
         const Places& places = places_[region.first_word + place / kPlaces];
         const std::uint64_t up_to = places.begins & (~0ULL >> (kPlaces - 1 - place % kPlaces));
         // The region begins with a block, so that there is one at or before each place.
         number += places.before + static_cast<std::uint32_t>(std::popcount(up_to)) - 1;
+        // Most links lead to a first byte; the block itself, which is in no cache, need not be
+        // read.
+        const bool begins = (places.begins >> (place % kPlaces) & 1U) != 0;
+        if (begins && offset == place << region.shift) {
+            return BlockLink(number, false);
+        }
     }
     const HeapBlock& block = blocks_[number];
     const std::uint64_t into = word - block.address.value();

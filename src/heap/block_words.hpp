@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
+#include "block_contents.hpp"
 #include "block_index.hpp"
 #include "memleax/heap/heap_graph.hpp"
 
@@ -13,9 +15,10 @@ namespace memleax {
 
 class BlockWords {
   public:
-    /// The blocks of `graph`, which do not overlap, are those of `index`; both must outlive this.
-    /// Links, and with `details` what is asked of them, are added to the graph.
-    BlockWords(const BlockIndex& index, HeapGraph* graph, bool details);
+    /// The blocks, which do not overlap, are those of `index`, and of the graph whose `contents`
+    /// these are. All must outlive this.
+    BlockWords(const BlockIndex& index, std::span<const HeapBlock> blocks, BlockContents* contents)
+        : index_(index), blocks_(blocks), contents_(contents) {}
 
     /// A word at a multiple of 8, above all that have come before. False: no block has all of it.
     bool take(std::uint64_t at, std::uint64_t word) {
@@ -25,8 +28,8 @@ class BlockWords {
         if (at < begin_ || at + sizeof word > end_) {
             return false;
         }
-        if (details_ && at == begin_) {
-            graph_->details.first_words[block_] = word;
+        if (at == begin_) {
+            contents_->take_first_word(word);
         }
         if (index_.may_be_link(word)) {
             add_link(at, word);
@@ -34,17 +37,16 @@ class BlockWords {
         return true;
     }
     /// There are no more words.
-    void finish();
+    void finish() { contents_->finish(); }
 
   private:
     void next();
     void add_link(std::uint64_t at, std::uint64_t word);
 
     const BlockIndex& index_;
-    HeapGraph* graph_;
-    bool details_;
-    std::size_t block_ = 0;   ///< the one that `at` is in or comes next
-    std::uint64_t begin_ = 0; ///< of it
+    std::span<const HeapBlock> blocks_;
+    BlockContents* contents_;
+    std::uint64_t begin_ = 0; ///< of the block that `at` is in or comes next
     std::uint64_t end_ = 0;
 };
 

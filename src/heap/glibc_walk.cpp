@@ -78,8 +78,7 @@ bool GlibcWalk::run() {
     if (!walk_mmapped()) {
         return false;
     }
-    std::sort(blocks_.begin(), blocks_.end(),
-              [](const HeapBlock& a, const HeapBlock& b) { return a.address < b.address; });
+    sort_by_address(&blocks_);
     std::sort(free_.begin(), free_.end(),
               [](const FreeChunk& a, const FreeChunk& b) { return a.at < b.at; });
     if (blocks_.size() > kMostHeapBlocks) {

@@ -34,7 +34,7 @@ class GlibcWalk {
     [[nodiscard]] const std::string& why() const { return why_; }
 
     /// By address. Without the caches that malloc keeps for each thread in blocks of its own.
-    [[nodiscard]] std::vector<HeapBlock> take_blocks() { return std::move(blocks_); }
+    [[nodiscard]] HeapBlocks take_blocks() { return std::move(blocks_); }
     /// Memory that is malloc's: its own books, and what blocks are made of.
     [[nodiscard]] const std::vector<AddrRange>& ranges() const { return ranges_; }
 
@@ -75,7 +75,7 @@ class GlibcWalk {
     WordWindow few_;
     WordWindow many_;
     std::string why_;
-    std::vector<HeapBlock> blocks_;
+    HeapBlocks blocks_;
     std::vector<bool> taken_out_; ///< free after all, or malloc's own
     std::vector<FreeChunk> free_; ///< by address
     std::vector<AddrRange> ranges_;

@@ -32,8 +32,8 @@ struct WalkInput {
 };
 
 struct WalkedHeap {
-    std::string why;               ///< what does not agree; "" if all does
-    std::vector<HeapBlock> blocks; ///< by address
+    std::string why;   ///< what does not agree; "" if all does
+    HeapBlocks blocks; ///< by address
     /// Memory that is the allocator's: its own books, and what blocks are made of.
     std::vector<AddrRange> ranges;
 };

@@ -1,10 +1,22 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/heap/heap_graph.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
+#include "memleax/base/error.hpp"
+
 namespace memleax {
+
+void sort_by_address(HeapBlocks* blocks) {
+    const auto is_before = [](const HeapBlock& a, const HeapBlock& b) {
+        return a.address < b.address;
+    };
+    if (!std::is_sorted(blocks->begin(), blocks->end(), is_before)) {
+        std::sort(blocks->begin(), blocks->end(), is_before);
+    }
+}
 
 void drop_blocks(const std::vector<bool>& is_gone, HeapGraph* graph) {
     const std::size_t count = graph->blocks.size();
@@ -20,42 +32,53 @@ void drop_blocks(const std::vector<bool>& is_gone, HeapGraph* graph) {
     };
     HeapGraph result;
     HeapDetails& details = result.details;
-    const bool has_details = !graph->details.first_words.empty();
+    const bool has_places = !graph->details.root_places.empty();
+    const bool has_link_words = !graph->details.link_words.empty();
+    MEMLEAX_ASSERT(!has_places || has_link_words || graph->links.size() == 0);
     for (std::size_t i = 0; i < graph->roots.size(); ++i) {
         if (!is_dropped(graph->roots[i])) {
             result.roots.push_back(renumbered(graph->roots[i]));
-            if (has_details) {
+            if (has_places) {
                 details.root_places.push_back(graph->details.root_places[i]);
             }
         }
     }
-    for (std::size_t i = 0; i < count; ++i) {
+    result.links.reserve(left);
+    std::uint64_t at = 0; // the link's number
+    for (std::uint32_t i = 0; i < count; ++i) {
         const HeapBlock& block = graph->blocks[i];
         if (!is_gone[i]) {
             result.blocks.push_back(block);
-            result.first_link.push_back(result.links.size());
-            if (has_details) {
-                details.first_words.push_back(graph->details.first_words[i]);
-            }
+            result.links.begin_block();
         }
-        for (std::uint64_t at = graph->first_link[i]; at < graph->first_link[i + 1]; ++at) {
-            const BlockLink link = graph->links[at];
+        for (const BlockLink link : graph->links.of(i)) {
+            const std::uint64_t number = at++;
             if (is_dropped(link)) {
                 continue;
             }
-            (is_gone[i] ? result.roots : result.links).push_back(renumbered(link));
-            if (has_details && is_gone[i]) {
+            if (!is_gone[i]) {
+                result.links.add(renumbered(link));
+                if (has_link_words) {
+                    details.link_words.push_back(graph->details.link_words[number]);
+                }
+                continue;
+            }
+            result.roots.push_back(renumbered(link));
+            if (has_link_words) {
                 details.root_places.push_back(
                     {.kind = RootPlace::Kind::memory,
                      .tid = {},
-                     .address = RemoteAddr(block.address.value() +
-                                           sizeof(std::uint64_t) * graph->details.link_words[at])});
-            } else if (has_details) {
-                details.link_words.push_back(graph->details.link_words[at]);
+                     .address = block.address +
+                                sizeof(std::uint64_t) * graph->details.link_words[number]});
             }
         }
     }
-    result.first_link.push_back(result.links.size());
+    result.links.finish(left);
+    for (const FirstWord& first : graph->details.first_words) {
+        if (!is_gone[first.block]) {
+            details.first_words.push_back({numbers[first.block], first.word});
+        }
+    }
     *graph = std::move(result);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "block_contents.hpp"
 #include "block_index.hpp"
 #include "glibc_layout.hpp"
 #include "memleax/proc/present_pages.hpp"
@@ -39,36 +40,30 @@ std::optional<BlockLink> find_link(const BlockIndex& index, WordWindow& window, 
 }
 
 /// The words of each block, in one pass.
-bool read_links(MemoryReader& memory, const BlockIndex& index, bool details, HeapGraph* graph) {
+bool read_links(MemoryReader& memory, const BlockIndex& index, const HeapBlocks& blocks,
+                BlockContents* contents) {
     WordWindow window(memory, WordWindow::kLarge);
-    graph->first_link.reserve(graph->blocks.size() + 1);
-    for (const HeapBlock& block : graph->blocks) {
-        graph->first_link.push_back(graph->links.size());
+    for (const HeapBlock& block : blocks) {
+        contents->begin_block();
         const std::uint64_t begin = block.address.value();
-        if (details) {
-            graph->details.first_words.push_back(0);
-        }
-        for (std::uint64_t at = begin; at + sizeof at <= begin + block.size; at += sizeof at) {
+        const std::uint64_t end = begin + block.size;
+        for (std::uint64_t at = begin; at + sizeof at <= end; at += sizeof at) {
             const auto word = window.word(at);
             if (!word) {
                 return false;
             }
-            if (details && at == begin) {
-                graph->details.first_words.back() = *word;
+            if (at == begin) {
+                contents->take_first_word(*word);
             }
             if (!index.may_be_link(*word)) {
                 continue;
             }
-            if (const auto link = find_link(index, window, at, *word, begin + block.size)) {
-                graph->links.push_back(*link);
-                if (details) {
-                    graph->details.link_words.push_back(
-                        static_cast<std::uint32_t>((at - begin) / sizeof at));
-                }
+            if (const auto link = find_link(index, window, at, *word, end)) {
+                contents->add_link(*link, (at - begin) / sizeof at);
             }
         }
     }
-    graph->first_link.push_back(graph->links.size());
+    contents->finish();
     return true;
 }
 
@@ -150,7 +145,8 @@ HeapLook HeapReader::look_at(HeapMoment moment, MemoryReader& memory, const Heap
     no_roots.insert(no_roots.end(), heap.ranges.begin(), heap.ranges.end());
     roots.add_memory(moment.mappings, ascending(std::move(no_roots)), threads);
     snapshot.graph.roots = roots.take();
-    snapshot.complete = read_links(memory, index, options.details, &snapshot.graph);
+    BlockContents contents(moment.mappings, options, &snapshot.graph);
+    snapshot.complete = read_links(memory, index, snapshot.graph.blocks, &contents);
     if (!snapshot.complete) {
         snapshot.why = "a part of the heap cannot be read";
     }

@@ -179,8 +179,7 @@ Result<HeapLook> look_at_watched(const PerformRequest& perform, const HeapOption
     return *std::move(look);
 }
 
-Result<HeapLook> look_at_tracked_blocks(const PerformRequest& perform,
-                                        const std::vector<HeapBlock>& blocks,
+Result<HeapLook> look_at_tracked_blocks(const PerformRequest& perform, const HeapBlocks& blocks,
                                         const HeapOptions& options, RoomForCopy* room) {
     Tid pid;
     std::optional<KnownLibraries> libraries;
@@ -237,8 +236,7 @@ Result<HeapSnapshot> take_heap_snapshot(const PerformRequest& perform, const Hea
     return look_until_complete([&] { return look_at_watched(perform, options, &room); });
 }
 
-Result<HeapSnapshot> take_tracked_snapshot(const PerformRequest& perform,
-                                           std::vector<HeapBlock> blocks,
+Result<HeapSnapshot> take_tracked_snapshot(const PerformRequest& perform, HeapBlocks blocks,
                                            const HeapOptions& options) {
     RoomForCopy room(options);
     return look_until_complete(

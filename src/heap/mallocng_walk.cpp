@@ -38,8 +38,7 @@ WalkedHeap MallocngWalk::run() {
         heap.why = std::move(why_);
         return heap;
     }
-    std::sort(blocks_.begin(), blocks_.end(),
-              [](const HeapBlock& a, const HeapBlock& b) { return a.address < b.address; });
+    sort_by_address(&blocks_);
     if (blocks_.size() > kMostHeapBlocks) {
         heap.why = fmt::format("there are more than {} blocks", kMostHeapBlocks);
         return heap;

@@ -80,7 +80,7 @@ class MallocngWalk {
     std::vector<std::uint64_t> unused_metas_; ///< ascending, as all that follow by the end
     std::vector<Group> groups_;               ///< by their metas; by their addresses at the end
     std::vector<Nest> nests_;
-    std::vector<HeapBlock> blocks_;
+    HeapBlocks blocks_;
     std::vector<std::byte> image_; ///< of a small group
     std::uint64_t image_at_ = 0;
 };

@@ -34,7 +34,7 @@ const ThreadBlock& thread_block_of(const ModuleMap& modules) {
 }
 
 /// Does a block begin or end in this memory, or contain it? Then it is not what it seems to be.
-bool has_blocks(const std::vector<HeapBlock>& blocks, const AddrRange& range) {
+bool has_blocks(const HeapBlocks& blocks, const AddrRange& range) {
     const auto behind =
         std::partition_point(blocks.begin(), blocks.end(), [&range](const HeapBlock& block) {
             return block.address.value() < range.end;
@@ -57,14 +57,15 @@ Result<HeapMoment> take_tracked_moment(HeldProcess& process, const ModuleMap& mo
                        std::move(own_memory), room);
 }
 
-HeapSnapshot look_at_tracked(HeapMoment moment, MemoryReader& memory, std::vector<HeapBlock> blocks,
+HeapSnapshot look_at_tracked(HeapMoment moment, MemoryReader& memory, HeapBlocks blocks,
                              const KnownLibraries& libraries, const HeapOptions& options) {
     HeapSnapshot snapshot;
     snapshot.time = moment.time;
     snapshot.threads = moment.threads.size();
     snapshot.graph.blocks = std::move(blocks);
     const BlockIndex index(snapshot.graph.blocks, BlockIndex::Behind::spare);
-    BlockWords words(index, &snapshot.graph, options.details);
+    BlockContents contents(moment.mappings, options, &snapshot.graph);
+    BlockWords words(index, snapshot.graph.blocks, &contents);
     RootSearch roots(memory, index, *moment.pages, *libraries.thread_block,
                      options.details ? &snapshot.graph.details.root_places : nullptr);
     roots.set_block_words(&words);

@@ -32,7 +32,7 @@ Result<HeapMoment> take_tracked_moment(HeldProcess& process, const ModuleMap& mo
 
 /// The blocks ascend and do not overlap. `memory` is the moment's, or the process's, which still
 /// stands still then.
-HeapSnapshot look_at_tracked(HeapMoment moment, MemoryReader& memory, std::vector<HeapBlock> blocks,
+HeapSnapshot look_at_tracked(HeapMoment moment, MemoryReader& memory, HeapBlocks blocks,
                              const KnownLibraries& libraries, const HeapOptions& options);
 
 } // namespace memleax

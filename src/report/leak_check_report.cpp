@@ -109,17 +109,24 @@ const char* describe(LossClass loss) {
     return "";
 }
 
-std::vector<LeakRecord> leak_records(const std::vector<HeapBlock>& blocks,
-                                     const std::vector<LossClass>& classes,
+std::vector<LeakRecord> leak_records(std::span<const HeapBlock> blocks,
+                                     std::span<const LossClass> classes,
                                      std::span<const BlockFacts> facts,
                                      std::vector<LeakRecordKey>* keys) {
     // Of one call stack all sizes go together.
     using Key = std::tuple<LossClass, StackId, std::uint32_t, std::uint64_t>;
     std::map<Key, LeakRecord> records;
+    Key last; // blocks that lie side by side mostly are of one record
+    LeakRecord* of_last = nullptr;
     for (std::size_t i = 0; i < blocks.size(); ++i) {
         const BlockFacts fact = facts.empty() ? BlockFacts{} : facts[i];
         const std::uint64_t size = fact.stack == kNoStack ? blocks[i].size : 0;
-        LeakRecord& record = records[{classes[i], fact.stack, fact.type, size}];
+        const Key key{classes[i], fact.stack, fact.type, size};
+        if (of_last == nullptr || key != last) {
+            of_last = &records[key];
+            last = key;
+        }
+        LeakRecord& record = *of_last;
         record.loss = classes[i];
         const bool is_other_size = record.count.blocks > 0 && record.size != blocks[i].size;
         record.size = is_other_size ? 0 : blocks[i].size;

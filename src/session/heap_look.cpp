@@ -18,7 +18,8 @@ Result<HeapSnapshot> look_at_watched_blocks(SharedTracker& tracker, Watcher& wat
                                             const PerformRequest& perform, std::string unlisted) {
     watcher.bring_up_to_date();
     const TrackedBlocks tracked(tracker);
-    auto snapshot = take_tracked_snapshot(perform, tracked.blocks(), {.details = true});
+    auto snapshot =
+        take_tracked_snapshot(perform, tracked.blocks(), {.details = true, .link_words = true});
     if (!snapshot) {
         return snapshot;
     }
@@ -52,7 +53,7 @@ Result<HeapView*> look_at_heap(ProcessAccount& process, Watcher& watcher, bool i
     const PerformRequest perform = [&](TargetState state, const TargetWork& work) {
         return watcher.perform(process.pid(), state, work);
     };
-    auto snapshot = take_heap_snapshot(perform, {.details = true});
+    auto snapshot = take_heap_snapshot(perform, {.details = true, .link_words = true});
     if (snapshot && !snapshot->unlisted.empty()) {
         snapshot = look_at_watched_blocks(process.tracker(), watcher, perform,
                                           std::move(snapshot->unlisted));

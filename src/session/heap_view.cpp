@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
+#include <utility>
 
 #include <absl/container/flat_hash_map.h>
 
@@ -13,8 +15,9 @@
 namespace memleax {
 
 HeapView::HeapView(HeapSnapshot snapshot, Tid pid, SharedTracker& tracker, StackNames& names)
-    : snapshot_(std::move(snapshot)), tracker_(tracker), names_(names),
-      classes_(classify(snapshot_.graph)), facts_(snapshot_.graph.blocks.size()) {
+    : snapshot_(std::move(snapshot)), tracker_(tracker), names_(names) {
+    group_roots();
+    classes_ = classify(graph(), roots_);
     find_stacks();
     find_types(pid);
 }
@@ -48,12 +51,12 @@ void HeapView::find_stacks() {
     std::sort(tracked.begin(), tracked.end(),
               [](const Tracked& a, const Tracked& b) { return a.address < b.address; });
     auto at = tracked.begin();
-    for (std::size_t i = 0; i < facts_.size() && at != tracked.end(); ++i) {
+    for (std::uint32_t i = 0; i < graph().blocks.size() && at != tracked.end(); ++i) {
         const RemoteAddr address = graph().blocks[i].address;
         at = std::find_if(at, tracked.end(),
                           [address](const Tracked& each) { return each.address >= address; });
         if (at != tracked.end() && at->address == address) {
-            facts_[i].stack = at->stack;
+            facts_of(i).stack = at->stack;
         }
     }
 }
@@ -66,14 +69,10 @@ void HeapView::find_types(Tid pid) {
     ObjectTypes types(*memory, snapshot_.mappings, names_);
     absl::flat_hash_map<std::uint64_t, std::uint32_t> by_vtable;
     std::map<std::string, std::uint32_t> by_name{{"", 0}};
-    const auto& words = graph().details.first_words;
-    for (std::size_t i = 0; i < words.size(); ++i) {
-        if (!types.may_be_vtable(words[i])) {
-            continue;
-        }
-        const auto [known, is_new] = by_vtable.try_emplace(words[i], 0);
+    for (const FirstWord& first : graph().details.first_words) {
+        const auto [known, is_new] = by_vtable.try_emplace(first.word, 0);
         if (is_new) {
-            const std::string name = types.type(words[i]);
+            const std::string name = types.type(first.word);
             const auto [number, is_new_name] =
                 by_name.try_emplace(name, static_cast<std::uint32_t>(types_.size()));
             if (is_new_name) {
@@ -81,8 +80,15 @@ void HeapView::find_types(Tid pid) {
             }
             known->second = number->second;
         }
-        facts_[i].type = known->second;
+        if (known->second != 0) {
+            facts_of(first.block).type = known->second;
+        }
     }
+}
+
+BlockFacts& HeapView::facts_of(std::uint32_t block) {
+    facts_.resize(graph().blocks.size());
+    return facts_[block];
 }
 
 std::vector<std::uint32_t> HeapView::leaders() const {
@@ -96,10 +102,6 @@ std::vector<std::uint32_t> HeapView::leaders() const {
 }
 
 void HeapView::group_roots() {
-    if (roots_) {
-        return;
-    }
-    roots_.emplace();
     RootNames names(snapshot_, names_);
     std::map<std::string, std::uint32_t> numbers;
     for (std::size_t root = 0; root < graph().roots.size(); ++root) {
@@ -109,37 +111,25 @@ void HeapView::group_roots() {
             numbers.try_emplace(text, static_cast<std::uint32_t>(group_names_.size()));
         if (is_new) {
             group_names_.push_back(text);
-            roots_->last.push_back(name.is_last);
+            roots_.last.push_back(name.is_last);
         }
-        roots_->groups.push_back(number->second);
+        roots_.groups.push_back(number->second);
     }
-    roots_->count = group_names_.size();
+    roots_.count = group_names_.size();
 }
 
 const HolderChains& HeapView::chains() {
     if (!chains_) {
-        group_roots();
-        chains_.emplace(graph(), *roots_, leaders());
+        chains_.emplace(graph(), roots_, leaders());
     }
     return *chains_;
 }
 
 const RetainedSizes& HeapView::retained() {
     if (!retained_) {
-        group_roots();
-        retained_ = retained_sizes(graph(), *roots_, leaders());
+        retained_ = retained_sizes(graph(), roots_, leaders());
     }
     return *retained_;
-}
-
-std::size_t HeapView::groups() {
-    group_roots();
-    return group_names_.size();
-}
-
-const std::string& HeapView::group_name(std::uint32_t group) {
-    group_roots();
-    return group_names_[group];
 }
 
 std::string HeapView::root_name(std::uint64_t root) {
@@ -156,7 +146,7 @@ BlockCount HeapView::all() const {
 
 HeapCounts HeapView::by_type() const {
     std::vector<BlockCount> counts(types_.size());
-    for (std::uint32_t i = 0; i < facts_.size(); ++i) {
+    for (std::uint32_t i = 0; i < facts_.size(); ++i) { // or nothing is known of any
         counts[facts_[i].type].add(block(i).size);
     }
     HeapCounts result;
@@ -166,24 +156,19 @@ HeapCounts HeapView::by_type() const {
     return result;
 }
 
-HeapCounts HeapView::by_holder() {
+HeapCounts HeapView::by_holder() const {
     HeapCounts result;
+    const std::vector<BlockCount> held = held_by_groups(graph(), roots_, classes_);
     for (std::uint32_t group = 0; group < groups(); ++group) {
-        if (const BlockCount held = retained().of_group[group]; held.blocks > 0) {
-            result[group_name(group)] = held;
+        if (held[group].blocks > 0) {
+            result[group_name(group)] = held[group];
         }
     }
     return result;
 }
 
-std::vector<LeakHolder> HeapView::holders_of(const std::vector<std::uint32_t>& blocks) {
+std::vector<LeakHolder> HeapView::most_of(const GroupCounts& counts) const {
     constexpr std::size_t kMost = 3;
-    std::map<std::uint32_t, std::uint64_t> counts;
-    for (const std::uint32_t block : blocks) {
-        if (const auto group = chains().group_of(block)) {
-            ++counts[*group];
-        }
-    }
     std::vector<LeakHolder> result;
     result.reserve(counts.size());
     for (const auto& [group, count] : counts) {
@@ -197,16 +182,26 @@ std::vector<LeakHolder> HeapView::holders_of(const std::vector<std::uint32_t>& b
     return result;
 }
 
+std::vector<LeakHolder> HeapView::holders_of(const std::vector<std::uint32_t>& blocks) const {
+    GroupCounts counts;
+    for (const std::uint32_t block : blocks) {
+        if (const std::uint32_t group = group_of(block); group != kNoGroup) {
+            ++counts[group];
+        }
+    }
+    return most_of(counts);
+}
+
 StackFindings HeapView::stack_findings() {
     StackFindings result;
-    std::map<StackId, std::vector<std::uint32_t>> held;
+    std::map<StackId, GroupCounts> held;
     for (std::uint32_t i = 0; i < facts_.size(); ++i) {
         const StackId stack = facts_[i].stack;
         if (stack == kNoStack) {
             continue;
         }
         if (loss(i) != LossClass::definite && loss(i) != LossClass::indirect) {
-            held[stack].push_back(i);
+            ++held[stack][group_of(i)];
             continue;
         }
         // What has been freed since was not lost: its pointer was where nobody looks.
@@ -220,11 +215,13 @@ StackFindings HeapView::stack_findings() {
                 .add(block(i).size);
         }
     }
-    for (const auto& [stack, blocks] : held) {
-        if (const auto holders = holders_of(blocks); !holders.empty()) {
-            result[stack].held_by =
-                HeldBy{holders.front().blocks, blocks.size(), holders.front().name};
+    for (const auto& [stack, counts] : held) {
+        std::uint64_t blocks = 0;
+        for (const auto& [group, count] : counts) {
+            blocks += count;
         }
+        const std::vector<LeakHolder> holders = most_of(counts);
+        result[stack].held_by = HeldBy{holders.front().blocks, blocks, holders.front().name};
     }
     return result;
 }
@@ -237,12 +234,24 @@ LeakFindings HeapView::findings(std::uint32_t process) {
     result.totals = classes_.totals;
     std::vector<LeakRecordKey> keys;
     result.records = leak_records(graph().blocks, classes_.classes, facts_, &keys);
-    std::map<std::tuple<LossClass, StackId, std::uint32_t, std::uint64_t>,
-             std::vector<std::uint32_t>>
-        blocks;
-    for (std::uint32_t i = 0; i < facts_.size(); ++i) {
-        const std::uint64_t size = facts_[i].stack == kNoStack ? block(i).size : 0;
-        blocks[{loss(i), facts_[i].stack, facts_[i].type, size}].push_back(i);
+    // By record. Blocks that lie side by side mostly are of one, and held by one.
+    using Key = std::tuple<LossClass, StackId, std::uint32_t, std::uint64_t>;
+    std::map<Key, GroupCounts> held;
+    std::pair<Key, std::uint32_t> last;
+    std::uint64_t* count = nullptr;
+    for (std::uint32_t i = 0; i < graph().blocks.size(); ++i) {
+        const std::uint32_t group = group_of(i);
+        if (group == kNoGroup) {
+            continue;
+        }
+        const BlockFacts fact = facts(i);
+        const std::pair now{
+            Key{loss(i), fact.stack, fact.type, fact.stack == kNoStack ? block(i).size : 0}, group};
+        if (count == nullptr || now != last) {
+            count = &held[now.first][group];
+            last = now;
+        }
+        ++*count;
     }
     for (std::size_t i = 0; i < keys.size(); ++i) {
         LeakRecord& record = result.records[i];
@@ -251,7 +260,7 @@ LeakFindings HeapView::findings(std::uint32_t process) {
         record.type = types_[type];
         if (record.loss == LossClass::reachable || record.loss == LossClass::possible) {
             const std::uint64_t size = stack == kNoStack ? record.size : 0;
-            record.holders = holders_of(blocks[{record.loss, stack, type, size}]);
+            record.holders = most_of(held[{record.loss, stack, type, size}]);
         }
         if (stack != kNoStack) {
             record.callstack =

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "object_types.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string_view>
@@ -20,36 +19,12 @@ std::string without_prefix(const std::string& text, std::string_view prefix) {
 
 } // namespace
 
-// Vtables are read-only data of a file, or were so until the dynamic linker had relocated them.
-// With them lies code where the linker does not separate the two, as arm64's does not.
-const Mapping* ObjectTypes::data_at(std::uint64_t address) {
-    if (last_ != nullptr && last_->range.contains(address)) {
-        return last_;
-    }
-    const auto after = std::upper_bound(
-        mappings_.begin(), mappings_.end(), address,
-        [](std::uint64_t at, const Mapping& mapping) { return at < mapping.range.begin; });
-    if (after == mappings_.begin()) {
-        return nullptr;
-    }
-    const Mapping& mapping = *std::prev(after);
-    if (!mapping.range.contains(address) || mapping.inode == 0 || mapping.shared ||
-        !mapping.readable) {
-        return nullptr;
-    }
-    last_ = &mapping;
-    return last_;
-}
-
-bool ObjectTypes::may_be_vtable(std::uint64_t word) {
-    return word % sizeof word == 0 && data_at(word) != nullptr;
-}
-
 std::string ObjectTypes::type(std::uint64_t vtable) {
     // Before the first function: the offset to the object's begin, and its type_info.
     std::array<std::uint64_t, 2> before{};
     const RemoteAddr at(vtable - sizeof before);
-    if (!may_be_vtable(vtable) || data_at(at.value()) == nullptr ||
+    if (vtable % sizeof vtable != 0 || !file_data_.contains(vtable) ||
+        !file_data_.contains(at.value()) ||
         memory_.try_read(at, std::as_writable_bytes(std::span(before))) != sizeof before ||
         before[0] != 0) {
         return "";
@@ -60,10 +35,10 @@ std::string ObjectTypes::type(std::uint64_t vtable) {
     }
     // A vtable of its own, and its name.
     std::array<std::uint64_t, 2> info{};
-    if (data_at(before[1]) == nullptr ||
+    if (!file_data_.contains(before[1]) ||
         memory_.try_read(RemoteAddr(before[1]), std::as_writable_bytes(std::span(info))) !=
             sizeof info ||
-        data_at(info[0]) == nullptr || data_at(info[1]) == nullptr) {
+        !file_data_.contains(info[0]) || !file_data_.contains(info[1])) {
         return "";
     }
     std::array<char, kMostName> name{};

@@ -19,14 +19,14 @@ class TrackedBlocks {
     /// allocated and what it gives, or as a free was not seen, the youngest.
     explicit TrackedBlocks(SharedTracker& tracker);
 
-    [[nodiscard]] const std::vector<HeapBlock>& blocks() const { return blocks_; }
+    [[nodiscard]] const HeapBlocks& blocks() const { return blocks_; }
     /// Takes blocks out of the snapshot that have ended since they were noted, or are being
     /// reallocated. False: what had happened by the snapshot's time has not all been told yet.
     [[nodiscard]] bool drop_ended(HeapSnapshot* snapshot) const;
 
   private:
     SharedTracker& tracker_;
-    std::vector<HeapBlock> blocks_;
+    HeapBlocks blocks_;
     std::vector<MonotonicNs> times_; ///< at which they began
 };
 

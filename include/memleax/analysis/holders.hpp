@@ -8,19 +8,12 @@
 #include <span>
 #include <vector>
 
+#include "memleax/analysis/root_groups.hpp"
+#include "memleax/base/large_vector.hpp"
 #include "memleax/heap/heap_graph.hpp"
 #include "memleax/track/block_count.hpp"
 
 namespace memleax {
-
-/// Roots that belong together: a variable, a thread's stack. `groups` has a number for each root of
-/// a graph, from 0 to `count` - 1; those that `last` names (stacks, registers) count only where no
-/// other leads.
-struct RootGroups {
-    std::size_t count = 0;
-    std::vector<std::uint32_t> groups; ///< by root
-    std::vector<bool> last;            ///< by group
-};
 
 /// For each block, the first step of a shortest chain back to a root. Linear; 8 bytes a block.
 class HolderChains {
@@ -37,18 +30,14 @@ class HolderChains {
     };
     /// Nothing for a leader.
     [[nodiscard]] std::optional<Step> holder_of(std::uint32_t block) const;
-    /// The root's group at the chain's end; nothing for lost blocks.
-    [[nodiscard]] std::optional<std::uint32_t> group_of(std::uint32_t block) const;
 
   private:
-    void reach(std::uint32_t block, std::uint64_t pointer, bool by_root, std::uint32_t group);
+    void reach(std::uint32_t block, std::uint64_t pointer);
     void follow();
 
-    static constexpr std::uint32_t kNone = 0xffffffff;
     const HeapGraph& graph_;
-    std::vector<std::uint64_t> pointers_; ///< of each block: link or root number, and which
-    std::vector<std::uint32_t> groups_;
-    std::vector<std::uint32_t> queue_;
+    LargeVector<std::uint64_t> pointers_; ///< of each block: link or root number, and which
+    LargeVector<std::uint32_t> queue_;
     std::size_t next_ = 0;
 };
 
@@ -56,7 +45,7 @@ class HolderChains {
 /// dominator tree of the graph (L. Georgiadis, R. Tarjan, R. Werneck, "Finding dominators in
 /// practice", the semi-NCA algorithm).
 struct RetainedSizes {
-    std::vector<BlockCount> of_block;
+    LargeVector<BlockCount> of_block;
     std::vector<BlockCount> of_group;
 };
 RetainedSizes retained_sizes(const HeapGraph& graph, const RootGroups& roots,

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "memleax/analysis/root_groups.hpp"
+#include "memleax/base/large_vector.hpp"
 #include "memleax/heap/heap_graph.hpp"
 #include "memleax/track/block_count.hpp"
 
@@ -24,14 +26,22 @@ enum class LossClass : std::uint8_t {
 inline constexpr std::size_t kLossClasses = 4;
 
 struct Reachability {
-    std::vector<LossClass> classes;                ///< of each block of the graph
+    LargeVector<LossClass> classes; ///< of each block of the graph
+    /// Of each block, whose roots the shortest chain of pointers to it begins with: a variable's;
+    /// a stack's or a register's only where no variable leads. kNoGroup: it is lost.
+    LargeVector<std::uint32_t> groups;
     std::array<BlockCount, kLossClasses> totals{}; ///< by LossClass
     [[nodiscard]] const BlockCount& total(LossClass which) const {
         return totals[static_cast<std::size_t>(which)];
     }
 };
 
-/// Linear in blocks and links; 5 bytes a block, besides a stack of those that are to be followed.
-[[nodiscard]] Reachability classify(const HeapGraph& graph);
+/// Linear in blocks and links; 5 bytes a block, besides a list of those that are to be followed.
+[[nodiscard]] Reachability classify(const HeapGraph& graph, const RootGroups& roots);
+
+/// What would be lost without each group, by its number: blocks to which all chains begin with its
+/// roots, and no lost block leads. What two groups hold is in neither's. Linear; a bit a block.
+[[nodiscard]] std::vector<BlockCount>
+held_by_groups(const HeapGraph& graph, const RootGroups& roots, const Reachability& reached);
 
 } // namespace memleax

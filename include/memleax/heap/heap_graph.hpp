@@ -6,7 +6,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "memleax/base/large_vector.hpp"
 #include "memleax/base/types.hpp"
+#include "memleax/heap/block_link.hpp"
+#include "memleax/heap/block_links.hpp"
 
 namespace memleax {
 
@@ -18,24 +21,9 @@ struct HeapBlock {
     std::uint64_t size = 0;
     friend bool operator==(const HeapBlock&, const HeapBlock&) = default;
 };
-
-/// Where a pointer leads to: a block by its number, to its first byte or into it.
-class BlockLink {
-  public:
-    constexpr BlockLink() = default;
-    constexpr BlockLink(std::uint32_t block, bool interior)
-        : bits_(block << 1 | (interior ? 1U : 0U)) {}
-    [[nodiscard]] constexpr std::uint32_t block() const { return bits_ >> 1; }
-    /// Not to the block's first byte.
-    [[nodiscard]] constexpr bool is_interior() const { return (bits_ & 1U) != 0; }
-    friend constexpr bool operator==(BlockLink, BlockLink) = default;
-
-  private:
-    std::uint32_t bits_ = 0;
-};
-
-/// So many blocks fit a BlockLink.
-inline constexpr std::uint64_t kMostHeapBlocks = 1ULL << 31;
+using HeapBlocks = LargeVector<HeapBlock>;
+/// Cheap if they are in order, as an allocator's books mostly have them.
+void sort_by_address(HeapBlocks* blocks);
 
 /// Where a pointer stands that comes from outside of the heap.
 struct RootPlace {
@@ -51,25 +39,29 @@ struct RootPlace {
     friend bool operator==(const RootPlace&, const RootPlace&) = default;
 };
 
-/// What is asked of a snapshot besides blocks and links, at 12 bytes or so for each block and link.
+/// A block's first word, if it may be the address of a vtable: one of a file's data.
+struct FirstWord {
+    std::uint32_t block = 0;
+    std::uint64_t word = 0;
+    friend bool operator==(const FirstWord&, const FirstWord&) = default;
+};
+
+/// What is asked of a snapshot besides blocks and links.
 struct HeapDetails {
-    std::vector<RootPlace> root_places;     ///< one for each of HeapGraph::roots
-    std::vector<std::uint32_t> link_words;  ///< of each link: which word of its block it is
-    std::vector<std::uint64_t> first_words; ///< of each block, in which its type may be
+    std::vector<RootPlace> root_places;    ///< one for each of HeapGraph::roots
+    LargeVector<FirstWord> first_words;    ///< by block, ascending
+    LargeVector<std::uint32_t> link_words; ///< of each link: which word of its block it is
 };
 
 struct HeapGraph {
-    std::vector<HeapBlock> blocks; ///< by address, ascending
-    /// links[first_link[n]] to links[first_link[n + 1]], exclusive, are those of block n; so one
-    /// more than there are blocks. Both may be empty if there are no links.
-    std::vector<std::uint64_t> first_link;
-    std::vector<BlockLink> links;
+    HeapBlocks blocks;            ///< by address, ascending
+    BlockLinks links;             ///< finished for these blocks
     std::vector<BlockLink> roots; ///< from registers, stacks, data, and what the kernel keeps
-    HeapDetails details;          ///< empty if nobody has asked for them
+    HeapDetails details;          ///< empty, or each vector empty, if nobody has asked for it
 };
 
 /// Takes blocks out, by their numbers (`is_gone` has one for each): what they had in them are roots
-/// from then on. Linear.
+/// from then on, whose places their link words tell. Linear.
 void drop_blocks(const std::vector<bool>& is_gone, HeapGraph* graph);
 
 } // namespace memleax

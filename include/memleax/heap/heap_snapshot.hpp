@@ -41,7 +41,8 @@ struct HeapSnapshot {
 };
 
 struct HeapOptions {
-    bool details = false; ///< fill in HeapGraph::details
+    bool details = false;    ///< fill in HeapGraph::details, but for ...
+    bool link_words = false; ///< ... its link_words, at 4 bytes a link
     /// The process stands still while its heap is read, not only while its memory is copied.
     bool in_place = false;
 };
@@ -64,8 +65,7 @@ Result<HeapSnapshot> take_heap_snapshot(const PerformRequest& perform,
 /// the allocator has written down, and what others have freed: a lost block may be overlooked, and
 /// none that is reachable is called lost if it was live at the snapshot's time. Whether it was, the
 /// caller finds out (drop_blocks()).
-Result<HeapSnapshot> take_tracked_snapshot(const PerformRequest& perform,
-                                           std::vector<HeapBlock> blocks,
+Result<HeapSnapshot> take_tracked_snapshot(const PerformRequest& perform, HeapBlocks blocks,
                                            const HeapOptions& options = {});
 
 } // namespace memleax

@@ -43,8 +43,8 @@ struct LeakRecordKey {
 
 /// `classes` are those of classify() for these blocks. `facts`: of each block, or nothing of any.
 /// `keys`, if it is not null, gets one for each record.
-std::vector<LeakRecord> leak_records(const std::vector<HeapBlock>& blocks,
-                                     const std::vector<LossClass>& classes,
+std::vector<LeakRecord> leak_records(std::span<const HeapBlock> blocks,
+                                     std::span<const LossClass> classes,
                                      std::span<const BlockFacts> facts = {},
                                      std::vector<LeakRecordKey>* keys = nullptr);
 

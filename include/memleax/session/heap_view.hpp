@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,30 +36,37 @@ class HeapView {
     [[nodiscard]] LossClass loss(std::uint32_t block) const { return classes_.classes[block]; }
     [[nodiscard]] const Reachability& classes() const { return classes_; }
     /// kNoStack: not watched.
-    [[nodiscard]] StackId stack(std::uint32_t block) const { return facts_[block].stack; }
+    [[nodiscard]] StackId stack(std::uint32_t block) const { return facts(block).stack; }
     /// Of the object in it; "" if that is not known.
     [[nodiscard]] const std::string& type(std::uint32_t block) const {
-        return types_[facts_[block].type];
+        return types_[facts(block).type];
     }
     /// The block that this address is in.
     [[nodiscard]] std::optional<std::uint32_t> find(RemoteAddr address) const;
 
     [[nodiscard]] const HolderChains& chains();
     [[nodiscard]] const RetainedSizes& retained();
-    [[nodiscard]] std::size_t groups();
+    [[nodiscard]] std::size_t groups() const { return group_names_.size(); }
     /// "g_sessions, server.cpp", "stack of thread 4711".
-    [[nodiscard]] const std::string& group_name(std::uint32_t group);
+    [[nodiscard]] const std::string& group_name(std::uint32_t group) const {
+        return group_names_[group];
+    }
+    /// Whose roots the chain to this block begins with; kNoGroup: it is lost.
+    [[nodiscard]] std::uint32_t group_of(std::uint32_t block) const {
+        return classes_.groups[block];
+    }
     /// "g_sessions+16, server.cpp", of the word that points.
     [[nodiscard]] std::string root_name(std::uint64_t root);
 
     [[nodiscard]] BlockCount all() const;
     /// Blocks whose type is known.
     [[nodiscard]] HeapCounts by_type() const;
-    /// What each group retains: by dominators, so that what two hold is in neither's.
-    [[nodiscard]] HeapCounts by_holder();
+    /// What would be lost without each group: what two hold is in neither's.
+    [[nodiscard]] HeapCounts by_holder() const;
 
-    /// The group that holds most of these blocks by the shortest chains, and how many.
-    [[nodiscard]] std::vector<LeakHolder> holders_of(const std::vector<std::uint32_t>& blocks);
+    /// The groups that hold most of these blocks by the shortest chains, and how many.
+    [[nodiscard]] std::vector<LeakHolder>
+    holders_of(const std::vector<std::uint32_t>& blocks) const;
 
     /// By call stack: what is lost and has not been freed since, and who holds the rest.
     [[nodiscard]] StackFindings stack_findings();
@@ -66,19 +74,28 @@ class HeapView {
     [[nodiscard]] LeakFindings findings(std::uint32_t process);
 
   private:
+    /// So many blocks each group holds by the shortest chains.
+    using GroupCounts = std::map<std::uint32_t, std::uint64_t>;
+
     void find_stacks();
     void find_types(Tid pid);
     void group_roots();
+    /// To be filled in: of all blocks from then on.
+    BlockFacts& facts_of(std::uint32_t block);
+    [[nodiscard]] BlockFacts facts(std::uint32_t block) const {
+        return facts_.empty() ? BlockFacts() : facts_[block];
+    }
+    [[nodiscard]] std::vector<LeakHolder> most_of(const GroupCounts& counts) const;
     [[nodiscard]] std::vector<std::uint32_t> leaders() const;
 
     HeapSnapshot snapshot_;
     SharedTracker& tracker_;
     StackNames& names_;
-    Reachability classes_;
-    std::vector<BlockFacts> facts_;
-    std::vector<std::string> types_{""};
-    std::optional<RootGroups> roots_;
+    RootGroups roots_;
     std::vector<std::string> group_names_;
+    Reachability classes_;
+    LargeVector<BlockFacts> facts_; ///< of each block; empty if nothing is known of any
+    std::vector<std::string> types_{""};
     std::optional<HolderChains> chains_;
     std::optional<RetainedSizes> retained_;
 };
