@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Retained sizes. Node 0 is above all roots; then come the groups of roots, then the blocks.
 #include <algorithm>
+#include <utility>
 
+#include "link_guess.hpp"
 #include "memleax/analysis/holders.hpp"
 
 namespace memleax {
@@ -10,94 +12,110 @@ namespace {
 
 constexpr std::uint32_t kNowhere = 0xffffffff;
 
-/// Edges in compressed rows.
-struct Rows {
-    std::vector<std::uint64_t> first;
-    std::vector<std::uint32_t> nodes;
-    [[nodiscard]] std::span<const std::uint32_t> of(std::uint32_t node) const {
-        return std::span(nodes).subspan(first[node], first[node + 1] - first[node]);
-    }
-};
-
 class Dominators {
   public:
     Dominators(const HeapGraph& graph, const RootGroups& roots,
                std::span<const std::uint32_t> leaders)
         : graph_(graph), roots_(roots), leaders_(leaders),
           first_block_(static_cast<std::uint32_t>(1 + roots.count)),
-          nodes_(first_block_ + static_cast<std::uint32_t>(graph.blocks.size())) {}
+          nodes_(first_block_ + static_cast<std::uint32_t>(graph.blocks.size())),
+          blocks_of_group_(roots.count) {
+        for (std::size_t root = 0; root < graph.roots.size(); ++root) {
+            blocks_of_group_[roots.groups[root]].push_back(graph.roots[root].block());
+        }
+    }
 
     RetainedSizes run() {
-        successors_ = rows(false);
         number_nodes();
-        successors_ = {};
-        predecessors_ = rows(true);
+        find_other_predecessors();
         find_semidominators();
-        predecessors_ = {};
         find_dominators();
         return sum_up();
     }
 
   private:
-    template <class Each> void for_each_edge(Each&& each) const {
-        for (std::uint32_t group = 0; group < roots_.count; ++group) {
-            each(0, 1 + group);
+    /// The node to which edge `edge` of this one leads; kNowhere: it has no more.
+    [[nodiscard]] std::uint32_t successor(std::uint32_t node, std::uint64_t edge) const {
+        if (node >= first_block_) {
+            const auto links = graph_.links.of(node - first_block_);
+            return edge < links.size() ? first_block_ + links[edge].block() : kNowhere;
         }
-        for (const std::uint32_t leader : leaders_) {
-            each(0, first_block_ + leader);
+        if (node > 0) {
+            const auto& blocks = blocks_of_group_[node - 1];
+            return edge < blocks.size() ? first_block_ + blocks[edge] : kNowhere;
         }
-        for (std::size_t root = 0; root < graph_.roots.size(); ++root) {
-            each(1 + roots_.groups[root], first_block_ + graph_.roots[root].block());
+        if (edge < roots_.count) {
+            return static_cast<std::uint32_t>(1 + edge);
         }
-        for (std::uint32_t block = 0; block < graph_.blocks.size(); ++block) {
-            for (const BlockLink link : graph_.links.of(block)) {
-                each(first_block_ + block, first_block_ + link.block());
-            }
-        }
-    }
-
-    [[nodiscard]] Rows rows(bool reversed) const {
-        Rows result;
-        result.first.assign(nodes_ + 1, 0);
-        for_each_edge([&](std::uint32_t from, std::uint32_t to) {
-            ++result.first[(reversed ? to : from) + 1];
-        });
-        for (std::uint32_t node = 0; node < nodes_; ++node) {
-            result.first[node + 1] += result.first[node];
-        }
-        result.nodes.resize(result.first.back());
-        std::vector<std::uint64_t> next(result.first.begin(), result.first.end() - 1);
-        for_each_edge([&](std::uint32_t from, std::uint32_t to) {
-            result.nodes[next[reversed ? to : from]++] = reversed ? from : to;
-        });
-        return result;
+        edge -= roots_.count;
+        return edge < leaders_.size() ? first_block_ + leaders_[edge] : kNowhere;
     }
 
     /// Depth first, in preorder; what is not reached has no number.
     void number_nodes() {
         numbers_.assign(nodes_, kNowhere);
-        std::vector<std::uint64_t> next(successors_.first.begin(), successors_.first.end() - 1);
-        std::vector<std::uint32_t> path{0};
+        in_order_.reserve(nodes_);
+        parents_.reserve(nodes_);
+        const LinkGuess guess(graph_);
+        LargeVector<std::uint32_t> path{0};
+        LargeVector<std::uint64_t> next{0}; // edge, of each node of the path
         numbers_[0] = 0;
         in_order_.push_back(0);
         parents_.push_back(0);
         while (!path.empty()) {
             const std::uint32_t node = path.back();
-            if (next[node] == successors_.first[node + 1]) {
+            const std::uint32_t to = successor(node, next.back()++);
+            if (to == kNowhere) {
                 path.pop_back();
-                continue;
-            }
-            const std::uint32_t to = successors_.nodes[next[node]++];
-            if (numbers_[to] == kNowhere) {
+                next.pop_back();
+            } else if (numbers_[to] == kNowhere) {
                 numbers_[to] = static_cast<std::uint32_t>(in_order_.size());
                 in_order_.push_back(to);
                 parents_.push_back(numbers_[node]);
                 path.push_back(to);
+                next.push_back(0);
+                if (to >= first_block_) {
+                    __builtin_prefetch(guess.of(to - first_block_));
+                }
             }
         }
     }
 
-    /// All by number from here on.
+    /// Edges that are not in the depth-first tree, by the numbers of their nodes. Most heaps have
+    /// few: of a list there are none.
+    template <class Each> void for_each_other_edge(Each&& each) const {
+        for (std::uint32_t node = 0; node < nodes_; ++node) {
+            const std::uint32_t from = numbers_[node];
+            if (from == kNowhere) {
+                continue;
+            }
+            for (std::uint64_t edge = 0;; ++edge) {
+                const std::uint32_t to = successor(node, edge);
+                if (to == kNowhere) {
+                    break;
+                }
+                if (parents_[numbers_[to]] != from) {
+                    each(from, numbers_[to]);
+                }
+            }
+        }
+    }
+
+    /// All by number from here on. In compressed rows.
+    void find_other_predecessors() {
+        first_other_.assign(in_order_.size() + 1, 0);
+        for_each_other_edge([this](std::uint32_t, std::uint32_t to) { ++first_other_[to]; });
+        std::uint64_t sum = 0;
+        for (std::uint64_t& first : first_other_) {
+            sum += first;
+            first = sum; // where the row ends; filled from there down
+        }
+        others_.resize(sum);
+        for_each_other_edge(
+            [this](std::uint32_t from, std::uint32_t to) { others_[--first_other_[to]] = from; });
+        numbers_ = LargeVector<std::uint32_t>();
+    }
+
     void find_semidominators() {
         const auto count = static_cast<std::uint32_t>(in_order_.size());
         semi_.resize(count);
@@ -107,13 +125,16 @@ class Dominators {
             semi_[i] = labels_[i] = i;
         }
         for (std::uint32_t i = count - 1; i > 0; --i) {
-            for (const std::uint32_t from : predecessors_.of(in_order_[i])) {
-                if (const std::uint32_t number = numbers_[from]; number != kNowhere) {
-                    semi_[i] = std::min(semi_[i], semi_[evaluate(number, i)]);
-                }
+            semi_[i] = parents_[i];
+            for (std::uint64_t other = first_other_[i]; other < first_other_[i + 1]; ++other) {
+                semi_[i] = std::min(semi_[i], semi_[evaluate(others_[other], i)]);
             }
-            labels_[i] = i;
         }
+        // Not "= {}", which keeps the memory.
+        labels_ = LargeVector<std::uint32_t>();
+        ancestors_ = LargeVector<std::uint32_t>();
+        others_ = LargeVector<std::uint32_t>();
+        first_other_ = LargeVector<std::uint64_t>();
     }
 
     /// Of those on the way up from `number` that are linked already (above `last`), the one with
@@ -137,29 +158,33 @@ class Dominators {
     }
 
     void find_dominators() {
-        dominators_ = parents_;
+        dominators_ = std::move(parents_);
         for (std::uint32_t i = 1; i < dominators_.size(); ++i) {
             while (dominators_[i] > semi_[i]) {
                 dominators_[i] = dominators_[dominators_[i]];
             }
         }
+        semi_ = LargeVector<std::uint32_t>();
     }
 
     RetainedSizes sum_up() {
-        std::vector<BlockCount> sums(in_order_.size());
-        for (std::size_t i = in_order_.size() - 1; i > 0; --i) {
-            if (in_order_[i] >= first_block_) {
-                sums[i].add(graph_.blocks[in_order_[i] - first_block_].size);
-            }
-            sums[dominators_[i]] = sums[dominators_[i]] + sums[i];
-        }
         RetainedSizes result;
         result.of_block.resize(graph_.blocks.size());
         result.of_group.resize(roots_.count);
-        for (std::size_t i = 1; i < in_order_.size(); ++i) {
+        BlockCount all;
+        const auto sum_of = [&](std::uint32_t node) -> BlockCount& {
+            return node >= first_block_ ? result.of_block[node - first_block_]
+                   : node > 0           ? result.of_group[node - 1]
+                                        : all;
+        };
+        for (std::size_t i = in_order_.size() - 1; i > 0; --i) {
             const std::uint32_t node = in_order_[i];
-            (node >= first_block_ ? result.of_block[node - first_block_]
-                                  : result.of_group[node - 1]) = sums[i];
+            BlockCount& sum = sum_of(node);
+            if (node >= first_block_) {
+                sum.add(graph_.blocks[node - first_block_].size);
+            }
+            BlockCount& above = sum_of(in_order_[dominators_[i]]);
+            above = above + sum;
         }
         return result;
     }
@@ -169,15 +194,16 @@ class Dominators {
     std::span<const std::uint32_t> leaders_;
     std::uint32_t first_block_;
     std::uint32_t nodes_;
-    Rows successors_;
-    Rows predecessors_;
-    std::vector<std::uint32_t> numbers_;  ///< of each node, in preorder
-    std::vector<std::uint32_t> in_order_; ///< the node of each number
-    std::vector<std::uint32_t> parents_;  ///< in the depth-first tree
-    std::vector<std::uint32_t> semi_;
-    std::vector<std::uint32_t> labels_;
-    std::vector<std::uint32_t> ancestors_;
-    std::vector<std::uint32_t> dominators_;
+    std::vector<std::vector<std::uint32_t>> blocks_of_group_;
+    LargeVector<std::uint32_t> numbers_;     ///< of each node, in preorder
+    LargeVector<std::uint32_t> in_order_;    ///< the node of each number
+    LargeVector<std::uint32_t> parents_;     ///< in the depth-first tree
+    LargeVector<std::uint64_t> first_other_; ///< in `others_`, of each node, and the end of all
+    LargeVector<std::uint32_t> others_;      ///< predecessors but for the parent
+    LargeVector<std::uint32_t> semi_;
+    LargeVector<std::uint32_t> labels_;
+    LargeVector<std::uint32_t> ancestors_;
+    LargeVector<std::uint32_t> dominators_;
     std::vector<std::uint32_t> way_;
 };
 
