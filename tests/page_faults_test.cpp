@@ -86,7 +86,8 @@ void expect_touched(const nlohmann::json& report, const Leaks& truth) {
     const Faults faults = by_function(page_faults);
     for (const auto& [function, touched] : truth) {
         const auto found = faults.find(function);
-        EXPECT_EQ(found != faults.end() ? found->second : 0, touched.blocks) << function;
+        EXPECT_EQ(found != faults.end() ? found->second : 0, touched.blocks)
+            << function << page_faults;
     }
     std::int64_t sum = 0;
     for (const auto& [function, count] : faults) {
