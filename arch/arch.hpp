@@ -78,6 +78,8 @@ inline constexpr std::int64_t kRedZone = 128;
 /// the kernel from "restarting" the call that the thread was interrupted in.
 void prepare_system_call(Registers& regs, CodeAddr instruction, long number,
                          std::span<const std::uint64_t> arguments);
+/// For kCopyingBytes, after prepare_system_call(): what the code behind the call needs.
+void prepare_copying(Registers& regs);
 /// In a stop at the entry of a system call (ptrace(2), "Syscall-stops"): its number, and its n-th
 /// argument from 0.
 [[nodiscard]] long system_call_number(const Registers& regs);

@@ -22,16 +22,17 @@ class Look:
     peak_bytes: int
 
 
-def look(bench, pid):
+def look(bench, pid, snapshot="copy"):
     begin = time.monotonic()
-    with subprocess.Popen([bench.memleax, "--leak-check", "-F", "json", str(pid)],
+    with subprocess.Popen([bench.memleax, "--leak-check", "--snapshot", snapshot, "-F", "json",
+                           str(pid)],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         text = process.stdout.read()
         errors = process.stderr.read().decode(errors="replace")
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     elapsed = time.monotonic() - begin
-    if not text:
+    if not text or "is not forked" in errors:
         raise Failed(errors.strip())
     found = json.loads(text)["leak_check"]
     if not found["complete"]:
@@ -48,16 +49,24 @@ def resident_bytes(pid):
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+@dataclasses.dataclass
+class Pauses:
+    copy_s: float
+    fork_s: float
+    alone_s: float  # a fork of the same heap, and nothing else
+
+
 def pause(bench, size):
-    """How long it stands still, and what a fork alone of the same heap takes, by turns; medians."""
+    """How long it stands still for each kind of snapshot, and for a fork alone, by turns; medians."""
     with Target(bench.heap_target) as target:
         target.ask(f"heap {size}")
         target.ask("busy")
-        forks, pauses = [], []
+        alone, copies, forks = [], [], []
         for _ in range(ROUNDS):
-            forks.append(float(target.ask("fork")[1]))
-            pauses.append(look(bench, target.pid).pause_s)
-        return statistics.median(pauses), statistics.median(forks)
+            alone.append(float(target.ask("fork")[1]))
+            copies.append(look(bench, target.pid).pause_s)
+            forks.append(look(bench, target.pid, "fork").pause_s)
+        return Pauses(*(statistics.median(times) for times in (copies, forks, alone)))
 
 
 def analysis(bench, shape, blocks):

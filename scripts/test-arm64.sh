@@ -28,9 +28,9 @@ done
 shift $((OPTIND - 1))
 
 # Those that watch nobody, and are over in no time: one boot for all of them.
-quick=(abandonable_mutex addr_range agent allocator_api block_index block_links call_follower callgrind_report code_patch coverage debug_symbols demangle fault_account file_data fill_report folded_name
+quick=(abandonable_mutex addr_range agent allocator_api block_index block_links call_follower callgrind_report code_patch coverage debug_symbols demangle exit_signal fault_account file_data fill_report folded_name
     folded_report freed_blocks function_name function_part glibc_walk growth_text holders hostile_names huge_pages intervals jemalloc_books json_report kernel_pointers large_vector leak_check_report
-    live_blocks log mallocng_walk maps memory_look memory_shortage missing_lines module_mailbox nesting options perf_records place_text pprof_report printable probe_account
+    live_blocks log mallocng_walk mapping_flags maps memory_look memory_shortage missing_lines module_mailbox nesting options perf_records place_text pprof_report printable probe_account
     process_account reachability report report_modules resident_pages ring_reader sdt_probes session_printer shared_tracker signal_turn stack_table stats_table stop_cost stop_queue
     stored_memory thread_signals thread_table threshold touched_memory tracked_blocks tracker tracker_errors tracker_expiry tracker_realloc unwind_cfi unwind_expression unwind_rule
     usage_error walk_comparison wrappers
@@ -54,12 +54,12 @@ partly=("leak_check:-*OfThreadsInMalloc*" "killed_anywhere:-*WithItsGuardian*dlo
 # -q: instructions and registers, unwinding, system calls that are interrupted, signals, forks, what is
 # left behind; and, of what knows no CPU, where the sign of char, a lock or the order of bytes could matter.
 if [ -n "$choice" ]; then
-    quick=(abandonable_mutex agent allocator_api block_index code_patch demangle freed_blocks glibc_walk hostile_names
-        kernel_pointers live_blocks maps modules printable reachability shared_tracker stop_cost stop_queue thread_signals thread_table tracker unwind_cfi
+    quick=(abandonable_mutex agent allocator_api block_index code_patch demangle exit_signal freed_blocks glibc_walk hostile_names
+        kernel_pointers live_blocks mapping_flags maps modules printable reachability shared_tracker stop_cost stop_queue thread_signals thread_table tracker unwind_cfi
         unwind_expression unwind_rule arm64_displace arm64_entry arm64_frame)
     long=("exact_counts:-*nopie*:*nofp*:*musl*:*plugin_250" "left_as_found:-*threads16*:*cross_thread*:*forker_16*"
         "sleeper:-*_limit*:*mq_*:*sem_*" "transfers:-*mmsg*:*pwritev2*:*terminal*" signals)
-    known=(daemons earlier_calls exec generated_code growth_holder heap_copy inline_engine killed_anywhere leak_check own_death
+    known=(daemons earlier_calls exec forked_look generated_code growth_holder heap_copy inline_engine killed_anywhere leak_check own_death
         pending_exception probes
         remote_calls "target_commands:Command_heap*:Command_leaks*:Command_refs*:Command_why*" trap_action unwind_walk vfork
         "watched_heap:-*ThreadsInMalloc*" "${quick[@]}")

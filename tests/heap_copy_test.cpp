@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// A heap that is read in a copy of the process's memory, while the process runs on, is the one that
-// is read in the process itself.
+// A heap that is read in a copy of the process's memory, or of the process, while that runs on, is
+// the one that is read in the process itself.
 #include <algorithm>
+#include <memory>
+#include <ostream>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -9,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "memleax/heap/heap_snapshot.hpp"
+#include "memleax/target/recovery_record.hpp"
 #include "process_support.hpp"
 
 namespace memleax::testing {
@@ -44,15 +47,38 @@ auto roots_of(const HeapSnapshot& snapshot) {
     return roots;
 }
 
-class HeapCopy : public ::testing::TestWithParam<const char*> {};
+/// This process is not killed.
+class Nobody final : public Caretaker {
+  public:
+    RecoveryFile* take_duty() override { return file_ ? file_->get() : nullptr; }
+    void leave_duty() override {}
+
+  private:
+    Result<std::unique_ptr<RecoveryFile>> file_ = RecoveryFile::create();
+};
+
+struct Way {
+    const char* fixture;
+    bool forks;
+};
+void PrintTo(const Way& way, std::ostream* out) {
+    *out << way.fixture << (way.forks ? ", forked" : "");
+}
+
+class HeapCopy : public ::testing::TestWithParam<Way> {};
 
 TEST_P(HeapCopy, HasTheSameBlocksAndPointers) {
-    if (!heap_can_be_read(GetParam())) {
-        GTEST_SKIP() << GetParam() << " could not be built, or is not read, here";
+    const auto [name, forks] = GetParam();
+    if (!heap_can_be_read(name)) {
+        GTEST_SKIP() << name << " could not be built, or is not read, here";
     }
-    Fixture fixture(GetParam());
+    Fixture fixture(name);
     fixture.go();
-    const HeapSnapshot copied = look(fixture.pid(), {.details = true, .link_words = true});
+    Nobody nobody;
+    const HeapSnapshot copied =
+        look(fixture.pid(),
+             {.details = true, .link_words = true, .forks = forks, .caretaker = &nobody});
+    EXPECT_EQ(copied.forked, forks);
     const HeapSnapshot in_place =
         look(fixture.pid(), {.details = true, .link_words = true, .in_place = true});
     EXPECT_GT(copied.graph.blocks.size(), 5U);
@@ -68,11 +94,15 @@ TEST_P(HeapCopy, HasTheSameBlocksAndPointers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, HeapCopy,
-                         ::testing::Values("held_blocks", "lost_blocks", "musl-lost_blocks"),
-                         [](const auto& param) {
-                             std::string name = param.param;
+                         ::testing::Values(Way{"held_blocks", false}, Way{"held_blocks", true},
+                                           Way{"lost_blocks", false}, Way{"lost_blocks", true},
+                                           Way{"parent", false}, Way{"parent", true},
+                                           Way{"musl-lost_blocks", false},
+                                           Way{"musl-lost_blocks", true}),
+                         [](const auto& instance) {
+                             std::string name = instance.param.fixture;
                              std::replace(name.begin(), name.end(), '-', '_');
-                             return name;
+                             return name + (instance.param.forks ? "_forked" : "");
                          });
 
 } // namespace

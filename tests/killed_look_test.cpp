@@ -109,6 +109,16 @@ TEST_P(KilledLook, Alone) {
         [](Memleax& memleax) { memleax.process().read_line(); });
 }
 
+// The copy of the target that it has then goes with it, and is reaped.
+TEST_P(KilledLook, AloneWithACopyOfTheTarget) {
+    check(
+        [](pid_t pid) {
+            return std::make_unique<Memleax>(std::vector<std::string>{"--leak-check", "--snapshot",
+                                                                      "fork", std::to_string(pid)});
+        },
+        [](Memleax& memleax) { memleax.process().read_line(); });
+}
+
 // From the command on; the end of the watching belongs to it.
 TEST_P(KilledLook, OfThePrompt) {
     check(

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iostream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -26,6 +27,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 Memleax::Result check(pid_t pid, std::vector<std::string> more = {}) {
     std::vector<std::string> arguments{"--leak-check", "-F", "json"};
@@ -40,20 +42,28 @@ int exit_status(const Memleax::Result& result) {
 
 class LeakCheck : public ::testing::Test {};
 
-std::string test_name(std::string fixture) {
-    std::replace(fixture.begin(), fixture.end(), '-', '_');
-    return fixture;
+/// A fixture, and how the picture of it is taken.
+using Snapshot = std::tuple<const char*, const char*>;
+class LeakCheckBySnapshot : public LeakCheck, public ::testing::WithParamInterface<Snapshot> {
+  protected:
+    const char* fixture() const { return std::get<0>(GetParam()); }
+    std::vector<std::string> way() const { return {"--snapshot", std::get<1>(GetParam())}; }
+};
+
+std::string test_name(const ::testing::TestParamInfo<Snapshot>& info) {
+    std::string name = fmt::format("{}_{}", std::get<0>(info.param), std::get<1>(info.param));
+    std::replace(name.begin(), name.end(), '-', '_');
+    return name;
 }
 
-class LeakCheckOfLostBlocks : public LeakCheck,
-                              public ::testing::WithParamInterface<const char*> {};
+class LeakCheckOfLostBlocks : public LeakCheckBySnapshot {};
 
 TEST_P(LeakCheckOfLostBlocks, EachIsInItsClassAndTheTargetIsAsItWas) {
-    if (!heap_can_be_read(GetParam())) {
-        GTEST_SKIP() << GetParam() << " could not be built, or is not read, here";
+    if (!heap_can_be_read(this->fixture())) {
+        GTEST_SKIP() << this->fixture() << " could not be built, or is not read, here";
     }
-    Fixture fixture(GetParam());
-    const auto first = check(fixture.pid());
+    Fixture fixture(this->fixture());
+    const auto first = check(fixture.pid(), way());
     ASSERT_EQ(exit_status(first), 0) << first.errors;
     const Leaks before = classes_of(first.json());
     EXPECT_EQ(before.at("definite"), Leak{}) << first.output;
@@ -61,8 +71,9 @@ TEST_P(LeakCheckOfLostBlocks, EachIsInItsClassAndTheTargetIsAsItWas) {
     EXPECT_THAT(answer.failures, IsEmpty());
     const TargetSnapshot untouched = take_snapshot(fixture.pid());
     for (int i = 0; i < 3; ++i) {
-        const auto result = check(fixture.pid());
+        const auto result = check(fixture.pid(), way());
         EXPECT_EQ(exit_status(result), 0) << result.errors;
+        EXPECT_THAT(result.errors, Not(HasSubstr("is not forked")));
         EXPECT_EQ(difference(classes_of(result.json()), before), answer.truth) << result.output;
         EXPECT_THAT(differences(untouched, take_snapshot(fixture.pid()), Meanwhile::idle),
                     IsEmpty());
@@ -71,43 +82,45 @@ TEST_P(LeakCheckOfLostBlocks, EachIsInItsClassAndTheTargetIsAsItWas) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Linked, LeakCheckOfLostBlocks,
-                         ::testing::Values("lost_blocks", "lost_blocks-static",
-                                           "lost_blocks-static-pie", "lost_blocks-static-stripped",
-                                           "musl-lost_blocks", "musl-lost_blocks-stripped",
-                                           "musl-dynamic-lost_blocks"),
-                         [](const auto& instance) { return test_name(instance.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Linked, LeakCheckOfLostBlocks,
+    ::testing::Combine(::testing::Values("lost_blocks", "lost_blocks-static",
+                                         "lost_blocks-static-pie", "lost_blocks-static-stripped",
+                                         "musl-lost_blocks", "musl-lost_blocks-stripped",
+                                         "musl-dynamic-lost_blocks"),
+                       ::testing::Values("copy", "fork")),
+    test_name);
 
 // Where pointers to the same addresses have been before.
-class LeakCheckOfReusedMemory : public LeakCheck,
-                                public ::testing::WithParamInterface<const char*> {};
+class LeakCheckOfReusedMemory : public LeakCheckBySnapshot {};
 
 TEST_P(LeakCheckOfReusedMemory, EachIsInItsClass) {
-    if (!heap_can_be_read(GetParam())) {
-        GTEST_SKIP() << GetParam() << " could not be built, or is not read, here";
+    if (!heap_can_be_read(this->fixture())) {
+        GTEST_SKIP() << this->fixture() << " could not be built, or is not read, here";
     }
-    Fixture fixture(GetParam(), {"reused"});
-    const Leaks before = classes_of(check(fixture.pid()).json());
+    Fixture fixture(this->fixture(), {"reused"});
+    const Leaks before = classes_of(check(fixture.pid(), way()).json());
     EXPECT_EQ(before.at("definite"), Leak{});
     const FixtureAnswer answer = fixture.go();
-    const auto result = check(fixture.pid());
+    const auto result = check(fixture.pid(), way());
     EXPECT_EQ(exit_status(result), 0) << result.errors;
     EXPECT_EQ(difference(classes_of(result.json()), before), answer.truth) << result.output;
     EXPECT_EQ(fixture.quit(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, LeakCheckOfReusedMemory,
-                         ::testing::Values("lost_blocks", "musl-lost_blocks",
-                                           "musl-dynamic-lost_blocks"),
-                         [](const auto& instance) { return test_name(instance.param); });
+                         ::testing::Combine(::testing::Values("lost_blocks", "musl-lost_blocks",
+                                                              "musl-dynamic-lost_blocks"),
+                                            ::testing::Values("copy", "fork")),
+                         test_name);
 
 /// What its round has added is in the classes that it says.
-void expect_the_truth_of(const std::string& program,
-                         const std::vector<std::string>& arguments = {}) {
+void expect_the_truth_of(const std::string& program, const std::vector<std::string>& arguments = {},
+                         const std::vector<std::string>& way = {}) {
     Fixture fixture(program, arguments);
-    const Leaks before = classes_of(check(fixture.pid()).json());
+    const Leaks before = classes_of(check(fixture.pid(), way).json());
     const FixtureAnswer answer = fixture.go();
-    const auto result = check(fixture.pid());
+    const auto result = check(fixture.pid(), way);
     EXPECT_EQ(exit_status(result), 0) << result.errors;
     EXPECT_EQ(difference(classes_of(result.json()), before), answer.truth) << result.output;
     EXPECT_EQ(fixture.quit(), 0);
@@ -117,19 +130,20 @@ void expect_the_truth_of(const std::string& program,
 // possibly lost there, too, with --leak-check-heuristics=none. By default it guesses that an
 // interior pointer is one to an array's first object, a base, or a text behind its length, and
 // calls them reachable. We do not guess: neither class is called lost.
-class LeakCheckOfMemchecksCases : public LeakCheck,
-                                  public ::testing::WithParamInterface<const char*> {};
+class LeakCheckOfMemchecksCases : public LeakCheckBySnapshot {};
 
 TEST_P(LeakCheckOfMemchecksCases, AreInTheSameClasses) {
-    expect_the_truth_of("leak_cases", {GetParam()});
+    expect_the_truth_of("leak_cases", {fixture()}, way());
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, LeakCheckOfMemchecksCases,
-                         ::testing::Values("chain_1", "chain_2", "chain_3", "chain_4", "chain_5",
-                                           "chain_6", "chain_7", "chain_8", "chain_9", "cycles",
-                                           "trees", "of_no_bytes", "unreadable_page",
-                                           "array_of_objects", "second_base", "behind_the_length"),
-                         [](const auto& instance) { return std::string(instance.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Cases, LeakCheckOfMemchecksCases,
+    ::testing::Combine(::testing::Values("chain_1", "chain_2", "chain_3", "chain_4", "chain_5",
+                                         "chain_6", "chain_7", "chain_8", "chain_9", "cycles",
+                                         "trees", "of_no_bytes", "unreadable_page",
+                                         "array_of_objects", "second_base", "behind_the_length"),
+                       ::testing::Values("copy", "fork")),
+    test_name);
 
 nlohmann::json named(const nlohmann::json& counts, const std::string& name) {
     for (const auto& count : counts) {
@@ -279,7 +293,11 @@ INSTANTIATE_TEST_SUITE_P(Linked, LeakCheckOfThreadsInMalloc,
                                            Race{"malloc_race-static-stripped", 3},
                                            Race{"musl-malloc_race", 5, "3"},
                                            Race{"musl-dynamic-malloc_race", 5, "3"}),
-                         [](const auto& instance) { return test_name(instance.param.fixture); });
+                         [](const auto& instance) {
+                             std::string name = instance.param.fixture;
+                             std::replace(name.begin(), name.end(), '-', '_');
+                             return name;
+                         });
 
 void expect_refusal(pid_t pid, const std::string& why) {
     const auto result = check(pid);

@@ -62,6 +62,10 @@ inline constexpr std::array<std::uint8_t, 8> kParkingBytes{0x01, 0, 0, 0xd4, 0, 
 /// svc #0; then rt_sigreturn(2), for a thread whose sp is at a return_frame(): mov x8,#139; svc #0
 inline constexpr std::array<std::uint8_t, 12> kReturningBytes{0x01, 0,    0,    0xd4, 0x68, 0x11,
                                                               0x80, 0xd2, 0x01, 0,    0,    0xd4};
+/// clone(2) for us: the parent goes on to rt_sigreturn(2) as above, and the child, were it let go,
+/// ends. svc #0; cmp x0,#0; csel x8,x10,x11,ne; svc #0 (prepare_copying() sets x10, x11)
+inline constexpr std::array<std::uint8_t, 16> kCopyingBytes{
+    0x01, 0, 0, 0xd4, 0x1f, 0, 0, 0xf1, 0x48, 0x11, 0x8b, 0x9a, 0x01, 0, 0, 0xd4};
 /// TrapHandlerCode::way_back.
 inline constexpr std::size_t kWayBackBytes = 24;
 /// NT_PRFPREG (a system call has no vectors beyond those, SVE's included), and what else a thread

@@ -103,6 +103,13 @@ void prepare_system_call(Registers& regs, CodeAddr instruction, long number,
     regs.pc = instruction.value();
 }
 
+void prepare_copying(Registers& regs) {
+    constexpr std::uint64_t kExit = 93;
+    constexpr std::uint64_t kRtSigreturn = 139;
+    regs.x[10] = kRtSigreturn;
+    regs.x[11] = kExit;
+}
+
 long system_call_number(const Registers& regs) {
     return static_cast<long>(regs.x[kNumber]);
 }

@@ -77,7 +77,11 @@ std::optional<Registers> registers_from_signal_frame(std::span<const std::byte> 
 std::vector<std::uint8_t> return_frame(const Registers& regs, std::uint64_t signal_mask,
                                        std::span<const std::byte> vector_registers,
                                        RemoteAddr /*at*/) {
-    if (vector_registers.size() < kVectorSetBytes) {
+    // Interrupted twice in the same call: made anew as that number, it would be none any more, as
+    // rt_sigreturn forgets it (kernel/signal.c, do_no_restart_syscall: EINTR).
+    constexpr std::uint64_t kRestartSyscall = 128;
+    constexpr std::size_t kNumber = 8;
+    if (regs.x[kNumber] == kRestartSyscall || vector_registers.size() < kVectorSetBytes) {
         return {};
     }
     constexpr std::size_t kStackFlags = 128 + 24; // with no such flags the kernel leaves the

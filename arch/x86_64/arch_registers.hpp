@@ -66,6 +66,10 @@ inline constexpr std::array<std::uint8_t, 4> kParkingBytes{0x0f, 0x05, 0xeb, 0xf
 /// syscall
 inline constexpr std::array<std::uint8_t, 9> kReturningBytes{0x0f, 0x05, 0xb8, 0x0f, 0,
                                                              0,    0,    0x0f, 0x05};
+/// clone(2) for us: the parent goes on to rt_sigreturn(2) as above, and the child, were it let go,
+/// ends. syscall; test %eax,%eax; mov $15,%eax; jne 1f; mov $60,%al; 1: syscall
+inline constexpr std::array<std::uint8_t, 15> kCopyingBytes{
+    0x0f, 0x05, 0x85, 0xc0, 0xb8, 0x0f, 0, 0, 0, 0x75, 0x02, 0xb0, 0x3c, 0x0f, 0x05};
 /// TrapHandlerCode::way_back.
 inline constexpr std::size_t kWayBackBytes = 23;
 /// NT_X86_XSTATE, and what else a thread needs of which rt_sigreturn(2) would not know:

@@ -46,6 +46,7 @@ const Names<Options::Color> kColors{{"auto", Options::Color::automatic},
                                     {"never", Options::Color::never}};
 const Names<Options::Progress> kProgress{{"auto", Options::Progress::automatic},
                                          {"never", Options::Progress::never}};
+const Names<bool> kSnapshots{{"copy", false}, {"fork", true}};
 
 /// What the user typed comes back in the message, and it must stay one line on a terminal.
 EarlyExit usage_exit(const std::string& what) {
@@ -250,6 +251,10 @@ Parser::Parser(Options& options) {
     add("--color", "WHEN", "auto (default), always or never", name_into(options.color, kColors));
     add("--progress", "WHEN", "a line of progress on a terminal: auto (default)\nor never",
         name_into(options.progress, kProgress));
+    add("--snapshot", "WAY",
+        "with --leak-check alone: the process stands still while\nits memory is copied (copy, "
+        "default) or it is forked (fork)",
+        name_into(options.forks_for_look, kSnapshots));
     add_allocators(options);
     app_.add_flag_callback(
             "-i,--interactive", [&options] { options.interactive = Options::Interactive::always; },

@@ -2,9 +2,12 @@
 #include "heap_moment.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <iterator>
 #include <utility>
 
+#include "memleax/base/log.hpp"
+#include "memleax/proc/copyable.hpp"
 #include "memleax/proc/kernel_pointers.hpp"
 #include "memleax/proc/process_memory.hpp"
 
@@ -30,8 +33,7 @@ std::vector<Mapping> searched_mappings(const std::vector<Mapping>& mappings,
 } // namespace
 
 Result<HeapMoment> take_moment(HeldProcess& process, std::vector<ThreadView> threads,
-                               std::vector<AddrRange> own_memory,
-                               std::optional<StoredMemory>* room) {
+                               std::vector<AddrRange> own_memory, RoomForCopy* room) {
     const Tid pid = process.target().pid();
     HeapMoment moment;
     moment.threads = std::move(threads);
@@ -44,16 +46,26 @@ Result<HeapMoment> take_moment(HeldProcess& process, std::vector<ThreadView> thr
     moment.time = monotonic_now();
     moment.kernel_pointers = read_kernel_pointers(pid);
     moment.pages = std::make_unique<PresentPages>(pid);
-    if (*room) {
+    if (room->memory()) {
         const std::vector<Mapping> searched = searched_mappings(moment.mappings, moment.own_memory);
+        if (room->forks()) {
+            auto forked = ForkedMemory::take(process.target(), searched, room->wiped(),
+                                             moment.pages.get(), &*room->memory());
+            if (forked) {
+                moment.forked = *std::move(forked);
+                moment.memory = std::exchange(room->memory(), std::nullopt);
+                return moment;
+            }
+            room->do_not_fork(forked.error());
+        }
         std::vector<AddrRange> ranges;
         ranges.reserve(searched.size());
         for (const Mapping& mapping : searched) {
             ranges.push_back(mapping.range);
         }
         moment.pages->keep(ranges);
-        if ((*room)->copy(process.target().memory(), searched, *moment.pages)) {
-            moment.memory = std::exchange(*room, std::nullopt);
+        if (room->memory()->copy(process.target().memory(), searched, *moment.pages)) {
+            moment.memory = std::exchange(room->memory(), std::nullopt);
         }
     }
     return moment;
@@ -67,15 +79,38 @@ void add_places(HeapMoment moment, HeapSnapshot* snapshot) {
     snapshot->mappings = std::move(moment.mappings);
 }
 
-std::optional<StoredMemory>* RoomForCopy::of(Tid pid) {
+void RoomForCopy::prepare(Tid pid) {
     if (is_wanted_) {
         // It is to be no burden for whoever shares the machine's memory, or a control group, with
         // us.
         constexpr std::uint64_t kPart = 4;
-        room_ = StoredMemory::reserve(pid, available_memory() / kPart);
+        memory_ = StoredMemory::reserve(pid, available_memory() / kPart);
         is_wanted_ = false;
     }
-    return &room_;
+    if (forks()) {
+        if (auto may = check_copyable(pid, try_read_resident_bytes(pid).value_or(0)); !may) {
+            do_not_fork(may.error());
+        }
+    }
+}
+
+void RoomForCopy::do_not_fork(const Error& why) {
+    forks_ = false;
+    log_info("the process stands still while its memory is copied, and is not forked: {}",
+             why.message());
+}
+
+Result<void> RoomForCopy::complete(HeapMoment* moment) {
+    Result<void> read = moment->forked->read(&wiped_, moment->pages.get(), &*moment->memory);
+    moment->forked.reset();
+    if (read) {
+        return read;
+    }
+    is_wanted_ = true;
+    if (read.error().errnum() != EAGAIN) {
+        do_not_fork(read.error());
+    }
+    return Error(read.error().message(), EAGAIN);
 }
 
 } // namespace memleax

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "forked_memory.hpp"
 #include "heap_books.hpp"
 #include "held_process.hpp"
 #include "memleax/base/clock.hpp"
@@ -30,28 +31,43 @@ struct HeapMoment {
     std::vector<AddrRange> own_memory; ///< ours: no heap of the program's, and no root
     /// Nothing: there is no room for a copy, and the process has to stand still while it is read.
     std::optional<StoredMemory> memory;
+    /// A copy of the process, which has the rest of `memory` (RoomForCopy::complete()).
+    std::unique_ptr<ForkedMemory> forked;
+};
+
+/// For one copy of a process's memory, and how that is made. What does not agree in it is read
+/// again in the process itself.
+class RoomForCopy {
+  public:
+    explicit RoomForCopy(const HeapOptions& options)
+        : is_wanted_(!options.in_place), forks_(options.forks && !options.in_place) {}
+
+    /// Before the process stands still.
+    void prepare(Tid pid);
+    [[nodiscard]] std::optional<StoredMemory>& memory() { return memory_; }
+    /// Is the process to be forked for it?
+    [[nodiscard]] bool forks() const { return forks_ && memory_; }
+    /// It cannot be, from now on, and the user is told why.
+    void do_not_fork(const Error& why);
+    /// Mappings of which a copy has nothing, as far as is known.
+    [[nodiscard]] std::vector<AddrRange>& wiped() { return wiped_; }
+    /// When the process runs on: reads what the copy of it has, and ends that. An Error means that
+    /// there is no picture of this moment; another attempt may come.
+    Result<void> complete(HeapMoment* moment);
+
+  private:
+    bool is_wanted_;
+    bool forks_;
+    std::optional<StoredMemory> memory_;
+    std::vector<AddrRange> wiped_;
 };
 
 /// What there is besides the allocator's books, of a process that stands still. `room`: for a copy
 /// of its memory, if there is any. It is taken if it is used.
 Result<HeapMoment> take_moment(HeldProcess& process, std::vector<ThreadView> threads,
-                               std::vector<AddrRange> own_memory,
-                               std::optional<StoredMemory>* room);
+                               std::vector<AddrRange> own_memory, RoomForCopy* room);
 
 /// Notes whose threads and mappings these were, for names.
 void add_places(HeapMoment moment, HeapSnapshot* snapshot);
-
-/// For one copy of a process's memory. What does not agree in it is read again in the process
-/// itself.
-class RoomForCopy {
-  public:
-    explicit RoomForCopy(const HeapOptions& options) : is_wanted_(!options.in_place) {}
-
-    std::optional<StoredMemory>* of(Tid pid);
-
-  private:
-    bool is_wanted_;
-    std::optional<StoredMemory> room_;
-};
 
 } // namespace memleax

@@ -84,7 +84,7 @@ Result<HeapReader> HeapReader::make(const ModuleMap& modules) {
 }
 
 Result<HeapMoment> HeapReader::take(HeldProcess& process, std::vector<AddrRange> own_memory,
-                                    std::optional<StoredMemory>* room) {
+                                    RoomForCopy* room) {
     MemoryReader& memory = process.target().memory();
     const Tid pid = process.target().pid();
     auto mappings = read_maps(pid);

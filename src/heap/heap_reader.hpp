@@ -32,7 +32,7 @@ class HeapReader {
     /// Of a process that stands still. `room`: for a copy of its memory, if there is any. It is
     /// taken if it is used.
     Result<HeapMoment> take(HeldProcess& process, std::vector<AddrRange> own_memory,
-                            std::optional<StoredMemory>* room);
+                            RoomForCopy* room);
     /// `memory` is the moment's, or the process's, which still stands still then.
     static HeapLook look_at(HeapMoment moment, MemoryReader& memory, const HeapOptions& options);
 

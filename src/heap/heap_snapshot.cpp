@@ -59,6 +59,27 @@ HeapLook look_at_copy(HeapMoment moment, const HeapOptions& options) {
     return HeapReader::look_at(std::move(moment), memory, options);
 }
 
+/// For as long as a process is changed by this thread. Nobody is asked if there is no caretaker.
+class Duty {
+  public:
+    explicit Duty(Caretaker* caretaker)
+        : caretaker_(caretaker), records_(caretaker != nullptr ? caretaker->take_duty() : nullptr) {
+    }
+    ~Duty() {
+        if (records_ != nullptr) {
+            caretaker_->leave_duty();
+        }
+    }
+    Duty(const Duty&) = delete;
+    Duty& operator=(const Duty&) = delete;
+
+    [[nodiscard]] RecoveryFile* records() const { return records_; }
+
+  private:
+    Caretaker* caretaker_;
+    RecoveryFile* records_;
+};
+
 /// One that nobody watches.
 class UnwatchedHeap {
   public:
@@ -99,19 +120,30 @@ class UnwatchedHeap {
         if (auto prepared = prepare(); !prepared) { // a module may have come
             return std::move(prepared).error();
         }
-        std::optional<StoredMemory>* const copy = room_.of(pid_);
-        auto stopped = StoppedProcess::stop(pid_);
+        room_.prepare(pid_);
+        const Duty duty(room_.forks() ? options_.caretaker : nullptr);
+        if (room_.forks() && duty.records() == nullptr) {
+            room_.do_not_fork(Error("nobody would end the copy, should memleax be killed"));
+        }
+        auto stopped = StoppedProcess::stop(pid_, duty.records());
         if (!stopped) {
             return std::move(stopped).error();
         }
-        auto moment = reader_->take(**stopped, {}, copy);
+        auto moment = reader_->take(**stopped, {}, &room_);
         if (!moment) {
             return std::move(moment).error();
         }
         if (moment->memory) {
             const std::int64_t pause = (*stopped)->let_go();
+            const bool forked = moment->forked != nullptr;
+            if (forked) {
+                if (auto whole = room_.complete(&*moment); !whole) {
+                    return std::move(whole).error();
+                }
+            }
             HeapLook look = look_at_copy(*std::move(moment), options_);
             look.snapshot.pause_ns = pause;
+            look.snapshot.forked = forked;
             return look;
         }
         HeapLook look =
@@ -148,7 +180,7 @@ Result<HeapLook> look_at_watched(const PerformRequest& perform, const HeapOption
     if (!*reader) {
         return unlisted((*reader).error());
     }
-    std::optional<StoredMemory>* const copy = room->of(pid);
+    room->prepare(pid);
     std::optional<Result<HeapMoment>> moment;
     std::optional<HeapLook> look;
     std::int64_t pause_ns = 0;
@@ -160,7 +192,7 @@ Result<HeapLook> look_at_watched(const PerformRequest& perform, const HeapOption
             return;
         }
         WatchedHeap process(hand);
-        moment.emplace((*reader)->take(process, hand.own_memory, copy));
+        moment.emplace((*reader)->take(process, hand.own_memory, room));
         if (*moment && !(*moment)->memory) {
             look = HeapReader::look_at(**std::move(moment), hand.target.memory(), options);
         }
@@ -190,13 +222,13 @@ Result<HeapLook> look_at_tracked_blocks(const PerformRequest& perform, const Hea
     if (!prepared) {
         return std::move(prepared).error();
     }
-    std::optional<StoredMemory>* const copy = room->of(pid);
+    room->prepare(pid);
     std::optional<Result<HeapMoment>> moment;
     HeapLook look;
     std::int64_t pause_ns = 0;
     auto done = perform(TargetState::all_stopped, [&](TargetInHand& hand) {
         WatchedHeap process(hand);
-        moment.emplace(take_tracked_moment(process, hand.modules, hand.own_memory, copy));
+        moment.emplace(take_tracked_moment(process, hand.modules, hand.own_memory, room));
         if (*moment && !(*moment)->memory) {
             look.snapshot = look_at_tracked(**std::move(moment), hand.target.memory(), blocks,
                                             *libraries, options);
@@ -232,13 +264,17 @@ Result<HeapSnapshot> take_heap_snapshot(Tid pid, const HeapOptions& options) {
 }
 
 Result<HeapSnapshot> take_heap_snapshot(const PerformRequest& perform, const HeapOptions& options) {
-    RoomForCopy room(options);
+    HeapOptions without_fork = options; // the main thread, which reads it, is not the tracer
+    without_fork.forks = false;
+    RoomForCopy room(without_fork);
     return look_until_complete([&] { return look_at_watched(perform, options, &room); });
 }
 
 Result<HeapSnapshot> take_tracked_snapshot(const PerformRequest& perform, HeapBlocks blocks,
                                            const HeapOptions& options) {
-    RoomForCopy room(options);
+    HeapOptions without_fork = options; // the main thread, which reads it, is not the tracer
+    without_fork.forks = false;
+    RoomForCopy room(without_fork);
     return look_until_complete(
         [&] { return look_at_tracked_blocks(perform, blocks, options, &room); });
 }

@@ -18,8 +18,8 @@
 
 namespace memleax {
 
-Result<std::unique_ptr<StoppedProcess>> StoppedProcess::stop(Tid pid) {
-    std::unique_ptr<StoppedProcess> process(new StoppedProcess);
+Result<std::unique_ptr<StoppedProcess>> StoppedProcess::stop(Tid pid, RecoveryFile* records) {
+    std::unique_ptr<StoppedProcess> process(new StoppedProcess(records));
     auto target = Target::seize(process->tracer_, pid);
     if (!target) {
         return std::move(target).error();

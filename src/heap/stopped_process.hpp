@@ -19,8 +19,9 @@ class StoppedProcess final : public HeldProcess {
   public:
     /// Waits for a moment at which no thread is in a transfer that a stop would cut short; EBUSY if
     /// there is none. EAGAIN: a thread cannot be stopped now. The calling thread's end belongs to
-    /// letting go, as with any Target.
-    static Result<std::unique_ptr<StoppedProcess>> stop(Tid pid);
+    /// letting go, as with any Target. `records`: where it is noted what is changed, if anything
+    /// is to be; null if nothing.
+    static Result<std::unique_ptr<StoppedProcess>> stop(Tid pid, RecoveryFile* records);
     ~StoppedProcess() override;
 
     [[nodiscard]] Target& target() override { return *target_; }
@@ -31,7 +32,7 @@ class StoppedProcess final : public HeldProcess {
     std::int64_t let_go();
 
   private:
-    StoppedProcess() : tracer_(nullptr) {}
+    explicit StoppedProcess(RecoveryFile* records) : tracer_(records) {}
     Result<void> stop_all();
     Result<void> stop_running();
     Result<void> stop_once(const std::vector<Tid>& running);

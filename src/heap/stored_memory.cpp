@@ -53,7 +53,7 @@ bool StoredMemory::copy(MemoryReader& memory, std::span<const Mapping> mappings,
             bytes += part.size();
         }
     }
-    if (bytes > copy_.get_deleter().size) {
+    if (bytes > copy_.get_deleter().size - used_) {
         return false;
     }
     std::vector<Chunk> chunks;
@@ -71,14 +71,17 @@ bool StoredMemory::copy(MemoryReader& memory, std::span<const Mapping> mappings,
             add_zeros(at, mapping.range.end);
         }
     }
-    read(memory, chunks);
+    read(memory, chunks, bytes);
     for (const Chunk& chunk : chunks) {
         if (chunk.got < chunk.out.size()) { // a device's memory, or a file that has become shorter
+            ++short_reads_;
             std::uint64_t& end = pieces_[chunk.piece].range.end;
             end = std::min(end, chunk.from + chunk.got);
         }
     }
     std::erase_if(pieces_, [](const Piece& piece) { return piece.range.size() == 0; });
+    std::sort(pieces_.begin(), pieces_.end(),
+              [](const Piece& a, const Piece& b) { return a.range.begin < b.range.begin; });
     return true;
 }
 
@@ -98,7 +101,7 @@ void StoredMemory::add(AddrRange part, std::vector<Chunk>* chunks) {
 }
 
 // By several threads: while the process stands still, its CPUs are free.
-void StoredMemory::read(MemoryReader& memory, std::span<Chunk> chunks) const {
+void StoredMemory::read(MemoryReader& memory, std::span<Chunk> chunks, std::uint64_t bytes) {
     constexpr std::uint64_t kWorthAThread = 32U << 20; // takes some ten milliseconds
     constexpr std::uint64_t kMostThreads = 16;
     std::atomic<std::size_t> next = 0;
@@ -108,7 +111,7 @@ void StoredMemory::read(MemoryReader& memory, std::span<Chunk> chunks) const {
         }
     };
     const std::uint64_t cpus = std::max(1U, std::thread::hardware_concurrency());
-    const std::uint64_t threads = std::min({cpus, kMostThreads, used_ / kWorthAThread + 1});
+    const std::uint64_t threads = std::min({cpus, kMostThreads, bytes / kWorthAThread + 1});
     std::vector<std::future<void>> others;
     {
         // Where no thread can be made it is deferred, until nothing is left to be read.

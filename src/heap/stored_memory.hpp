@@ -31,8 +31,12 @@ class StoredMemory final : public MemoryReader {
     /// private ones, all that is there of shared ones. False if it has grown beyond the room, and
     /// nothing is copied then. `pages` has kept them (PresentPages::keep()). `memory` is read by
     /// several threads at once.
+    /// Further mappings may follow, from another reader.
     [[nodiscard]] bool copy(MemoryReader& memory, std::span<const Mapping> mappings,
                             const PresentPages& pages);
+    /// Parts of what was to be copied that could not be read whole: a device's memory, or what is
+    /// behind the end of a file that has become shorter.
+    [[nodiscard]] std::size_t short_reads() const { return short_reads_; }
 
     /// As the process would have told then. What it has not written to is zero in private anonymous
     /// memory; elsewhere it cannot be read.
@@ -53,11 +57,12 @@ class StoredMemory final : public MemoryReader {
         std::size_t got = 0;
     };
     void add(AddrRange part, std::vector<Chunk>* chunks);
-    void read(MemoryReader& memory, std::span<Chunk> chunks) const;
+    static void read(MemoryReader& memory, std::span<Chunk> chunks, std::uint64_t bytes);
     void add_zeros(std::uint64_t begin, std::uint64_t end);
 
     std::unique_ptr<std::byte, Unmapping> copy_;
     std::uint64_t used_ = 0;
+    std::size_t short_reads_ = 0;
     std::vector<Piece> pieces_; ///< ascending
 };
 

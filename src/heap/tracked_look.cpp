@@ -49,8 +49,7 @@ KnownLibraries::KnownLibraries(const ModuleMap& modules)
     : thread_block(&thread_block_of(modules)), jemalloc(has_jemalloc(modules)) {}
 
 Result<HeapMoment> take_tracked_moment(HeldProcess& process, const ModuleMap& modules,
-                                       std::vector<AddrRange> own_memory,
-                                       std::optional<StoredMemory>* room) {
+                                       std::vector<AddrRange> own_memory, RoomForCopy* room) {
     return take_moment(process,
                        look_at_threads(process.target(), process.threads(), modules, {},
                                        ThreadFrames::not_asked_for),

@@ -27,8 +27,7 @@ struct KnownLibraries {
 /// Of a process that stands still. Nobody need be out of malloc: a block that is about to be given
 /// out is none of those.
 Result<HeapMoment> take_tracked_moment(HeldProcess& process, const ModuleMap& modules,
-                                       std::vector<AddrRange> own_memory,
-                                       std::optional<StoredMemory>* room);
+                                       std::vector<AddrRange> own_memory, RoomForCopy* room);
 
 /// The blocks ascend and do not overlap. `memory` is the moment's, or the process's, which still
 /// stands still then.

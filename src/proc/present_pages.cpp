@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -71,6 +72,14 @@ void PresentPages::keep(std::span<const AddrRange> mappings) {
         kept.push_back(read(mapping));
     }
     kept_ = std::move(kept);
+}
+
+void PresentPages::adopt(PresentPages& copys) {
+    kept_.insert(kept_.end(), std::make_move_iterator(copys.kept_.begin()),
+                 std::make_move_iterator(copys.kept_.end()));
+    copys.kept_.clear();
+    std::sort(kept_.begin(), kept_.end(),
+              [](const Parts& a, const Parts& b) { return a.mapping.begin < b.mapping.begin; });
 }
 
 std::vector<AddrRange> PresentPages::in(AddrRange range, Kind kind) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/session/leak_check.hpp"
 
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include "memleax/proc/modules.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/report/leak_check_report.hpp"
+#include "memleax/session/guardian.hpp"
 #include "memleax/session/heap_view.hpp"
 #include "memleax/session/process_account.hpp"
 #include "memleax/session/report_output.hpp"
@@ -81,6 +83,30 @@ class LookedAt {
     Result<RemoteMemory> memory_;
 };
 
+/// Should memleax be killed, the guardian ends and reaps what was forked, and puts the thread back
+/// that was forking.
+class GuardianOnDemand final : public Caretaker {
+  public:
+    /// It is started here, as it cannot be in the tracer thread.
+    explicit GuardianOnDemand(bool is_wanted) {
+        if (is_wanted) {
+            auto started = Guardian::start();
+            if (started) {
+                guardian_ = *std::move(started);
+            } else {
+                log_debug("{}", started.error().message());
+            }
+        }
+    }
+    RecoveryFile* take_duty() override {
+        return guardian_ && guardian_->take_duty() ? &guardian_->file() : nullptr;
+    }
+    void leave_duty() override { guardian_->leave_duty(); }
+
+  private:
+    std::unique_ptr<Guardian> guardian_;
+};
+
 LeakCheckReport report_of(Tid pid, LookedAt& process, HeapSnapshot snapshot) {
     LeakCheckReport report;
     report.version = MEMLEAX_VERSION;
@@ -111,7 +137,9 @@ int run_leak_check(const SessionOptions& options) {
         return 1;
     }
     LookedAt process(*pid, options);
-    auto snapshot = take_heap_snapshot(*pid, {.details = true});
+    GuardianOnDemand guardian(options.forks_for_look);
+    auto snapshot = take_heap_snapshot(
+        *pid, {.details = true, .forks = options.forks_for_look, .caretaker = &guardian});
     if (!snapshot) {
         log_error("{}", snapshot.error().message());
         return 1;

@@ -312,6 +312,7 @@ std::shared_ptr<RecoveryRecord> RecoveryFile::claim() {
         const auto mapped = map(i);
         return {mapped.get(), [mapped, taken = &header_->taken[i]](RecoveryRecord* record) {
                     record->pid.store(0);
+                    record->has_copy.store(0);
                     record->forget_memory();
                     for (RecoveryRecord::OwedSignal& entry : record->owed) {
                         entry.tid.store(0);

@@ -11,13 +11,13 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 
+#include "borrowed_registers.hpp"
 #include "exec_stop.hpp"
 #include "memleax/proc/modules.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/recovery_record.hpp"
 #include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/target.hpp"
-#include "memleax/target/way_back.hpp"
 #include "ptrace_options.hpp"
 #include "thread_ended.hpp"
 
@@ -97,98 +97,6 @@ std::optional<CodeAddr> find_padding(Tid pid, RemoteMemory& memory) {
     return std::nullopt;
 }
 
-/// A thread with other registers than its own, for one system call: they are kept where the
-/// guardian finds them, and the thread stands where nothing happens to it until they are back.
-class BorrowedThread {
-  public:
-    BorrowedThread(RecoveryRecord& record, RemoteMemory& memory, Tid tid,
-                   const arch::Registers& saved, int stop_signal)
-        : entry_(record.borrowed), has_way_back_(record.has_way_back.load() != 0), memory_(memory),
-          tid_(tid), stop_signal_(stop_signal) {
-        entry_.registers = saved;
-        // The call ends in a stop of its own, so what this stop was about to deliver is put back.
-        if (stop_signal_ != 0) {
-            ptrace(PTRACE_GETSIGINFO, tid_.value(), nullptr, &info_);
-        }
-        entry_.code_byte_count = 0;
-        entry_.result_at = 0;
-    }
-    /// Borrows a few bytes of code, too.
-    Result<void> write_code(CodeAddr padding, long number, bool is_own_memory,
-                            const arch::Registers& own) {
-        // What an mmap has mapped only the thread itself can tell, as long as it stays there. And
-        // for a child, at each of a process's forks, it would take too long to look for its stack.
-        if (number != SYS_mmap && is_own_memory) {
-            way_back_ = WayBack::below_stack(memory_, tid_, own);
-        }
-        const auto code = way_back_ ? std::span<const std::uint8_t>(arch::kReturningBytes)
-                                    : std::span<const std::uint8_t>(arch::kParkingBytes);
-        const auto bytes = std::as_writable_bytes(std::span(entry_.code_bytes)).first(code.size());
-        if (memory_.try_read(padding.as_data(), bytes) != bytes.size()) {
-            return Error("cannot read the code", EFAULT);
-        }
-        entry_.code_byte_count = static_cast<std::uint32_t>(bytes.size());
-        use(AddrRange::at(padding, code.size()));
-        return memory_.write(padding.as_data(), code);
-    }
-    /// Code of ours that is there.
-    void use(const RemoteCalls::OwnPage& page, const arch::Registers& own) {
-        if (has_way_back_) {
-            way_back_ = WayBack::in_page(memory_, tid_, own, page.begin);
-        }
-        if (way_back_) {
-            entry_.result_at = way_back_->result_at().value();
-        }
-        use(way_back_ ? page.way_back() : page.parking());
-    }
-    /// Code of the target's, behind which nothing keeps the thread.
-    void use(CodeAddr instruction) { use(AddrRange::at(instruction, arch::kSyscallBytes.size())); }
-    void prepare(arch::Registers* regs) const {
-        if (way_back_) {
-            way_back_->set_stack_pointer(*regs);
-        }
-    }
-    [[nodiscard]] CodeAddr instruction() const { return CodeAddr(entry_.code.begin); }
-    ~BorrowedThread() {
-        if (entry_.code_byte_count != 0) {
-            (void)memory_.write(RemoteAddr(entry_.code.begin),
-                                std::span(entry_.code_bytes).first(entry_.code_byte_count));
-        }
-        if (way_back_) {
-            way_back_->give_back_memory();
-        }
-        entry_.tid.store(0);
-    }
-    BorrowedThread(const BorrowedThread&) = delete;
-    BorrowedThread& operator=(const BorrowedThread&) = delete;
-
-    /// With the registers comes back the call that the thread was interrupted in, which the kernel
-    /// restarts when it sees its number and -ERESTART* in them again.
-    bool give_back() {
-        if (is_in_exec_stop(tid_) || !StoppedThread(tid_).set_registers(entry_.registers)) {
-            return false;
-        }
-        if (stop_signal_ != 0) {
-            ptrace(PTRACE_SETSIGINFO, tid_.value(), nullptr, &info_);
-        }
-        return true;
-    }
-
-  private:
-    void use(AddrRange code) {
-        entry_.code = code;
-        entry_.tid.store(tid_.value());
-    }
-
-    RecoveryRecord::BorrowedThread& entry_;
-    bool has_way_back_; ///< our page
-    RemoteMemory& memory_;
-    std::optional<WayBack> way_back_;
-    Tid tid_;
-    int stop_signal_;
-    siginfo_t info_{};
-};
-
 Result<CodeAddr> find_syscall_instruction(Tid pid, RemoteMemory& memory) {
     auto maps = read_maps(pid);
     if (!maps) {
@@ -257,7 +165,7 @@ Result<long> RemoteCalls::perform(Tid tid, Tid process, RemoteMemory& memory,
     }
     const arch::Registers as_the_kernel_gave_them = saved;
     interrupted_.finish(tid, &saved);
-    BorrowedThread borrowed(target_.record(), memory, tid, saved, target_.stop_signal(tid));
+    BorrowedRegisters borrowed(target_.record(), memory, tid, saved, target_.stop_signal(tid));
     if (!page && !(padding_ && is_padding(memory, *padding_))) {
         padding_ = find_padding(process, memory);
     }
@@ -294,6 +202,54 @@ Result<long> RemoteCalls::perform(Tid tid, Tid process, RemoteMemory& memory,
         return thread_ended(tid);
     }
     return result;
+}
+
+Result<long> RemoteCalls::perform_clone(Tid tid, std::uint64_t flags,
+                                        const std::function<void(Tid child)>& with_child) {
+    RemoteMemory& memory = target_.memory();
+    if (auto ready = prepare(tid); !ready) {
+        return std::move(ready).error();
+    }
+    if (!(padding_ && is_padding(memory, *padding_))) {
+        padding_ = find_padding(target_.pid(), memory);
+    }
+    if (!padding_) {
+        return Error("no code has room behind it for a few bytes", ENOTSUP);
+    }
+    arch::Registers saved{};
+    if (!StoppedThread(tid).get_registers(&saved) || stands_in_another_program(tid)) {
+        return thread_ended(tid);
+    }
+    const arch::Registers as_the_kernel_gave_them = saved;
+    interrupted_.finish(tid, &saved);
+    BorrowedRegisters borrowed(target_.record(), memory, tid, saved, 0);
+    target_.record().borrowed.number = SYS_clone;
+    target_.record().borrowed.mapped_bytes = 0;
+    target_.record().borrowed.unmapped = {};
+    auto patched = borrowed.write_copying_code(*padding_, as_the_kernel_gave_them);
+    if (!patched) {
+        return std::move(patched).error();
+    }
+    arch::Registers regs = saved;
+    borrowed.prepare(&regs);
+    // The same for each order of arguments: no stack of its own, no ids, no thread area.
+    const std::array<std::uint64_t, 5> arguments{flags, 0, 0, 0, 0};
+    arch::prepare_system_call(regs, borrowed.instruction(), SYS_clone, arguments);
+    arch::prepare_copying(regs);
+    if (!StoppedThread(tid).set_registers(regs)) {
+        return thread_ended(tid);
+    }
+    auto made = stepper_.run_clone(tid, borrowed.instruction());
+    if (made && made->child.value() != 0) {
+        with_child(made->child);
+    }
+    if (!borrowed.give_back()) {
+        return thread_ended(tid);
+    }
+    if (!made) {
+        return std::move(made).error();
+    }
+    return made->result;
 }
 
 Result<void> RemoteCalls::prepare(Tid tid) {

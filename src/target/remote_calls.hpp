@@ -2,6 +2,7 @@
 /// System calls of ours that stopped threads of a process perform.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -44,6 +45,13 @@ class RemoteCalls {
     /// In a stopped thread of another address space: a forked child's, a new program's.
     Result<long> perform_in_copy(Tid tid, RemoteMemory& memory, long number,
                                  std::initializer_list<std::uint64_t> arguments);
+    /// clone(2), by a thread of the process that is stopped for no signal. As soon as it has been
+    /// made, `with_child` is called with the child, which is traced and stands still, or is about
+    /// to: until its return the code behind the call is there, which ends the child if it should
+    /// ever run. Nobody else is told of it. The result is the child's number as the process sees
+    /// it.
+    Result<long> perform_clone(Tid tid, std::uint64_t flags,
+                               const std::function<void(Tid child)>& with_child);
     /// Our handler's page, from which calls are made. Without it, the first one is made in the
     /// padding behind some module's code.
     void set_page(std::optional<OwnPage> page) { page_ = page; }

@@ -140,6 +140,58 @@ Result<void> Stepper::run_system_call(Tid tid, CodeAddr instruction, bool to_sig
     return {};
 }
 
+// An interrupt that is pending when the call begins makes it fail (kernel/fork.c, copy_process:
+// ERESTARTNOINTR), so the thread is asked for its stop behind the call only when that has been
+// made: in the event's stop, or, if there is no child, in that of the call's end.
+Result<CloneMade> Stepper::run_clone(Tid tid, CodeAddr instruction) {
+    const SignalsHeldBack hold(tid, record_, Steps::no);
+    DeferredStops aside(tid, record_);
+    const Patience patience(StopWait::kMostMsUntilItRuns);
+    CloneMade made;
+    enum { before, within, behind } at = before;
+    for (bool done = false; !done;) {
+        if (at == behind) {
+            target_.interrupt(tid);
+        }
+        if (ptrace(at == behind ? PTRACE_CONT : PTRACE_SYSCALL, tid.value(), nullptr, nullptr) !=
+            0) {
+            return thread_ended(tid);
+        }
+        const auto status = target_.parts().waits.await_status(tid);
+        if (!status) {
+            return thread_ended(tid);
+        }
+        const int signal = WSTOPSIG(*status);
+        const int event = *status >> 16;
+        if (signal == kSystemCallStop) {
+            at = at == before ? within : behind;
+        } else if (event == PTRACE_EVENT_CLONE || event == PTRACE_EVENT_FORK) {
+            unsigned long child = 0;
+            ptrace(PTRACE_GETEVENTMSG, tid.value(), nullptr, &child);
+            made.child = Tid(static_cast<int>(child));
+            at = behind;
+        } else if (event == 0) {
+            aside.signal(); // SIGSTOP cannot be held back
+        } else {
+            done = at == behind;
+            if (signal != SIGTRAP || !done) {
+                aside.stop();
+            }
+            if (at == before && patience.is_over()) {
+                aside.give_back(target_);
+                return Error(fmt::format("thread {} does not run now", tid.value()), EAGAIN);
+            }
+        }
+    }
+    aside.give_back(target_);
+    arch::Registers regs;
+    if (!StoppedThread(tid).get_registers(&regs)) {
+        return thread_ended(tid);
+    }
+    made.result = arch::pc(regs) != instruction ? arch::system_call_result(regs) : -EAGAIN;
+    return made;
+}
+
 std::optional<SystemCallMade>
 Stepper::follow_system_call(Tid tid, long number, std::uint64_t first_argument,
                             const std::function<void(const SystemCallMade&)>& enter) {

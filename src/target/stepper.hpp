@@ -23,6 +23,12 @@ struct SystemCallMade {
     long result = 0; ///< see is_errno()
 };
 
+/// How a call of ours that makes a process has ended.
+struct CloneMade {
+    Tid child;       ///< 0: there is none. Else it is traced, and stands still or is about to
+    long result = 0; ///< what the thread got; see is_errno()
+};
+
 /// Other signals than the thread's own exceptions are held back meanwhile, and nothing that stops
 /// it is lost: it is told of, or sent, again. After a failure the thread is gone, unless the Error
 /// says otherwise.
@@ -46,6 +52,8 @@ class Stepper {
     /// EAGAIN: it does not run now. EFAULT: the instruction cannot be executed.
     /// `to_signal_stop`: it ends in a signal-delivery-stop, where a signal can be given to it.
     Result<void> run_system_call(Tid tid, CodeAddr instruction, bool to_signal_stop);
+    /// The same for clone(2). Nobody is told of the child, which is the caller's.
+    Result<CloneMade> run_clone(Tid tid, CodeAddr instruction);
     /// Out of the stop of clone, fork or exec, to the next one: then the kernel has put that call's
     /// result into the registers.
     Result<void> settle(Tid tid);

@@ -273,6 +273,9 @@ TEST(Arm64SignalFrame, LeadsBackToTheRegistersThatItIsMadeOf) {
     const std::array<std::uint32_t, 2> end{};
     EXPECT_EQ(std::memcmp(frame.data() + 592 + 528, end.data(), sizeof end), 0);
     EXPECT_TRUE(return_frame(regs, mask, {}, RemoteAddr(0x10040)).empty());
+    regs.x[8] = 128; // restart_syscall(2): of which call nobody knows any more
+    EXPECT_TRUE(
+        return_frame(regs, mask, std::as_bytes(std::span(vectors)), RemoteAddr(0x10040)).empty());
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /// The heap of a running process at one moment, read from outside: all threads are stopped, memory
 /// is read, all go on. Nothing is written to the process, and none of its threads executes anything
-/// for us.
+/// for us, unless it is to be forked (HeapOptions::forks).
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include "memleax/heap/heap_graph.hpp"
 #include "memleax/proc/maps.hpp"
 #include "memleax/supervise/target_request.hpp"
+#include "memleax/target/recovery_record.hpp"
 
 namespace memleax {
 
@@ -33,6 +34,7 @@ struct HeapSnapshot {
     /// "": it has been, or that was tried.
     std::string unlisted;
     HeapGraph graph;
+    bool forked = false;       ///< the process was forked, and not copied while it stood still
     std::int64_t pause_ns = 0; ///< for which the process stood still, in the attempt that counts
     std::size_t threads = 0;
     MonotonicNs time;                    ///< at which it is true
@@ -40,11 +42,26 @@ struct HeapSnapshot {
     std::vector<Mapping> mappings;
 };
 
+/// Whoever puts a process back as it was, should we die while something in it is changed.
+class Caretaker {
+  public:
+    virtual ~Caretaker() = default;
+    /// From the return of this on, until leave_duty() or the end of the calling thread, the tracer.
+    /// Null: nobody is there.
+    virtual RecoveryFile* take_duty() = 0;
+    /// By the same thread.
+    virtual void leave_duty() = 0;
+};
+
 struct HeapOptions {
     bool details = false;    ///< fill in HeapGraph::details, but for ...
     bool link_words = false; ///< ... its link_words, at 4 bytes a link
     /// The process stands still while its heap is read, not only while its memory is copied.
     bool in_place = false;
+    /// It stands still while it is forked, and its memory is copied from the child, where that can
+    /// be done without harm. One of its threads executes clone(2) for us, and later wait4(2).
+    bool forks = false;
+    Caretaker* caretaker = nullptr; ///< with `forks`, of a process that nobody watches
 };
 
 /// For the malloc of glibc, and on x86_64 of musl (src/heap/*_layout.hpp have the versions), only:

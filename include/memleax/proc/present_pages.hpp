@@ -26,6 +26,8 @@ class PresentPages {
     [[nodiscard]] std::vector<AddrRange> in(AddrRange range, Kind kind) const;
     /// For parts of these mappings, ascending, in() answers from now on as it would at this moment.
     void keep(std::span<const AddrRange> mappings);
+    /// Takes what another process, a copy of this one, has kept, of other mappings.
+    void adopt(PresentPages& copys);
 
   private:
     struct Parts {

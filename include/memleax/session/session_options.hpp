@@ -55,6 +55,8 @@ struct SessionOptions {
     std::vector<std::string> skip;            ///< globs of functions that a stack is not named by
     /// Look at the heap at the end of the watching.
     bool leak_check = false;
+    /// By itself, of a forked copy of the process, where that does no harm (HeapOptions::forks).
+    bool forks_for_look = false;
     /// Save a report when one of these is passed.
     std::vector<MemoryThreshold> at_memory;
     std::optional<PressureThreshold> at_pressure;

@@ -102,6 +102,9 @@ struct RecoveryRecord {
     std::atomic<std::int32_t> pid; ///< 0: nothing is changed anywhere
     std::uint64_t start_time;      ///< of the process (ProcessInfo)
     BorrowedThread borrowed;
+    /// There may be copies of the process, its children, that are to be ended and reaped
+    /// (ProcessCopy).
+    std::atomic<std::uint32_t> has_copy;
     std::atomic<std::uint32_t> owed_count;
     std::array<OwedSignal, kMaxOwed> owed;
     AddrRange handler;                       ///< the page with our SIGTRAP handler; empty: none

@@ -60,6 +60,8 @@ class Target {
     [[nodiscard]] StopHandler* handler() const { return handler_; }
     [[nodiscard]] RemoteMemory& memory() { return memory_; }
     [[nodiscard]] RecoveryRecord& record() { return *record_; }
+    /// For what outlives the Target, and may have to be put back then.
+    [[nodiscard]] const std::shared_ptr<RecoveryRecord>& shared_record() const { return record_; }
     /// After exec: the new program's memory.
     Result<void> reopen_memory();
 

@@ -145,6 +145,23 @@ void leave_handler(Target& target, Tid tid, AddrRange code) {
     }
 }
 
+/// It may have made a copy of the process (ProcessCopy) for the dead one just now: the kernel
+/// writes the result of that call into its registers when it goes on. By itself it then gets those
+/// back that are its own. False if it is gone.
+bool leave_clone(Target& target, Tid tid) {
+    const auto is_in_clone = [&] {
+        const auto thread = target.threads().find(tid);
+        return thread != target.threads().end() && thread->second.in_system_call;
+    };
+    while (is_in_clone()) {
+        target.signals().let_run_on(tid);
+        if (!stop_or_see_end(target, tid)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 } // namespace
 
 Tid return_borrowed_thread(Target& target) {
@@ -156,7 +173,7 @@ Tid return_borrowed_thread(Target& target) {
         tid = Tid();
     }
     std::optional<arch::Registers> now;
-    if (tid.value() != 0 && stop_or_see_end(target, tid)) {
+    if (tid.value() != 0 && stop_or_see_end(target, tid) && leave_clone(target, tid)) {
         leave_handler(target, tid, code);
         now.emplace();
         if (!StoppedThread(tid).get_registers(&*now) || !code.contains(arch::pc(*now))) {

@@ -11,8 +11,10 @@
 #include "borrowed_thread.hpp"
 #include "detacher.hpp"
 #include "inline/agent_pages.hpp"
+#include "memleax/base/log.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/breakpoint.hpp"
+#include "memleax/target/process_copy.hpp"
 #include "memleax/target/trap_signal.hpp"
 #include "own_unwinder.hpp"
 #include "recorded_handler.hpp"
@@ -131,6 +133,11 @@ Result<void> restore_in_this_thread(const std::shared_ptr<RecoveryRecord>& recor
     breakpoints.withdraw_jumps();
     breakpoints.restore_all();
     give_owed_signals(**target, borrowed, owed);
+    if (record->has_copy.load() != 0) {
+        if (auto reaped = reap_copies(**target); !reaped) {
+            log_warning("{}", reaped.error().message());
+        }
+    }
     TrapSignal trap_signal(**target, breakpoints.handler());
     trap_signal.adopt(); // looks at the masks
     Indifferent nobody;

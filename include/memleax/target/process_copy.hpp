@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// A copy of a process's memory at one moment: a child of it that never runs. The process runs on
+/// at once; its first write to each page costs it a copy of that page as long as this lives.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "memleax/base/error.hpp"
+#include "memleax/base/types.hpp"
+#include "memleax/proc/memory.hpp"
+#include "memleax/target/recovery_record.hpp"
+#include "memleax/target/target.hpp"
+
+namespace memleax {
+
+/// The child is made by one stopped thread of the process, by clone(2), and is traced from its
+/// birth. It has no descriptors, and dies with the tracer thread (PTRACE_O_EXITKILL, ptrace(2)).
+/// Should we die before it has that option, its next instructions, which are ours, end it.
+///
+/// Its end sends no signal to the process (kExitSignal), and is seen by those only of the process's
+/// waits that ask for children of all kinds (__WALL, __WCLONE). It has to be reaped by the process:
+/// reap_copies().
+///
+/// Missing in it are mappings with MADV_DONTFORK; those with MADV_WIPEONFORK are zero; memory that
+/// is shared is not that of the moment (madvise(2), fork(2)).
+class ProcessCopy final : public MemoryReader {
+  public:
+    /// By which our copies are known among the children of a process: no signal at all
+    /// (kernel/signal.c, do_notify_parent: valid_signal()), and none that anybody else asks for.
+    static constexpr int kExitSignal = 77;
+
+    /// check_copyable() comes before. All threads are stopped. After a failure there is none left,
+    /// and the process is as it was.
+    static Result<std::unique_ptr<ProcessCopy>> make(Target& target);
+    /// Ends it. By the tracer thread.
+    ~ProcessCopy() override;
+    ProcessCopy(const ProcessCopy&) = delete;
+    ProcessCopy& operator=(const ProcessCopy&) = delete;
+
+    [[nodiscard]] Tid pid() const { return pid_; }
+    /// Several threads may read at once. By /proc/PID/mem: process_vm_readv(2) would make the copy
+    /// its own page of each that it reads (since Linux 6.0; mm/gup.c, FAULT_FLAG_UNSHARE).
+    std::size_t try_read(RemoteAddr from, std::span<std::byte> out) override;
+    [[nodiscard]] const std::shared_ptr<RecoveryRecord>& record() const { return record_; }
+    /// Its memory is gone; it is to be reaped. Idempotent.
+    void end();
+
+  private:
+    ProcessCopy(Tid pid, std::shared_ptr<RecoveryRecord> record)
+        : pid_(pid), record_(std::move(record)) {}
+    Result<void> open_memory();
+
+    Tid pid_;
+    std::shared_ptr<RecoveryRecord> record_;
+    int memory_ = -1;
+    bool has_ended_ = false;
+};
+
+/// Copies of this process that a tracer has left, dead or not: ends them, and has one thread of the
+/// process, which is stopped for that, reap them (wait4(2)). The Error says why one is left.
+Result<void> reap_copies(Target& target);
+/// The same of a process that is not seized, by a thread of its own.
+Result<void> reap_copies(Tid pid, const std::shared_ptr<RecoveryRecord>& record);
+
+} // namespace memleax

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "forked_memory.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "memleax/base/log.hpp"
+#include "memleax/proc/mapping_flags.hpp"
+
+namespace memleax {
+
+namespace {
+
+std::vector<AddrRange> ranges_of(const std::vector<Mapping>& mappings) {
+    std::vector<AddrRange> ranges;
+    ranges.reserve(mappings.size());
+    for (const Mapping& mapping : mappings) {
+        ranges.push_back(mapping.range);
+    }
+    return ranges;
+}
+
+/// `ranges` ascend and do not overlap; neighbours may be the parts of one mapping.
+bool covers(const std::vector<AddrRange>& ranges, AddrRange range) {
+    auto part = std::partition_point(ranges.begin(), ranges.end(), [range](const AddrRange& each) {
+        return each.end <= range.begin;
+    });
+    for (; range.begin < range.end && part != ranges.end() && part->begin <= range.begin; ++part) {
+        range.begin = part->end;
+    }
+    return range.begin >= range.end;
+}
+
+bool overlap(const std::vector<AddrRange>& ranges, AddrRange range) {
+    return std::any_of(ranges.begin(), ranges.end(), [range](const AddrRange& each) {
+        return each.begin < range.end && range.begin < each.end;
+    });
+}
+
+} // namespace
+
+Result<std::unique_ptr<ForkedMemory>> ForkedMemory::take(Target& target,
+                                                         const std::vector<Mapping>& searched,
+                                                         const std::vector<AddrRange>& wiped,
+                                                         PresentPages* pages, StoredMemory* room) {
+    auto copy = ProcessCopy::make(target);
+    if (!copy) {
+        return std::move(copy).error();
+    }
+    const auto discard = [&](Error why) {
+        (*copy)->end();
+        if (auto reaped = reap_copies(target); !reaped) {
+            log_warning("{}", reaped.error().message());
+        }
+        return why;
+    };
+    auto copied = read_maps((*copy)->pid());
+    if (!copied) {
+        return discard(std::move(copied).error());
+    }
+    const std::vector<AddrRange> there = ranges_of(*copied);
+    std::vector<Mapping> in_copy;
+    std::vector<Mapping> others;
+    for (const Mapping& mapping : searched) {
+        const bool is_in_copy =
+            !mapping.shared && covers(there, mapping.range) && !overlap(wiped, mapping.range);
+        (is_in_copy ? in_copy : others).push_back(mapping);
+    }
+    pages->keep(ranges_of(others));
+    if (!room->copy(target.memory(), others, *pages)) {
+        return discard(Error("there is no room for what a copy does not have", ENOMEM));
+    }
+    std::unique_ptr<ForkedMemory> memory(new ForkedMemory(target.pid(), *std::move(copy)));
+    memory->in_copy_ = std::move(in_copy);
+    return memory;
+}
+
+ForkedMemory::~ForkedMemory() {
+    copy_->end();
+    if (auto reaped = reap_copies(pid_, copy_->record()); !reaped) {
+        log_warning("{}", reaped.error().message());
+    }
+}
+
+Result<void> ForkedMemory::read(std::vector<AddrRange>* wiped, PresentPages* pages,
+                                StoredMemory* room) {
+    auto flagged = read_flagged_mappings(copy_->pid(), "wf");
+    if (!flagged) {
+        return Error("the kernel does not tell what is wiped in a copy", ENOTSUP);
+    }
+    const bool is_known = std::none_of(in_copy_.begin(), in_copy_.end(), [&](const Mapping& each) {
+        return overlap(*flagged, each.range);
+    });
+    if (!is_known) {
+        *wiped = *std::move(flagged);
+        return Error("a part of the memory is not there in a copy", EAGAIN);
+    }
+    PresentPages copied(copy_->pid());
+    copied.keep(ranges_of(in_copy_));
+    const std::size_t short_before = room->short_reads();
+    if (!room->copy(*copy_, in_copy_, copied)) {
+        return Error("the process has grown beyond what there is room for", ENOMEM);
+    }
+    if (room->short_reads() != short_before) {
+        return Error("a part of its memory cannot be read in a copy", EIO);
+    }
+    pages->adopt(copied);
+    return {};
+}
+
+} // namespace memleax

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// What a process has in memory at a moment, taken by way of a forked copy of it: the process need
+/// stand still for as long as it takes to make that, and runs on while it is read.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "memleax/base/error.hpp"
+#include "memleax/proc/maps.hpp"
+#include "memleax/proc/present_pages.hpp"
+#include "memleax/target/process_copy.hpp"
+#include "memleax/target/target.hpp"
+#include "stored_memory.hpp"
+
+namespace memleax {
+
+class ForkedMemory {
+  public:
+    /// Of a process whose threads all stand still. What the copy does not have is read here and
+    /// now: shared memory, mappings with MADV_DONTFORK, and those of `wiped` (MADV_WIPEONFORK).
+    /// `pages` keeps which pages those mappings have. After a failure there is no copy, and `room`
+    /// has nothing in it.
+    static Result<std::unique_ptr<ForkedMemory>> take(Target& target,
+                                                      const std::vector<Mapping>& searched,
+                                                      const std::vector<AddrRange>& wiped,
+                                                      PresentPages* pages, StoredMemory* room);
+    /// Ends the copy, if it is there, and has the process reap it; that is not seized then. By the
+    /// tracer thread.
+    ~ForkedMemory();
+    ForkedMemory(const ForkedMemory&) = delete;
+    ForkedMemory& operator=(const ForkedMemory&) = delete;
+
+    /// The rest, from the copy. EAGAIN, with `wiped` as it is to be next time: something was wiped
+    /// of which that was not known. Any other Error: this process is not to be read so.
+    Result<void> read(std::vector<AddrRange>* wiped, PresentPages* pages, StoredMemory* room);
+
+  private:
+    ForkedMemory(Tid pid, std::unique_ptr<ProcessCopy> copy) : pid_(pid), copy_(std::move(copy)) {}
+
+    Tid pid_;
+    std::unique_ptr<ProcessCopy> copy_;
+    std::vector<Mapping> in_copy_;
+};
+
+} // namespace memleax
