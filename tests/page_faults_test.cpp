@@ -178,6 +178,14 @@ TEST(PageFaults, OfThreadsThatAreThereAndThatAreBorn) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+// The kernel joins both mappings, and tells of them as one.
+TEST(PageFaults, WhatIsMappedBesideAStackIsNotTheStack) {
+    Fixture fixture("page_toucher", {"beside"});
+    const auto [answer, report] = watch_round(fixture, "faults");
+    expect_touched(report, answer.truth);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 TEST(PageFaults, NoneIsLostAtTenThousandASecond) {
     Fixture fixture("page_toucher", {"rate", "10000"});
     const auto [answer, report] = watch_round(fixture, "faults");

@@ -56,14 +56,16 @@ Bytes sample(std::uint64_t abi = PERF_SAMPLE_REGS_ABI_64, std::uint64_t room = 6
 }
 
 Bytes mapped(const std::string& path, std::size_t room, std::uint64_t begin = 0x10000,
-             std::uint64_t size = 0x3000) {
+             std::uint64_t size = 0x3000, std::uint32_t protection = 3) {
     Bytes body;
     put<std::int32_t>(&body, 4711);
     put<std::int32_t>(&body, 4712);
     put(&body, begin);
     put(&body, size);
     put<std::uint64_t>(&body, 0x2000);
-    put_text(&body, "", 32); // device, inode, protection
+    put_text(&body, "", 24); // device, inode
+    put(&body, protection);
+    put<std::uint32_t>(&body, 0); // flags
     put_text(&body, path, room);
     put<std::uint64_t>(&body, 0x126800001267); // pid, tid
     put<std::int64_t>(&body, 987654321);
@@ -121,7 +123,10 @@ TEST(PerfRecord, AMapping) {
     EXPECT_EQ(mapping.range, (AddrRange{0x10000, 0x13000}));
     EXPECT_EQ(mapping.offset, FileOffset(0x2000));
     EXPECT_EQ(mapping.path, "/usr/lib/libc.so.6");
+    EXPECT_TRUE(mapping.is_accessible);
     EXPECT_EQ(perf_record_time(bytes), MonotonicNs(987654321));
+    const Bytes guard = mapped("//anon", 8, 0x10000, 0x3000, 0);
+    EXPECT_FALSE(std::get<MappedSample>(*parse_perf_record(guard)).is_accessible);
 }
 
 TEST(PerfRecord, AMappingThatIsNone) {

@@ -164,7 +164,7 @@ void FaultWatch::Impl::tell_records(MonotonicNs until, const Means& means) {
         } else if (const auto* mapped = std::get_if<MappedSample>(&*parsed)) {
             if (mapped->pid == pid_) {
                 tell_faults(means); // they refer to what is there now
-                touched_.add(mapped->range, mapped->offset, mapped->path);
+                touched_.add(mapped->range, mapped->offset, mapped->path, mapped->is_accessible);
             }
         } else if (const auto* lost = std::get_if<LostSamples>(&*parsed)) {
             seen_.lost += lost->count;

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstring>
 
+#include <sys/mman.h>
+
 namespace memleax {
 
 namespace {
@@ -77,8 +79,10 @@ std::optional<PerfRecord> parse_mapped(FieldReader fields) {
     const auto begin = fields.take<std::uint64_t>();
     const auto size = fields.take<std::uint64_t>();
     mapped.offset = FileOffset(fields.take<std::uint64_t>());
-    constexpr std::size_t kDeviceInodeProtection = 4 + 4 + 8 + 8 + 4 + 4;
-    fields.take_bytes(kDeviceInodeProtection);
+    constexpr std::size_t kDeviceAndInode = 4 + 4 + 8 + 8;
+    fields.take_bytes(kDeviceAndInode);
+    mapped.is_accessible = fields.take<std::uint32_t>() != PROT_NONE;
+    fields.take<std::uint32_t>(); // flags of mmap(2)
     if (!fields.ok() || size == 0 || begin + size < begin) {
         return std::nullopt;
     }

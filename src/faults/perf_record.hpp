@@ -39,7 +39,8 @@ struct MappedSample {
     Tid pid;
     AddrRange range;
     FileOffset offset;
-    std::string_view path; ///< "//anon", "[heap]", or a file's
+    bool is_accessible = false; ///< not PROT_NONE
+    std::string_view path;      ///< "//anon", "[heap]", or a file's
 };
 
 /// PERF_RECORD_LOST.

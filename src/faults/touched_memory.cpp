@@ -15,6 +15,10 @@ constexpr std::uint64_t kBelowSp = std::uint64_t{64} * 1024;
 /// Above it: as large as stacks are, unless somebody wants them larger (pthread_create(3)).
 constexpr std::uint64_t kAboveSp = std::uint64_t{8} << 20;
 
+/// What the kernel has joined, as a rule with one or two. Of more than that it is one piece again:
+/// each new record would go through all of them.
+constexpr std::size_t kMostJoined = 64;
+
 std::uint64_t page_bytes() {
     static const auto size = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     return size;
@@ -39,7 +43,7 @@ void TouchedMemory::set(const std::vector<Mapping>& mappings, RemoteAddr heap_be
     heap_page_ = AddrRange::at(RemoteAddr(first * page_bytes()), first != 0 ? page_bytes() : 0);
     pieces_.clear();
     for (const Mapping& mapping : mappings) {
-        add(mapping.range, mapping.offset, mapping.path);
+        add(mapping.range, mapping.offset, mapping.path, false);
     }
 }
 
@@ -57,13 +61,24 @@ void TouchedMemory::split(std::uint64_t at) {
     }
 }
 
-void TouchedMemory::add(AddrRange range, FileOffset offset, std::string_view path) {
+std::vector<AddrRange> TouchedMemory::whole_anonymous(AddrRange range) const {
+    std::vector<AddrRange> result;
+    for (auto it = pieces_.lower_bound(range.begin);
+         it != pieces_.end() && it->second.end <= range.end; ++it) {
+        if (result.size() == kMostJoined) {
+            return {};
+        }
+        if (it->second.kind == TouchedKind::anonymous) {
+            result.push_back({it->first, it->second.end});
+        }
+    }
+    return result;
+}
+
+void TouchedMemory::add(AddrRange range, FileOffset offset, std::string_view path, bool joined) {
     if (range.empty()) {
         return;
     }
-    split(range.begin);
-    split(range.end);
-    pieces_.erase(pieces_.lower_bound(range.begin), pieces_.lower_bound(range.end));
     constexpr std::string_view kDeleted = " (deleted)";
     if (path.ends_with(kDeleted)) { // as in maps: Mapping::path is without it
         path.remove_suffix(kDeleted.size());
@@ -74,9 +89,26 @@ void TouchedMemory::add(AddrRange range, FileOffset offset, std::string_view pat
         !heap_page_.empty()) {
         kind = TouchedKind::heap;
     }
-    pieces_.emplace(range.begin,
-                    Piece{range.end, kind, offset.value(),
-                          std::string(kind == TouchedKind::file ? path : std::string_view())});
+    const bool may_be_joined = joined && kind == TouchedKind::anonymous;
+    const auto others = may_be_joined ? whole_anonymous(range) : std::vector<AddrRange>();
+    split(range.begin);
+    split(range.end);
+    pieces_.erase(pieces_.lower_bound(range.begin), pieces_.lower_bound(range.end));
+    const auto put = [&](AddrRange part) {
+        if (!part.empty()) {
+            pieces_.emplace(
+                part.begin,
+                Piece{part.end, kind, offset.value(),
+                      std::string(kind == TouchedKind::file ? path : std::string_view())});
+        }
+    };
+    std::uint64_t done = range.begin;
+    for (const AddrRange& other : others) {
+        put({done, other.begin});
+        put(other);
+        done = other.end;
+    }
+    put({done, range.end});
 }
 
 TouchedMemory::Place TouchedMemory::find(RemoteAddr address, RemoteAddr sp) const {

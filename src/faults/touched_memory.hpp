@@ -22,8 +22,10 @@ class TouchedMemory {
     void set(const std::vector<Mapping>& mappings, RemoteAddr heap_begin);
     /// This is mapped from now on. `path` is as maps or a MappedSample has it: "" or "//anon" for
     /// no file; with " (deleted)" behind it. What the kernel does not tell is unmapping; but then
-    /// there are no faults either.
-    void add(AddrRange range, FileOffset offset, std::string_view path);
+    /// there are no faults either. `joined`: the range may be that of a mapping which the kernel
+    /// has joined with anonymous ones beside it. Those stay what they are: who allocates the room
+    /// beside a thread's stack does not touch that stack. (A stack itself comes without access.)
+    void add(AddrRange range, FileOffset offset, std::string_view path, bool joined);
 
     struct Place {
         TouchedKind kind = TouchedKind::unknown;
@@ -40,6 +42,8 @@ class TouchedMemory {
         std::uint64_t offset; ///< of its begin
         std::string file;
     };
+    /// The anonymous pieces that lie in this range as a whole; none if they are too many.
+    [[nodiscard]] std::vector<AddrRange> whole_anonymous(AddrRange range) const;
     /// Makes a piece begin here, if one goes over it.
     void split(std::uint64_t at);
 
