@@ -75,9 +75,8 @@ TEST_P(HeapCopy, HasTheSameBlocksAndPointers) {
     Fixture fixture(name);
     fixture.go();
     Nobody nobody;
-    const HeapSnapshot copied =
-        look(fixture.pid(),
-             {.details = true, .link_words = true, .forks = forks, .caretaker = &nobody});
+    const HeapSnapshot copied = look(
+        fixture.pid(), {.details = true, .link_words = true, .forks = forks, .caretaker = &nobody});
     EXPECT_EQ(copied.forked, forks);
     const HeapSnapshot in_place =
         look(fixture.pid(), {.details = true, .link_words = true, .in_place = true});
