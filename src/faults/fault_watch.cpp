@@ -39,8 +39,9 @@ bool is_any(const std::vector<AddrRange>& ranges, std::uint64_t address) {
 
 struct FaultWatch::Impl {
   public:
-    Impl(Tid pid, FaultEvents&& events)
-        : events_(std::move(events)), pid_(pid), reader_(events_.rings()) {
+    Impl(Tid pid, FaultEvents&& events, bool keeps_pages)
+        : events_(std::move(events)), pid_(pid), keeps_pages_(keeps_pages),
+          reader_(events_.rings()) {
         on_exec();
     }
 
@@ -59,9 +60,10 @@ struct FaultWatch::Impl {
 
     FaultEvents events_;
     Tid pid_;
+    bool keeps_pages_;
     TouchedMemory touched_;
-    std::optional<HugePages> huge_pages_;
-    bool has_looked_again_ = false; ///< at the maps, in this turn
+    std::optional<HugePages> huge_pages_; ///< if `keeps_pages_`
+    bool has_looked_again_ = false;       ///< at the maps, in this turn
     UnwoundStack stack_;
     RecordBatch batch_;
     std::vector<PageFault> faults_; ///< not told yet; they refer to touched_
@@ -73,13 +75,14 @@ struct FaultWatch::Impl {
     RingReader reader_; ///< goes before the rings
 };
 
-Result<std::unique_ptr<FaultWatch>> FaultWatch::begin(Tid pid, const std::vector<Tid>& threads) {
+Result<std::unique_ptr<FaultWatch>> FaultWatch::begin(Tid pid, const std::vector<Tid>& threads,
+                                                      bool keeps_pages) {
     auto events = FaultEvents::open(threads);
     if (!events) {
         return std::move(events).error();
     }
     return std::unique_ptr<FaultWatch>(
-        new FaultWatch(std::make_unique<Impl>(pid, *std::move(events))));
+        new FaultWatch(std::make_unique<Impl>(pid, *std::move(events), keeps_pages)));
 }
 
 FaultWatch::FaultWatch(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -104,7 +107,9 @@ void FaultWatch::on_exec() {
 
 void FaultWatch::Impl::on_exec() {
     look_at_maps();
-    huge_pages_.emplace(pid_);
+    if (keeps_pages_) {
+        huge_pages_.emplace(pid_);
+    }
 }
 
 void FaultWatch::Impl::look_at_maps() {
@@ -145,7 +150,9 @@ bool FaultWatch::Impl::tell(const Means& means, bool is_last) {
 
 void FaultWatch::Impl::tell_records(MonotonicNs until, const Means& means) {
     has_looked_again_ = false;
-    huge_pages_->forget();
+    if (huge_pages_) {
+        huge_pages_->forget();
+    }
     auto& records = batch_.records;
     std::stable_sort(records.begin(), records.end(),
                      [](const auto& a, const auto& b) { return a.time < b.time; });
@@ -214,7 +221,7 @@ void FaultWatch::Impl::tell_fault(const FaultSample& sample, const Means& means)
     fault.kind = place.kind;
     fault.file = place.file;
     fault.offset = place.offset;
-    if (place.kind != TouchedKind::file && !fault.major) {
+    if (huge_pages_ && place.kind != TouchedKind::file && !fault.major) {
         fault.huge = huge_pages_->at(fault.address);
     }
     if (fault.kind != TouchedKind::own) {

@@ -33,9 +33,8 @@ bool covers(const std::vector<AddrRange>& ranges, AddrRange range) {
 }
 
 bool overlap(const std::vector<AddrRange>& ranges, AddrRange range) {
-    return std::any_of(ranges.begin(), ranges.end(), [range](const AddrRange& each) {
-        return each.begin < range.end && range.begin < each.end;
-    });
+    return std::any_of(ranges.begin(), ranges.end(),
+                       [range](const AddrRange& each) { return each.overlaps(range); });
 }
 
 } // namespace

@@ -39,8 +39,9 @@ struct HeapMoment {
 /// again in the process itself.
 class RoomForCopy {
   public:
-    explicit RoomForCopy(const HeapOptions& options)
-        : is_wanted_(!options.in_place), forks_(options.forks && !options.in_place) {}
+    /// `may_fork`: who reads the copy is the tracer.
+    RoomForCopy(const HeapOptions& options, bool may_fork)
+        : is_wanted_(!options.in_place), forks_(may_fork && options.forks && !options.in_place) {}
 
     /// Before the process stands still.
     void prepare(Tid pid);

@@ -85,7 +85,7 @@ class UnwatchedHeap {
   public:
     UnwatchedHeap(Tid pid, RemoteMemory memory, const HeapOptions& options)
         : pid_(pid), memory_(std::move(memory)), modules_(pid, memory_), options_(options),
-          room_(options) {}
+          room_(options, true) {}
 
     /// What has to be known before anybody is stopped.
     Result<void> prepare() {
@@ -264,17 +264,13 @@ Result<HeapSnapshot> take_heap_snapshot(Tid pid, const HeapOptions& options) {
 }
 
 Result<HeapSnapshot> take_heap_snapshot(const PerformRequest& perform, const HeapOptions& options) {
-    HeapOptions without_fork = options; // the main thread, which reads it, is not the tracer
-    without_fork.forks = false;
-    RoomForCopy room(without_fork);
+    RoomForCopy room(options, false);
     return look_until_complete([&] { return look_at_watched(perform, options, &room); });
 }
 
 Result<HeapSnapshot> take_tracked_snapshot(const PerformRequest& perform, HeapBlocks blocks,
                                            const HeapOptions& options) {
-    HeapOptions without_fork = options; // the main thread, which reads it, is not the tracer
-    without_fork.forks = false;
-    RoomForCopy room(without_fork);
+    RoomForCopy room(options, false);
     return look_until_complete(
         [&] { return look_at_tracked_blocks(perform, blocks, options, &room); });
 }

@@ -180,7 +180,8 @@ Result<void> WatchedProcess::begin_faults() {
     constexpr int kTries = 10;
     for (int tries = 1;; ++tries) {
         const std::vector<Tid> threads = list_threads(pid_);
-        auto begun = FaultWatch::begin(pid_, threads);
+        auto begun =
+            FaultWatch::begin(pid_, threads, tree_.options_.allocators->tracked().still_there());
         if (!begun) {
             return std::move(begun).error();
         }

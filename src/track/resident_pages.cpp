@@ -119,10 +119,8 @@ void ResidentPages::keep_for_calls(RangeMap<Owner>* pages, MonotonicNs time, boo
             }
             for (const AddrRange range : {call.left, call.replaced}) {
                 const Pieces taken = pages->cut(range);
-                for (const auto& piece : taken) {
-                    if (takes_over) {
-                        call.pages.cut(piece.range);
-                    }
+                for (const auto& piece : takes_over ? taken : Pieces()) {
+                    call.pages.cut(piece.range);
                 }
                 call.pages.add_where_free(taken);
             }

@@ -29,7 +29,7 @@ struct PageFault {
     std::string_view file; ///< its path in the target; of TouchedKind::file. Not kept.
     FileOffset offset;     ///< of the page in that file
     RemoteAddr address{};
-    AddrRange huge{}; ///< the huge page that came in; empty: a page of the usual size
+    AddrRange huge{}; ///< the huge page that came in; empty: one of the usual size, or not looked
     MonotonicNs time{};
 };
 

@@ -18,8 +18,10 @@ namespace memleax {
 class FaultWatch {
   public:
     /// These are all threads that `pid` has; those that they start are sampled, too. Error: for the
-    /// user, with what to do.
-    static Result<std::unique_ptr<FaultWatch>> begin(Tid pid, const std::vector<Tid>& threads);
+    /// user, with what to do. `keeps_pages`: it matters how much each fault has brought in
+    /// (PageFault::huge), and not only that there was one.
+    static Result<std::unique_ptr<FaultWatch>> begin(Tid pid, const std::vector<Tid>& threads,
+                                                     bool keeps_pages);
     ~FaultWatch();
     FaultWatch(const FaultWatch&) = delete;
     FaultWatch& operator=(const FaultWatch&) = delete;
