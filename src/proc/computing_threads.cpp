@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <string>
 #include <string_view>
@@ -15,6 +14,7 @@
 
 #include "memleax/base/clock.hpp"
 #include "proc_file.hpp"
+#include "stat_fields.hpp"
 
 namespace memleax {
 
@@ -66,22 +66,13 @@ std::int64_t executed_ns(const std::string& folder) {
         return std::strtoll(schedstat->c_str(), nullptr, 10);
     }
     const auto stat = try_read_proc_file(folder + "stat");
-    const std::size_t close = stat ? stat->rfind(')') : std::string::npos;
-    if (close == std::string::npos) {
+    const auto fields = stat ? stat_fields(*stat) : std::vector<std::string>();
+    constexpr std::size_t kUser = 14 - 3; // field 14
+    if (fields.size() <= kUser + 1) {
         return 0;
     }
-    const char* at = stat->c_str() + close + 2; // field 3
-    constexpr int kFieldsBeforeUtime = 11;
-    for (int i = 0; i < kFieldsBeforeUtime && at != nullptr; ++i) {
-        at = std::strchr(at, ' ');
-        at = at != nullptr ? at + 1 : nullptr;
-    }
-    if (at == nullptr) {
-        return 0;
-    }
-    char* end = nullptr;
-    const long long user = std::strtoll(at, &end, 10);
-    const long long system = std::strtoll(end, nullptr, 10);
+    const long long user = std::strtoll(fields[kUser].c_str(), nullptr, 10);
+    const long long system = std::strtoll(fields[kUser + 1].c_str(), nullptr, 10);
     static const long ticks = sysconf(_SC_CLK_TCK);
     return (user + system) * (kNsPerSecond / ticks);
 }

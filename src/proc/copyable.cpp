@@ -17,9 +17,6 @@ namespace memleax {
 
 namespace {
 
-/// close_range(2), Linux 5.9, which older headers do not know.
-constexpr long kCloseRange = 436;
-
 std::string read_link(const std::string& path) {
     std::string name(64, '\0');
     const ssize_t length = readlink(path.c_str(), name.data(), name.size());

@@ -2,31 +2,21 @@
 #include "memleax/proc/exit_signal.hpp"
 
 #include <cstdlib>
-#include <sstream>
 
 #include <fmt/format.h>
 
 #include "memleax/proc/process_info.hpp"
 #include "memleax/proc/process_list.hpp"
 #include "proc_file.hpp"
+#include "stat_fields.hpp"
 
 namespace memleax {
 
 std::optional<int> parse_exit_signal(const std::string& stat) {
-    // The name, which may have anything in it, is field 2.
-    const std::size_t name_end = stat.rfind(')');
-    if (name_end == std::string::npos) {
-        return std::nullopt;
-    }
-    std::istringstream rest(stat.substr(name_end + 1));
-    std::string field;
-    constexpr int kField = 38;
-    for (int number = 3; number <= kField; ++number) {
-        if (!(rest >> field)) {
-            return std::nullopt;
-        }
-    }
-    return std::atoi(field.c_str());
+    constexpr std::size_t kExitSignal = 38 - 3; // field 38
+    const std::vector<std::string> fields = stat_fields(stat);
+    return fields.size() > kExitSignal ? std::optional(std::atoi(fields[kExitSignal].c_str()))
+                                       : std::nullopt;
 }
 
 std::vector<Tid> children_with_exit_signal(Tid parent, int signal) {

@@ -18,6 +18,7 @@
 #include "memleax/proc/process_list.hpp"
 #include "named_numbers.hpp"
 #include "proc_file.hpp"
+#include "stat_fields.hpp"
 
 namespace memleax {
 
@@ -145,16 +146,12 @@ ProcessUse parse_process_use(std::string_view status, std::string_view stat) {
     use.rss_shmem = named_kib(status, "RssShmem:");
     use.swap = named_kib(status, "VmSwap:");
     use.threads = named_number(status, "Threads:");
-    // Fields 10 and 12, counted from the parenthesis that ends the name (field 2).
-    const std::size_t close = stat.rfind(')');
-    std::istringstream fields{std::string(stat.substr(std::min(close, stat.size())))};
-    int number = 2;
-    for (std::string field; fields >> field; ++number) {
-        if (number == 10) {
-            use.minor_faults = leading_number(field);
-        } else if (number == 12) {
-            use.major_faults = leading_number(field);
-        }
+    constexpr std::size_t kMinorFaults = 10 - 3; // field 10
+    constexpr std::size_t kMajorFaults = 12 - 3;
+    const std::vector<std::string> fields = stat_fields(stat);
+    if (fields.size() > kMajorFaults) {
+        use.minor_faults = leading_number(fields[kMinorFaults]);
+        use.major_faults = leading_number(fields[kMajorFaults]);
     }
     return use;
 }

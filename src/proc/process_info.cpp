@@ -17,6 +17,7 @@
 
 #include "memleax/proc/living_thread.hpp"
 #include "proc_file.hpp"
+#include "stat_fields.hpp"
 
 namespace memleax {
 
@@ -47,21 +48,6 @@ template <class T> T number(std::string_view text, int base = 10) {
     T value{};
     std::from_chars(text.data(), text.data() + text.size(), value, base);
     return value;
-}
-
-/// The fields of a stat line after the command name, which is in parentheses and may contain
-/// anything, parentheses and blanks too. Element 0 is the state (field 3 of proc(5)).
-std::vector<std::string> stat_fields(const std::string& stat) {
-    const std::size_t close = stat.rfind(')');
-    if (close == std::string::npos) {
-        return {};
-    }
-    std::istringstream rest(stat.substr(close + 1));
-    std::vector<std::string> fields;
-    for (std::string field; rest >> field;) {
-        fields.push_back(field);
-    }
-    return fields;
 }
 
 } // namespace

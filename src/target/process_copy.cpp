@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "memleax/base/log.hpp"
+#include "memleax/proc/copyable.hpp"
 #include "memleax/target/stopped_thread.hpp"
 #include "ptrace_options.hpp"
 #include "target_parts.hpp"
@@ -34,8 +35,7 @@ constexpr int kSystemCallStop = SIGTRAP | 0x80;
 /// set-user-ID program (fs/exec.c, check_unsafe_exec).
 constexpr std::uint64_t kFlags = CLONE_FILES | ProcessCopy::kExitSignal;
 
-/// close_range(2), Linux 5.9, which older headers do not know.
-constexpr long kCloseRange = 436;
+// Of close_range(2).
 constexpr std::uint64_t kUnshare = 2;
 constexpr std::uint64_t kLast = 0xffffffff;
 
