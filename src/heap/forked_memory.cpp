@@ -12,15 +12,6 @@ namespace memleax {
 
 namespace {
 
-std::vector<AddrRange> ranges_of(const std::vector<Mapping>& mappings) {
-    std::vector<AddrRange> ranges;
-    ranges.reserve(mappings.size());
-    for (const Mapping& mapping : mappings) {
-        ranges.push_back(mapping.range);
-    }
-    return ranges;
-}
-
 /// `ranges` ascend and do not overlap; neighbours may be the parts of one mapping.
 bool covers(const std::vector<AddrRange>& ranges, AddrRange range) {
     auto part = std::partition_point(ranges.begin(), ranges.end(), [range](const AddrRange& each) {
@@ -38,6 +29,15 @@ bool overlap(const std::vector<AddrRange>& ranges, AddrRange range) {
 }
 
 } // namespace
+
+std::vector<AddrRange> ranges_of(const std::vector<Mapping>& mappings) {
+    std::vector<AddrRange> ranges;
+    ranges.reserve(mappings.size());
+    for (const Mapping& mapping : mappings) {
+        ranges.push_back(mapping.range);
+    }
+    return ranges;
+}
 
 Result<std::unique_ptr<ForkedMemory>> ForkedMemory::take(Target& target,
                                                          const std::vector<Mapping>& searched,

@@ -15,6 +15,9 @@
 
 namespace memleax {
 
+/// In their order.
+std::vector<AddrRange> ranges_of(const std::vector<Mapping>& mappings);
+
 class ForkedMemory {
   public:
     /// Of a process whose threads all stand still. What the copy does not have is read here and

@@ -58,12 +58,7 @@ Result<HeapMoment> take_moment(HeldProcess& process, std::vector<ThreadView> thr
             }
             room->do_not_fork(forked.error());
         }
-        std::vector<AddrRange> ranges;
-        ranges.reserve(searched.size());
-        for (const Mapping& mapping : searched) {
-            ranges.push_back(mapping.range);
-        }
-        moment.pages->keep(ranges);
+        moment.pages->keep(ranges_of(searched));
         if (room->memory()->copy(process.target().memory(), searched, *moment.pages)) {
             moment.memory = std::exchange(room->memory(), std::nullopt);
         }
