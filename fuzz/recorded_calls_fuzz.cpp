@@ -96,6 +96,7 @@ class Nowhere final : public CallEnvironment, public MemoryReader {
     bool in_main_module(CodeAddr code) override { return (code.value() & 1) != 0; }
     bool makes_exception(CodeAddr code) override { return (code.value() & 2) != 0; }
     bool frees_cached_blocks(CodeAddr code) override { return (code.value() & 4) != 0; }
+    void before_pages_go() override {}
     std::optional<RemoteAddr> find_variable(CodeAddr /*code*/, const char* /*name*/) override {
         return std::nullopt;
     }
