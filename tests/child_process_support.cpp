@@ -195,6 +195,11 @@ std::optional<std::string> ChildProcess::read_line() {
     }
 }
 
+bool ChildProcess::has_output() const {
+    pollfd output{streams_[0].fd.get(), POLLIN, 0};
+    return streams_[0].text.size() > streams_[0].taken || ::poll(&output, 1, 0) > 0;
+}
+
 std::optional<std::string> ChildProcess::find_error_line(const std::string& text) {
     const auto deadline = std::chrono::steady_clock::now() + kDeadline;
     for (;;) {

@@ -60,6 +60,8 @@ class ChildProcess {
 
     /// The next line of stdout, without its end; nullopt at the end of the output.
     std::optional<std::string> read_line();
+    /// Is there any that has not been read?
+    bool has_output() const;
     /// The first line of stderr with this text, from where the last search stopped; nullopt if the
     /// child ends before.
     std::optional<std::string> find_error_line(const std::string& text);

@@ -9,9 +9,9 @@
 
 namespace memleax::testing {
 
-KillAtPtraceCall::KillAtPtraceCall(Memleax& memleax, int call) {
+SignalAtPtraceCall::SignalAtPtraceCall(Memleax& memleax, int call, const std::string& signal) {
     std::vector<std::string> command{"strace", "-o", "/dev/null", "-e",
-                                     fmt::format("inject=ptrace:signal=SIGKILL:when={}", call)};
+                                     fmt::format("inject=ptrace:signal={}:when={}", signal, call)};
     const std::vector<Tid> threads = list_threads(Tid(memleax.process().pid()));
     for (const Tid tid : threads) {
         command.insert(command.end(), {"-p", std::to_string(tid.value())});

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include <sys/types.h>
 
@@ -10,18 +11,23 @@
 
 namespace memleax::testing {
 
-/// Sees to it that memleax, which is watching, is killed when a thread of its begins its `call`th
-/// ptrace call from now on: what the one before has done is done, and the next one is not. By
-/// strace, which has to be here, and which ends with it.
-class KillAtPtraceCall {
+/// Sees to it that memleax, which is watching, gets this signal when a thread of its begins its
+/// `call`th ptrace call from now on. By strace, which has to be here, and which ends with it.
+class SignalAtPtraceCall {
   public:
-    KillAtPtraceCall(Memleax& memleax, int call);
-    ~KillAtPtraceCall() { strace_->wait_for_end(); }
-    KillAtPtraceCall(const KillAtPtraceCall&) = delete;
-    KillAtPtraceCall& operator=(const KillAtPtraceCall&) = delete;
+    SignalAtPtraceCall(Memleax& memleax, int call, const std::string& signal);
+    ~SignalAtPtraceCall() { strace_->wait_for_end(); }
+    SignalAtPtraceCall(const SignalAtPtraceCall&) = delete;
+    SignalAtPtraceCall& operator=(const SignalAtPtraceCall&) = delete;
 
   private:
     std::optional<ChildProcess> strace_;
+};
+
+/// Killed: what the call before has done is done, and the next one is not.
+class KillAtPtraceCall : public SignalAtPtraceCall {
+  public:
+    KillAtPtraceCall(Memleax& memleax, int call) : SignalAtPtraceCall(memleax, call, "SIGKILL") {}
 };
 
 /// The process that repairs the target when memleax has been killed. Nothing if this kernel does

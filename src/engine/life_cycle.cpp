@@ -135,7 +135,9 @@ void LifeCycle::on_stop(const ChildStop& stop) {
         target_.resume(stop.tid);
         return;
     }
-    clean_copy(target_, breakpoints_, trap_signal_, stop.tid, may_be_referenced_);
+    clean_copy(target_, breakpoints_, trap_signal_, stop.tid,
+               may_be_referenced_ ? OwnPages()
+                                  : OwnPages(target_.memory(), breakpoints_.own_codes()));
     if (!observer_.take_child(stop.tid, ChildOrigin::forked)) {
         target_.detach(stop.tid);
     }

@@ -9,9 +9,11 @@
 
 #include "library_action.hpp"
 #include "memleax/base/log.hpp"
+#include "memleax/proc/process_info.hpp"
 #include "memleax/target/stopped_thread.hpp"
 #include "remote_action.hpp"
 #include "target_parts.hpp"
+#include "trap_frame.hpp"
 
 namespace memleax {
 
@@ -27,6 +29,7 @@ Result<void> TrapAction::install(Tid worker) {
     target_.record().handler_in_force.store(1);
     installed_ = true;
     const Action ours = handler_.action(wanted_);
+    our_handler_ = ours.handler;
     Action replaced{};
     done = exchange(worker, &ours, &replaced);
     if (done && replaced != wanted_) { // another thread has set it just now
@@ -40,6 +43,7 @@ void TrapAction::adopt() {
     const RecoveryRecord& record = target_.record();
     wanted_ = record.target_action();
     installed_ = record.handler_in_force.load() != 0;
+    our_handler_ = installed_ ? handler_.action(wanted_).handler : kDefault;
 }
 
 bool TrapAction::is_shared_by(Tid tid) const {
@@ -64,7 +68,7 @@ void TrapAction::put_in_force(Tid tid, const Action& action) {
 }
 
 bool TrapAction::is_ours(const Action& action) const {
-    return action.handler == handler_.action(wanted_).handler;
+    return our_handler_ != kDefault && action.handler == our_handler_;
 }
 
 // What is neither ours, nor the target's that we know, nor the default. The default may be the
@@ -198,7 +202,10 @@ void TrapAction::follow_change(Tid tid) {
 
 void TrapAction::restore_in_copy(Tid child) {
     if (!installed_) {
-        return;
+        const auto info = our_handler_ != kDefault ? try_read_process_info(child) : std::nullopt;
+        if (!info || (info->caught_signals & kTrapBit) == 0) {
+            return; // a copy of what had been put back
+        }
     }
     auto memory = RemoteMemory::open(child);
     if (!memory) {

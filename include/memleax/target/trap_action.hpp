@@ -64,7 +64,8 @@ class TrapAction {
 
     /// The target's own, by the stopped thread `worker`. After a failure ours is in force.
     Result<void> restore(Tid worker);
-    /// A forked child, or a new program, has a copy of the action, and not of the handler's page.
+    /// A forked child, or a new program, has a copy of the action, and not of the handler's page. A
+    /// child may have been made before restore() and be told of only now.
     void restore_in_copy(Tid child);
     /// After exec nobody catches signals, but those that were ignored stay ignored. `former` is
     /// the id that the thread, stopped in exec, had before.
@@ -82,6 +83,7 @@ class TrapAction {
     TrapHandler& handler_;
     Action wanted_{};
     bool installed_ = false;
+    std::uint64_t our_handler_ = kDefault;  ///< its address, also when it has gone
     std::optional<Action> saved_by_target_; ///< what ours stood for when it was first replaced
     /// By vfork, which have set an action themselves.
     absl::flat_hash_set<Tid> children_with_own_action_;

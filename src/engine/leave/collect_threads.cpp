@@ -8,7 +8,6 @@
 #include <poll.h>
 
 #include "detacher.hpp"
-#include "forked_copy.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/base/patience.hpp"
@@ -103,7 +102,7 @@ void Detacher::run_on(const std::set<Tid>& inside) {
     }
 }
 
-Detacher::Verdict Detacher::judge(Tid tid, ComputingThreads* computing) const {
+Detacher::Verdict Detacher::judge(Tid tid) {
     const auto kernel = try_read_kernel_state(target_.pid(), tid);
     if (kernel && kernel->has_ended()) {
         return Verdict::leave_alone; // the first thread, whose end is not told before the others'
@@ -118,7 +117,7 @@ Detacher::Verdict Detacher::judge(Tid tid, ComputingThreads* computing) const {
     // Asleep, and in no call: it has fallen asleep since /proc said "running".
     const bool runs =
         kernel && (kernel->state == 'R' || (kernel->state == 'S' && kernel->pc.value() == 0));
-    return runs && !computing->computes(target_.pid(), tid) ? Verdict::look_again : Verdict::stop;
+    return runs && !computing_.computes(target_.pid(), tid) ? Verdict::look_again : Verdict::stop;
 }
 
 // One that runs may be in the kernel, in the midst of a transfer that a stop would cut short. It
@@ -135,13 +134,12 @@ std::set<Tid> Detacher::threads_to_stop() {
             result.insert(tid);
         }
     }
-    ComputingThreads computing;
     const std::int64_t begun = monotonic_now().value();
     for (;;) {
         bool any = false;
         const bool is_last_look = monotonic_now().value() - begun > kMostLookingNs;
         std::erase_if(result, [&](Tid tid) {
-            const Verdict verdict = judge(tid, &computing);
+            const Verdict verdict = judge(tid);
             const bool sleeps_inside = verdict == Verdict::sleeps_inside;
             const bool sleeps = sleeps_inside || verdict == Verdict::awaits_signal;
             any = any || verdict == Verdict::look_again || sleeps;
@@ -237,7 +235,7 @@ void Detacher::collect(const StopEvent& event, std::set<Tid>* awaited) {
         if (child->shares_memory) {
             target_.adopt_child(tid); // stopped, and let go of with the others
         } else {
-            clean_copy(target_, breakpoints_, trap_signal_, tid, may_be_referenced_);
+            clean_copy(target_, breakpoints_, trap_signal_, tid, own_pages());
             target_.detach(tid);
         }
         return;

@@ -33,6 +33,10 @@ void Detacher::complete() {
         give_pages_back();
     }
     let_go();
+    if (pages_ && !target_gone_) {
+        clean_last_copies();
+    }
+    breakpoints_.forget_all();
 }
 
 // No pc leads to our pages here, so that one that is about to get a signal can get it now: the
@@ -113,6 +117,7 @@ void Detacher::give_pages_back() {
                     target_.pid().value());
         return;
     }
+    pages_ = OwnPages(target_.memory(), own_);
     if (const auto restored = trap_signal_.restore(*worker); !restored) {
         log_warning("{}: pages of ours stay mapped, and do no harm", restored.error().message());
         return;
@@ -140,6 +145,10 @@ Result<void> Detacher::unmap_pages(Tid worker) {
 
 void Detacher::let_go() {
     target_.signals().send_all_held(); // to whoever did not get out
+    detach_stopped();
+}
+
+void Detacher::detach_stopped() {
     std::vector<std::pair<Tid, int>> stopped;
     for (const auto& [tid, thread] : target_.threads()) {
         if (thread.state == TracedThread::State::stopped) {
@@ -149,7 +158,6 @@ void Detacher::let_go() {
     for (const auto& [tid, signal] : stopped) {
         target_.detach(tid, signal);
     }
-    breakpoints_.forget_all();
 }
 
 } // namespace memleax

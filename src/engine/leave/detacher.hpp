@@ -3,9 +3,11 @@
 /// what is ours, and that is taken away. The engine does it, or the guardian in its place.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <vector>
 
+#include "forked_copy.hpp"
 #include "memleax/proc/computing_threads.hpp"
 #include "memleax/target/breakpoint.hpp"
 #include "memleax/target/stop_event.hpp"
@@ -52,7 +54,7 @@ class Detacher {
     [[nodiscard]] std::set<Tid> threads_to_stop();
     enum class Verdict { leave_alone, look_again, sleeps_inside, awaits_signal, stop };
     /// By one look at it.
-    [[nodiscard]] Verdict judge(Tid tid, ComputingThreads* computing) const;
+    [[nodiscard]] Verdict judge(Tid tid);
     /// Until these have stopped, or need not be waited for; or none has for so long that the pages
     /// have to stay.
     void await(std::set<Tid>* awaited);
@@ -82,6 +84,11 @@ class Detacher {
     void give_pages_back();
     Result<void> unmap_pages(Tid worker);
     void let_go();
+    void detach_stopped();
+    /// What is, or was until just now, ours in the target and in copies of it.
+    [[nodiscard]] OwnPages own_pages();
+    [[nodiscard]] bool may_be_forking(Tid tid);
+    void clean_last_copies();
 
     Target& target_;
     BreakpointTable& breakpoints_;
@@ -95,6 +102,9 @@ class Detacher {
     std::set<Tid> are_out_; ///< the code is whole: they will not get in again
     std::set<Tid> in_group_stop_;
     AddrRange unknown_page_{};
+    std::optional<OwnPages> pages_; ///< as they were before they went
+    ComputingThreads computing_;
+    std::set<Tid> stopped_to_see_; ///< whether they are about to fork
     bool may_be_referenced_;
     UnwinderSource unwinder_;
     bool any_missed_ = false;  ///< somebody who may stand in a page of ours could not be stopped

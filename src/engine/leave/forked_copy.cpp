@@ -4,32 +4,52 @@
 #include "forked_copy.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include <sys/syscall.h>
 
 #include "memleax/base/log.hpp"
+#include "memleax/proc/mapping_flags.hpp"
 
 namespace memleax {
 
 namespace {
 
-/// Is it the page that the target has there? The child was copied at some moment, and what was
-/// there then may have been something else.
-bool is_same_page(RemoteMemory& target, RemoteMemory& child, AddrRange page) {
-    std::array<std::byte, arch::kSlotBytes> ours{};
-    std::array<std::byte, arch::kSlotBytes> its{};
-    const RemoteAddr at(page.begin);
-    return target.try_read_unmasked(at, ours) == ours.size() &&
-           child.try_read_unmasked(at, its) == its.size() && ours == its &&
-           std::any_of(ours.begin(), ours.end(), [](std::byte b) { return b != std::byte{0}; });
+/// Of our data, which is full of zeros in a child: what the child has, by the flag of its mappings.
+void keep_wiped(Tid child, std::vector<AddrRange>* data) {
+    const auto wiped = read_flagged_mappings(child, "wf");
+    std::erase_if(*data, [&wiped](AddrRange range) {
+        std::uint64_t found = 0; // it is more than one mapping
+        for (const AddrRange& each : wiped.value_or(std::vector<AddrRange>())) {
+            const bool is_part = each.begin >= range.begin && each.end <= range.end;
+            found += is_part ? each.size() : 0;
+        }
+        return found != range.size();
+    });
 }
 
-void unmap_pages(Target& target, const OwnCodes& own, Tid child) {
+} // namespace
+
+OwnPages::OwnPages(RemoteMemory& memory, const OwnCodes& own) : data_(own.data_ranges()) {
+    for (const AddrRange range : own.ranges()) {
+        Code code{range};
+        if (memory.try_read_unmasked(RemoteAddr(range.begin), code.begin) == code.begin.size()) {
+            codes_.push_back(code);
+        }
+    }
+}
+
+void OwnPages::unmap_copies(Target& target, Tid child) const {
     auto memory = RemoteMemory::open(child);
     if (!memory) {
         return; // killed
     }
+    // The child was copied at some moment, and what was there then may have been something else.
+    const auto is_there = [&memory](const Code& code) {
+        decltype(code.begin) its{};
+        return memory->try_read_unmasked(RemoteAddr(code.range.begin), its) == its.size() &&
+               its == code.begin &&
+               std::any_of(its.begin(), its.end(), [](std::byte b) { return b != std::byte{0}; });
+    };
     const auto unmap = [&](AddrRange range) {
         const auto result =
             target.system_call_in_copy(child, *memory, SYS_munmap, {range.begin, range.size()});
@@ -37,31 +57,28 @@ void unmap_pages(Target& target, const OwnCodes& own, Tid child) {
             log_debug("child {}: a page of ours stays mapped", child.value());
         }
     };
-    const std::vector<AddrRange> pages = own.ranges();
-    if (!pages.empty() && is_same_page(target.memory(), *memory, pages.front())) {
-        // It is full of zeros there. What the first page of code leads to is older than that.
-        for (const AddrRange range : own.data_ranges()) {
-            unmap(range);
-        }
+    // What the first page of code leads to is older than that, and goes after it.
+    std::vector<AddrRange> data = data_;
+    if (!codes_.empty() && !data.empty() && !is_there(codes_.front())) {
+        keep_wiped(child, &data);
     }
-    for (const AddrRange page : pages) {
-        if (is_same_page(target.memory(), *memory, page)) {
-            unmap(page);
+    std::for_each(data.begin(), data.end(), unmap);
+    for (const Code& code : codes_) {
+        if (is_there(code)) {
+            unmap(code.range);
         }
     }
 }
 
-} // namespace
-
 void clean_copy(Target& target, BreakpointTable& breakpoints, TrapSignal& trap_signal, Tid child,
-                bool pages_are_referred_to) {
+                const OwnPages& pages) {
     const auto restored = breakpoints.restore_in_copy(child);
     if (!restored) {
         log_debug("child {}: {}", child.value(), restored.error().message());
     }
     trap_signal.action().restore_in_copy(child);
-    if (const OwnCodes& own = breakpoints.own_codes(); !own.empty() && !pages_are_referred_to) {
-        unmap_pages(target, own, child);
+    if (!pages.empty()) {
+        pages.unmap_copies(target, child);
     }
 }
 

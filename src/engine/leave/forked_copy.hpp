@@ -1,15 +1,42 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "arch.hpp"
 #include "memleax/target/breakpoint.hpp"
+#include "memleax/target/own_code.hpp"
 #include "memleax/target/target.hpp"
 #include "memleax/target/trap_signal.hpp"
 
 namespace memleax {
 
+/// Where our pages are in a target, and what they begin with: by that a copy of them is known, also
+/// when the target has them no more.
+class OwnPages {
+  public:
+    OwnPages() = default;
+    /// As they are now.
+    OwnPages(RemoteMemory& memory, const OwnCodes& own);
+
+    [[nodiscard]] bool empty() const { return codes_.empty(); }
+    /// Takes them out of a forked child, stopped at its birth, where they are there.
+    void unmap_copies(Target& target, Tid child) const;
+
+  private:
+    struct Code {
+        AddrRange range;
+        std::array<std::byte, arch::kSlotBytes> begin{};
+    };
+    std::vector<Code> codes_;
+    std::vector<AddrRange> data_;
+};
+
 /// A forked child, stopped at its birth, has a copy of what was the target's at that moment: takes
-/// out of it what is ours; but for our pages, if a signal frame may refer to one.
+/// out of it what is ours, `pages` among it (none, if a signal frame may refer to one).
 void clean_copy(Target& target, BreakpointTable& breakpoints, TrapSignal& trap_signal, Tid child,
-                bool pages_are_referred_to);
+                const OwnPages& pages);
 
 } // namespace memleax
