@@ -147,11 +147,13 @@ void leave_handler(Target& target, Tid tid, AddrRange code) {
 
 /// It may have made a copy of the process (ProcessCopy) for the dead one just now: the kernel
 /// writes the result of that call into its registers when it goes on. By itself it then gets those
-/// back that are its own. False if it is gone.
+/// back that are its own. False if it is gone. One that has its own registers may be in a vfork of
+/// its own, which is not over before a child of it has gone on that we hold.
 bool leave_clone(Target& target, Tid tid) {
     const auto is_in_clone = [&] {
         const auto thread = target.threads().find(tid);
-        return thread != target.threads().end() && thread->second.in_system_call;
+        return target.record().borrowed.number == SYS_clone && thread != target.threads().end() &&
+               thread->second.in_system_call && !thread->second.in_vfork;
     };
     while (is_in_clone()) {
         target.signals().let_run_on(tid);
