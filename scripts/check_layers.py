@@ -56,6 +56,9 @@ def main():
     place = {layer: i for i, layer in enumerate(layers)}
     place[None] = len(layers)
     problems = []
+    private = {}  # a file's name in src -> the first file of that name
+    for path in files("src"):
+        private.setdefault(os.path.basename(path), path)
     users = {}  # public header -> layers that include it
     for path in [*files("include"), *files("src"), *files("arch")]:
         layer = layer_of(path)
@@ -65,8 +68,7 @@ def main():
         for name in INCLUDE.findall(read(path)):
             used = resolve(path, name)
             if used is None:
-                basename = os.path.basename(name)
-                owner = next((f for f in files("src") if os.path.basename(f) == basename), None)
+                owner = private.get(os.path.basename(name))
                 if owner is not None and name.endswith("hpp"):
                     problems.append(f"{path}: {name} is private to layer {layer_of(owner)}")
                 continue
