@@ -14,6 +14,7 @@
 #include "commands_support.hpp"
 #include "elf_support.hpp"
 #include "leaks_support.hpp"
+#include "limited_group_support.hpp"
 #include "process_support.hpp"
 
 namespace memleax::testing {
@@ -198,58 +199,7 @@ TEST_F(AtMemory, WhereNothingCanBeWrittenNothingBegins) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
-struct Version {
-    const char *name, *type, *option, *limit_file;
-};
-void PrintTo(const Version& version, std::ostream* out) {
-    *out << version.name;
-}
-
-/// A group of its own with this limit; empty where there is none to be had.
-class LimitedGroup {
-  public:
-    LimitedGroup(const Version& version, std::uint64_t limit) {
-        std::ifstream mounts("/proc/self/mounts");
-        for (std::string source, point, type, options, rest;
-             folder_.empty() && mounts >> source >> point >> type >> options &&
-             std::getline(mounts, rest);) {
-            const fs::path folder = fs::path(point) / fmt::format("memleax-test-{}", getpid());
-            std::error_code failure;
-            if (type != version.type ||
-                ("," + options + ",").find(version.option) == std::string::npos ||
-                !fs::create_directory(folder, failure)) {
-                continue;
-            }
-            folder_ = folder;
-            if (!put(version.limit_file, std::to_string(limit))) {
-                fs::remove(folder, failure);
-                folder_.clear();
-            }
-        }
-    }
-    ~LimitedGroup() {
-        std::error_code ignored;
-        for (int i = 0; !folder_.empty() && i < 1000 && !fs::remove(folder_, ignored); ++i) {
-            ::poll(nullptr, 0, 1); // those in it have ended, and are about to go
-        }
-    }
-    LimitedGroup(const LimitedGroup&) = delete;
-    LimitedGroup& operator=(const LimitedGroup&) = delete;
-    bool takes(pid_t member) const {
-        return !folder_.empty() && put("cgroup.procs", std::to_string(member));
-    }
-    std::string name() const { return "/" + folder_.filename().native(); }
-
-  private:
-    bool put(const std::string& file, const std::string& text) const {
-        std::ofstream out(folder_ / file);
-        out << text << std::flush;
-        return fs::exists(folder_ / file) && out.good();
-    }
-    fs::path folder_;
-};
-
-class AtGroupMemory : public AtMemory, public ::testing::WithParamInterface<Version> {};
+class AtGroupMemory : public AtMemory, public ::testing::WithParamInterface<GroupLimit> {};
 
 TEST_P(AtGroupMemory, IsSavedBeforeTheLimitIsReached) {
     const LimitedGroup group(GetParam(), 100 << 20); // goes last: it has to be empty
@@ -297,10 +247,7 @@ TEST_P(AtGroupMemory, TheEndByTheKernelIsNamed) {
     fixture.process().wait_for_end();
 }
 
-INSTANTIATE_TEST_SUITE_P(Versions, AtGroupMemory,
-                         ::testing::Values(Version{"version_1", "cgroup", ",memory,",
-                                                   "memory.limit_in_bytes"},
-                                           Version{"version_2", "cgroup2", ",", "memory.max"}),
+INSTANTIATE_TEST_SUITE_P(Versions, AtGroupMemory, ::testing::ValuesIn(kMemoryLimits),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
 } // namespace

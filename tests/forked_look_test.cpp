@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // --leak-check --snapshot fork: what is found is the truth, also of memory that a fork does not
 // give to a child, and the process does not notice that it had one.
+#include <csignal>
+#include <ostream>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "leaks_support.hpp"
+#include "limited_group_support.hpp"
+#include "memleax/proc/process_info.hpp"
 #include "process_support.hpp"
 #include "program_support.hpp"
 #include "snapshot_support.hpp"
@@ -18,9 +24,11 @@
 namespace memleax::testing {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 constexpr const char* kWhyNot = "is not forked";
 
@@ -74,8 +82,7 @@ TEST(ForkedLook, IsNotNoticedByOneThatWorks) {
 }
 
 /// The heap is read all the same.
-void expect_a_copy(const CommandLine& target, const std::string& why) {
-    Fixture fixture(target);
+void expect_a_copy(Fixture& fixture, const std::string& why) {
     fixture.go();
     const auto result = look(fixture.pid());
     EXPECT_EQ(result.status, 0) << result.errors;
@@ -84,6 +91,11 @@ void expect_a_copy(const CommandLine& target, const std::string& why) {
     EXPECT_TRUE(result.json().at("leak_check").at("complete"));
     EXPECT_THAT(children_of(fixture.pid()), IsEmpty());
     EXPECT_EQ(fixture.quit(), 0);
+}
+
+void expect_a_copy(const CommandLine& target, const std::string& why) {
+    Fixture fixture(target);
+    expect_a_copy(fixture, why);
 }
 
 TEST(ForkedLook, IsACopyWhereAFilterMayForbidWhatEndsAFork) {
@@ -104,6 +116,81 @@ TEST(ForkedLook, IsACopyWhereChildrenAreInAnotherNamespace) {
         GTEST_SKIP() << "needs unshare, and root";
     }
     expect_a_copy({{"unshare", "--pid", fixture_path("held_blocks")}}, "another PID namespace");
+}
+
+TEST(ForkedLook, IsACopyWhereItsGroupHasNoRoomForProcesses) {
+    for (const GroupLimit& limit : kProcessLimits) {
+        const LimitedGroup group(limit, 1); // goes last: it has to be empty
+        Fixture fixture("held_blocks");
+        if (group.takes(fixture.pid())) {
+            expect_a_copy(fixture, "its control group has no room for further processes");
+            return;
+        }
+    }
+    GTEST_SKIP() << "no control group with a limit of processes can be made here";
+}
+
+class ForkedLookInGroup : public ::testing::TestWithParam<GroupLimit> {};
+
+// What the process writes to while there is a copy of it is copied, and counts as its group's.
+TEST_P(ForkedLookInGroup, IsACopyWhereItsGroupHasNoRoomForMemory) {
+    const LimitedGroup group(GetParam(), 100 << 20);
+    Fixture fixture("grower");
+    if (!group.takes(fixture.pid())) {
+        GTEST_SKIP() << "no " << GetParam().type << " with memory limits that we may use here";
+    }
+    fixture.ask("grow 30");
+    const auto with_room = look(fixture.pid());
+    EXPECT_EQ(with_room.status, 0) << with_room.errors;
+    EXPECT_THAT(with_room.errors, Not(HasSubstr(kWhyNot)));
+    const FixtureAnswer grown = fixture.ask("grow 30");
+    const auto without = look(fixture.pid());
+    EXPECT_EQ(without.status, 0) << without.errors;
+    EXPECT_THAT(without.errors, HasSubstr(kWhyNot));
+    EXPECT_THAT(without.errors, HasSubstr("its control group has no room for its memory a second "
+                                          "time"));
+    EXPECT_EQ(classes_of(without.json()).at("definite"), Leak{});
+    EXPECT_EQ(classes_of(without.json()).at("reachable").blocks,
+              classes_of(with_room.json()).at("reachable").blocks + 1);
+    EXPECT_THAT(children_of(fixture.pid()), IsEmpty());
+    EXPECT_EQ(fixture.ask("look").truth, grown.truth);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, ForkedLookInGroup, ::testing::ValuesIn(kMemoryLimits),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+TEST(ForkedLook, LeavesAStoppedProcessStopped) {
+    Fixture fixture("lost_blocks");
+    fixture.process().signal(SIGSTOP);
+    siginfo_t info{};
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(fixture.pid()), &info, WSTOPPED | WNOWAIT), 0);
+    const auto result = look(fixture.pid());
+    EXPECT_THAT(result.errors, HasSubstr("it is stopped by a signal"));
+    EXPECT_EQ(try_read_process_info(Tid(fixture.pid()))->state, 'T');
+    EXPECT_THAT(children_of(fixture.pid()), IsEmpty());
+    fixture.process().signal(SIGCONT);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// Such a thread cannot be stopped: it waits in the kernel (state D) until its child, which has the
+// same memory, goes on.
+TEST(ForkedLook, IsNoneWhereAThreadWaitsForItsChildByVfork) {
+    Fixture fixture("vforker", {"shared"});
+    fixture.process().send("hold 1");
+    const std::string held = fixture.process().read_line().value_or("");
+    ASSERT_THAT(held, StartsWith("held "));
+    const std::set<pid_t> children = children_of(fixture.pid());
+    EXPECT_THAT(children, ElementsAre(std::stoi(held.substr(5))));
+    const auto result = look(fixture.pid());
+    EXPECT_EQ(WEXITSTATUS(result.status), 1) << result.errors;
+    EXPECT_FALSE(result.json().at("leak_check").at("complete")) << result.output;
+    EXPECT_THAT(result.output, HasSubstr("waits in the kernel, where it cannot be stopped"));
+    EXPECT_EQ(children_of(fixture.pid()), children);
+    fixture.process().send("on");
+    EXPECT_THAT(read_answer(fixture.process()).failures, IsEmpty());
+    EXPECT_THAT(children_of(fixture.pid()), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
 }
 
 } // namespace

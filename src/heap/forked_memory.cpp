@@ -2,11 +2,16 @@
 #include "forked_memory.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <utility>
 
 #include "memleax/base/log.hpp"
+#include "memleax/proc/copyable.hpp"
 #include "memleax/proc/mapping_flags.hpp"
+#include "memleax/proc/memory_room.hpp"
+#include "memleax/proc/process_memory.hpp"
 
 namespace memleax {
 
@@ -27,6 +32,31 @@ bool overlap(const std::vector<AddrRange>& ranges, AddrRange range) {
     return std::any_of(ranges.begin(), ranges.end(),
                        [range](const AddrRange& each) { return each.overlaps(range); });
 }
+
+/// Reads the copy as long as the process has room for what it may yet take beside it. As soon as it
+/// has not, the copy ends: who would be killed or slowed down for it is the process.
+class CopyThatMayEnd final : public MemoryReader {
+  public:
+    CopyThatMayEnd(ProcessCopy& copy, Tid of)
+        : copy_(copy), limits_(of),
+          room_to_be_left_(memleax::room_to_be_left(try_read_written_bytes(of).value_or(0))) {}
+
+    std::size_t try_read(RemoteAddr from, std::span<std::byte> out) override {
+        if (limits_.check(room_to_be_left_ / 2)) {
+            return copy_.try_read(from, out);
+        }
+        copy_.kill();
+        has_ended_ = true;
+        return 0;
+    }
+    [[nodiscard]] bool has_ended() const { return has_ended_; }
+
+  private:
+    ProcessCopy& copy_;
+    MemoryRoom limits_;
+    std::uint64_t room_to_be_left_;
+    std::atomic<bool> has_ended_ = false;
+};
 
 } // namespace
 
@@ -98,8 +128,12 @@ Result<void> ForkedMemory::read(std::vector<AddrRange>* wiped, PresentPages* pag
     PresentPages copied(copy_->pid());
     copied.keep(ranges_of(in_copy_));
     const std::size_t short_before = room->short_reads();
-    if (!room->copy(*copy_, in_copy_, copied)) {
+    CopyThatMayEnd copy(*copy_, pid_);
+    if (!room->copy(copy, in_copy_, copied)) {
         return Error("the process has grown beyond what there is room for", ENOMEM);
+    }
+    if (copy.has_ended()) {
+        return Error("its memory has become too scarce for a copy of it", ENOMEM);
     }
     if (room->short_reads() != short_before) {
         return Error("a part of its memory cannot be read in a copy", EIO);

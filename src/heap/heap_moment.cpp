@@ -61,6 +61,9 @@ Result<HeapMoment> take_moment(HeldProcess& process, std::vector<ThreadView> thr
         moment.pages->keep(ranges_of(searched));
         if (room->memory()->copy(process.target().memory(), searched, *moment.pages)) {
             moment.memory = std::exchange(room->memory(), std::nullopt);
+        } else {
+            log_info("the process stands still while its heap is read: it has grown beyond what "
+                     "there is room for");
         }
     }
     return moment;
@@ -81,9 +84,13 @@ void RoomForCopy::prepare(Tid pid) {
         constexpr std::uint64_t kPart = 4;
         memory_ = StoredMemory::reserve(pid, available_memory() / kPart);
         is_wanted_ = false;
+        if (!memory_) {
+            log_info("the process stands still while its heap is read: there is no room for a copy "
+                     "of its memory");
+        }
     }
     if (forks()) {
-        if (auto may = check_copyable(pid, try_read_resident_bytes(pid).value_or(0)); !may) {
+        if (auto may = check_copyable(pid); !may) {
             do_not_fork(may.error());
         }
     }

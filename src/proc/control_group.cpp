@@ -55,6 +55,17 @@ std::optional<ControlGroup> group_at(const std::string& mount, const std::string
 
 } // namespace
 
+std::vector<std::string> folders_up_from(ControlGroup group) {
+    std::vector<std::string> folders;
+    for (;;) {
+        folders.push_back(group.folder());
+        if (group.path.empty()) {
+            return folders;
+        }
+        group.path.resize(group.path.rfind('/'));
+    }
+}
+
 std::vector<ControlGroup> parse_control_groups(const std::string& groups, const std::string& mounts,
                                                std::string_view controller,
                                                const std::string& root) {

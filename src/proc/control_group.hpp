@@ -19,6 +19,9 @@ struct ControlGroup {
     [[nodiscard]] std::string folder() const { return mount + path; }
 };
 
+/// Of this group and of those above it that we can see, from below.
+std::vector<std::string> folders_up_from(ControlGroup group);
+
 /// From the texts of /proc/PID/cgroup and of a /proc/.../mountinfo: where the group may be that has
 /// `controller` ("memory", "freezer") in version 1; "" means that of version 2. `root` is put
 /// before each mount point.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/proc/copyable.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 
@@ -8,8 +9,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "memleax/proc/memory_look.hpp"
+#include "control_group.hpp"
+#include "memleax/proc/memory_room.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/proc/process_memory.hpp"
 #include "named_numbers.hpp"
 #include "proc_file.hpp"
 
@@ -64,31 +67,61 @@ Result<void> check_threads(Tid pid) {
     return {};
 }
 
-Result<void> check_memory(Tid pid, std::uint64_t bytes) {
-    constexpr std::uint64_t kNever = 2;
-    const auto overcommit = try_read_proc_file("/proc/sys/vm/overcommit_memory");
-    if (!overcommit || leading_number(*overcommit) == kNever) {
-        return Error("the machine promises no more memory than it has (vm.overcommit_memory)",
-                     ENOMEM);
-    }
-    const GroupMemory group = read_group_memory(pid);
-    const std::uint64_t used = group.used().value_or(0);
-    if (group.limit && (used > *group.limit || *group.limit - used < bytes)) {
-        return Error("its control group has no room for its memory a second time", ENOMEM);
+/// While there is a copy, the process may make one process or thread less than else.
+Result<void> check_processes(Tid pid) {
+    constexpr std::uint64_t kLeft = 16;
+    for (const char* controller : {"pids", ""}) { // version 1, version 2
+        for (const ControlGroup& group : control_groups_of(pid, controller)) {
+            for (const std::string& folder : folders_up_from(group)) {
+                const auto most = try_read_number(folder + "/pids.max");
+                const auto now = try_read_number(folder + "/pids.current");
+                if (most && *most < now.value_or(*most) + kLeft) {
+                    return Error("its control group has no room for further processes", EAGAIN);
+                }
+            }
+        }
     }
     return {};
 }
 
+Result<void> check_memory(Tid pid) {
+    const auto overcommit = try_read_proc_file("/proc/sys/vm/overcommit_memory");
+    if (!may_overcommit(overcommit.value_or(""))) {
+        return Error("the machine promises no more memory than it has (vm.overcommit_memory)",
+                     ENOMEM);
+    }
+    auto written = try_read_written_bytes(pid);
+    if (!written) {
+        written = try_read_resident_bytes(pid);
+    }
+    const std::uint64_t bytes = written.value_or(0); // else it has ended
+    return MemoryRoom(pid).check(bytes + room_to_be_left(bytes));
+}
+
 } // namespace
 
-Result<void> check_copyable(Tid pid, std::uint64_t bytes) {
+std::uint64_t room_to_be_left(std::uint64_t written_bytes) {
+    constexpr std::uint64_t kLeast = 16U << 20;
+    constexpr std::uint64_t kPart = 4;
+    return std::max(kLeast, written_bytes / kPart);
+}
+
+bool may_overcommit(std::string_view overcommit_memory) {
+    constexpr std::uint64_t kNever = 2;
+    const auto mode = leading_number(overcommit_memory);
+    return mode && *mode != kNever;
+}
+
+Result<void> check_copyable(Tid pid) {
     if (syscall(kCloseRange, ~0U, ~0U, 0) != 0) { // of no descriptor
         return Error("the kernel has no close_range(2) (Linux 5.9)", ENOSYS);
     }
-    if (auto threads = check_threads(pid); !threads) {
-        return threads;
+    for (const auto check : {check_threads, check_processes, check_memory}) {
+        if (auto may = check(pid); !may) {
+            return may;
+        }
     }
-    return check_memory(pid, bytes);
+    return {};
 }
 
 } // namespace memleax

@@ -10,20 +10,12 @@ namespace memleax {
 
 namespace {
 
-/// Version 1 writes "no limit" as the largest number of whole pages in 63 bits.
-constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 62;
-
-std::optional<std::uint64_t> number_in(const std::string& path) {
-    const auto text = try_read_proc_file(path);
-    return text ? leading_number(*text) : std::nullopt; // not "max"
-}
-
 std::uint64_t room(std::uint64_t limit, std::uint64_t used) {
     return limit - std::min(limit, used);
 }
 
 void read_version_1(const std::string& folder, GroupMemory* memory) {
-    memory->at_limit = number_in(folder + "/memory.failcnt");
+    memory->at_limit = try_read_number(folder + "/memory.failcnt");
     const auto control = try_read_proc_file(folder + "/memory.oom_control").value_or("");
     memory->oom_kills = named_number(control, "oom_kill"); // since Linux 4.13
     const auto stat = try_read_proc_file(folder + "/memory.stat").value_or("");
@@ -31,7 +23,7 @@ void read_version_1(const std::string& folder, GroupMemory* memory) {
 }
 
 void read_version_2(const std::string& folder, GroupMemory* memory) {
-    memory->high = number_in(folder + "/memory.high");
+    memory->high = try_read_number(folder + "/memory.high");
     const auto events = try_read_proc_file(folder + "/memory.events").value_or("");
     memory->at_limit = named_number(events, "max");
     memory->above_high = named_number(events, "high");
@@ -46,7 +38,8 @@ void read_version_2(const std::string& folder, GroupMemory* memory) {
 bool is_root_group(const ControlGroup& group) {
     return group.path.empty() &&
            !try_read_proc_file(group.folder() + "/cgroup.events") && // version 2
-           (group.version_2 || number_in(group.folder() + "/memory.limit_in_bytes") >= kNoLimit);
+           (group.version_2 ||
+            try_read_number(group.folder() + "/memory.limit_in_bytes") >= kNoMemoryLimit);
 }
 
 GroupMemory read_group_memory(const ControlGroup& own) {
@@ -55,10 +48,11 @@ GroupMemory read_group_memory(const ControlGroup& own) {
     ControlGroup group = own;
     for (;;) {
         const std::string folder = group.folder();
-        const auto current =
-            number_in(folder + (own.version_2 ? "/memory.current" : "/memory.usage_in_bytes"));
-        auto limit = number_in(folder + (own.version_2 ? "/memory.max" : "/memory.limit_in_bytes"));
-        limit = limit >= kNoLimit ? std::nullopt : limit;
+        const auto current = try_read_number(
+            folder + (own.version_2 ? "/memory.current" : "/memory.usage_in_bytes"));
+        auto limit =
+            try_read_number(folder + (own.version_2 ? "/memory.max" : "/memory.limit_in_bytes"));
+        limit = limit >= kNoMemoryLimit ? std::nullopt : limit;
         const bool is_first = found.folder.empty() && current && !is_root_group(group);
         const bool is_next = current && limit &&
                              (!found.limit || room(*limit, *current) <

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <system_error>
 
+#include "proc_file.hpp"
+
 namespace memleax {
 
 namespace {
@@ -29,6 +31,11 @@ std::optional<std::uint64_t> leading_number(std::string_view text) {
     std::uint64_t value = 0;
     const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
     return end.ec == std::errc() ? std::optional(value) : std::nullopt;
+}
+
+std::optional<std::uint64_t> try_read_number(const std::string& path) {
+    const auto text = try_read_proc_file(path);
+    return text ? leading_number(*text) : std::nullopt;
 }
 
 std::optional<std::uint64_t> named_number(std::string_view text, std::string_view name) {

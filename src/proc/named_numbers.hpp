@@ -4,12 +4,16 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace memleax {
 
 /// At the begin of the text, after blanks.
 std::optional<std::uint64_t> leading_number(std::string_view text);
+
+/// At the begin of this file; nothing if it cannot be read, or has a word ("max").
+std::optional<std::uint64_t> try_read_number(const std::string& path);
 
 /// Of the line with exactly this name, colon included.
 std::optional<std::uint64_t> named_number(std::string_view text, std::string_view name);

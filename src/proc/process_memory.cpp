@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "memleax/proc/living_thread.hpp"
 #include "memleax/proc/meminfo.hpp"
 #include "named_numbers.hpp"
 #include "proc_file.hpp"
@@ -83,6 +84,20 @@ std::optional<std::uint64_t> try_read_resident_bytes(Tid pid) {
         return std::nullopt;
     }
     return *pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+std::optional<std::uint64_t> parse_written_bytes(std::string_view status) {
+    const auto anonymous = named_kib(status, "RssAnon:");
+    if (!anonymous) {
+        return std::nullopt;
+    }
+    return *anonymous + named_kib(status, "VmSwap:").value_or(0) +
+           named_kib(status, "VmPTE:").value_or(0);
+}
+
+std::optional<std::uint64_t> try_read_written_bytes(Tid pid) {
+    const auto status = try_read_proc_file(proc_path(living_thread(pid), "status"));
+    return status ? parse_written_bytes(*status) : std::nullopt;
 }
 
 std::optional<ResidentMemory> try_read_resident_memory(Tid pid) {

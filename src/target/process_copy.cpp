@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <csignal>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -83,6 +85,21 @@ std::optional<long> call_in_newborn(Target& target, Tid tid, const arch::Registe
                : std::nullopt;
 }
 
+/// What the process writes to is copied, and counts as its memory. If that is too much, it is not
+/// the process that is to be killed. To raise the value needs no privilege.
+Result<void> be_killed_first(Tid child) {
+    const std::string file = fmt::format("/proc/{}/oom_score_adj", child.value());
+    constexpr std::string_view kMost = "1000";
+    const int fd = open(file.c_str(), O_WRONLY | O_CLOEXEC);
+    const bool is_written =
+        fd >= 0 && write(fd, kMost.data(), kMost.size()) == static_cast<ssize_t>(kMost.size());
+    const Error failure("the kernel cannot be told to kill the copy first (oom_score_adj)", errno);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return is_written ? Result<void>() : failure;
+}
+
 /// Gives it what keeps it from outliving us, and takes from it what it shares with the process.
 Result<void> bring_up(Target& target, Tid child) {
     const Error gone("the copy has ended", ECHILD);
@@ -94,6 +111,9 @@ Result<void> bring_up(Target& target, Tid child) {
             0 ||
         !StoppedThread(child).get_registers(&born)) {
         return gone;
+    }
+    if (auto first = be_killed_first(child); !first) {
+        return first;
     }
     const auto closed = call_in_newborn(target, child, born, kCloseRange, {0, kLast, kUnshare});
     if (!closed) {
@@ -149,15 +169,19 @@ ProcessCopy::~ProcessCopy() {
     end();
 }
 
+void ProcessCopy::kill() const {
+    ::kill(pid_.value(), SIGKILL);
+}
+
 // Nobody but us waits for it as long as it is traced, so its number is its own until then.
 void ProcessCopy::end() {
     if (std::exchange(has_ended_, true)) {
         return;
     }
     if (memory_ >= 0) {
-        close(memory_);
+        close(std::exchange(memory_, -1));
     }
-    kill(pid_.value(), SIGKILL);
+    kill();
     int status = 0;
     pid_t got = 0;
     do {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
@@ -12,8 +13,15 @@ namespace memleax {
 inline constexpr long kCloseRange = 436;
 
 /// What speaks against making a copy of a process by clone(2), and ending that again: no copy can
-/// be made, or others would notice it. Before anybody is stopped. `bytes`: what the process has in
-/// memory, all of which it may write to, and so have twice, while there is a copy.
-Result<void> check_copyable(Tid pid, std::uint64_t bytes);
+/// be made, or the process or others would come to harm, or notice it. Before anybody is stopped.
+Result<void> check_copyable(Tid pid);
+
+/// For what a process takes by itself while there is a copy of it: as long as less than this is
+/// left, there is to be none.
+std::uint64_t room_to_be_left(std::uint64_t written_bytes);
+
+/// vm.overcommit_memory, by the text of that file: does the kernel give a copy of private memory
+/// that is not backed by anything?
+bool may_overcommit(std::string_view overcommit_memory);
 
 } // namespace memleax

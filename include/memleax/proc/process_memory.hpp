@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "memleax/base/types.hpp"
 #include "memleax/events/resident_memory.hpp"
@@ -13,6 +14,13 @@ namespace memleax {
 /// Resident set size in bytes, from /proc/PID/statm: counters, the same cost for a process of any
 /// size. Nothing if the process is gone.
 std::optional<std::uint64_t> try_read_resident_bytes(Tid pid);
+
+/// What it has of its own, in bytes: pages that it has written to of private mappings, in memory or
+/// swapped out, and its page tables; from counters in /proc/PID/status. So much more it may need at
+/// most while there is a copy of it. Nothing if the process is gone.
+std::optional<std::uint64_t> try_read_written_bytes(Tid pid);
+/// The same from that file's text; before Linux 4.5 nothing, as it has no RssAnon.
+std::optional<std::uint64_t> parse_written_bytes(std::string_view status);
 
 /// In bytes. What could not be read is absent.
 struct ProcessMemory {

@@ -25,6 +25,9 @@ namespace memleax {
 /// waits that ask for children of all kinds (__WALL, __WCLONE). It has to be reaped by the process:
 /// reap_copies().
 ///
+/// Should memory go out, in its control group or on the machine, it is the first that the kernel
+/// kills (oom_score_adj, proc(5)): reads end early then.
+///
 /// Missing in it are mappings with MADV_DONTFORK; those with MADV_WIPEONFORK are zero; memory that
 /// is shared is not that of the moment (madvise(2), fork(2)).
 class ProcessCopy final : public MemoryReader {
@@ -46,7 +49,9 @@ class ProcessCopy final : public MemoryReader {
     /// its own page of each that it reads (since Linux 6.0; mm/gup.c, FAULT_FLAG_UNSHARE).
     std::size_t try_read(RemoteAddr from, std::span<std::byte> out) override;
     [[nodiscard]] const std::shared_ptr<RecoveryRecord>& record() const { return record_; }
-    /// Its memory is gone; it is to be reaped. Idempotent.
+    /// It gives its memory back, and reads end early. Any thread may do that.
+    void kill() const;
+    /// Its memory is gone; it is to be reaped. Idempotent. By the tracer thread.
     void end();
 
   private:

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// How much more memory a process may take before somebody is killed or slowed down for it: the
+/// limits of its control group, of those above that, and the machine's. The kernel's
+/// Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and proc(5) (/proc/meminfo).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "memleax/base/error.hpp"
+#include "memleax/base/types.hpp"
+
+namespace memleax {
+
+struct ControlGroup;
+
+class MemoryRoom {
+  public:
+    /// Where this process is now. Groups above the uppermost one that we can see are not asked.
+    explicit MemoryRoom(Tid pid);
+    /// Of these groups, and of no machine.
+    explicit MemoryRoom(const std::vector<ControlGroup>& groups);
+
+    /// Is there room for so many bytes at this moment? The Error says where there is not (ENOMEM).
+    /// Reads three small files for each group.
+    [[nodiscard]] Result<void> check(std::uint64_t bytes) const;
+
+  private:
+    /// Files.
+    struct Limit {
+        std::string used;
+        std::string limit;
+        std::string stat;
+    };
+    void add(const ControlGroup& group);
+    [[nodiscard]] static bool has(const Limit& limit, std::uint64_t bytes);
+
+    std::vector<Limit> limits_;
+    bool is_machine_asked_ = false;
+};
+
+} // namespace memleax
