@@ -47,6 +47,39 @@ TEST(Copyable, AQuarterIsToBeLeftAndSomeMebibytes) {
     EXPECT_EQ(room_to_be_left(400 * kMiB), 100 * kMiB);
 }
 
+TEST(Copyable, AUserfaultfdMayBeToldOfForks) {
+    const auto fdinfo = [](const std::string& features) {
+        return "pos:\t0\nflags:\t02\nmnt_id:\t15\nino:\t1054\npending:\t0\ntotal:\t0\nAPI:\taa:" +
+               features + ":80000000000001ff\n";
+    };
+    EXPECT_FALSE(is_told_of_forks(fdinfo("0")));
+    EXPECT_FALSE(is_told_of_forks(fdinfo("80000000"))) << "its API is set";
+    EXPECT_TRUE(is_told_of_forks(fdinfo("2")));
+    EXPECT_TRUE(is_told_of_forks(fdinfo("8000001e")));
+    EXPECT_FALSE(is_told_of_forks(fdinfo("8000001c"))) << "of other changes";
+    EXPECT_TRUE(is_told_of_forks("pos:\t0\n"));
+    EXPECT_TRUE(is_told_of_forks("API:\taa"));
+    EXPECT_TRUE(is_told_of_forks("API:\taa:x:1\n"));
+    EXPECT_TRUE(is_told_of_forks(""));
+}
+
+std::string why_not(const std::string& map) {
+    const auto may =
+        check_mappings_copyable(parse_maps("5000-6000 r--p 00000000 08:01 7 /usr/bin/cat\n" + map));
+    return may ? "" : may.error().message();
+}
+
+TEST(Copyable, MappingsTell) {
+    EXPECT_EQ(why_not(""), "");
+    EXPECT_THAT(why_not("7000-8000 rw-s 00000000 00:12 9 /[aio] (deleted)\n"),
+                HasSubstr("asynchronous I/O"));
+    EXPECT_THAT(why_not("7000-8000 rw-s 00000000 00:0e 4 anon_inode:[io_uring]\n"),
+                HasSubstr("io_uring"));
+    const std::string huge = " 00000000 00:10 3 /anon_hugepage (deleted)\n";
+    EXPECT_THAT(why_not("200000-400000 rw-p" + huge), HasSubstr("huge pages"));
+    EXPECT_EQ(why_not("200000-400000 rw-s" + huge), "") << "shared pages are not copied";
+}
+
 /// A folder with files of that text, in the place of a hierarchy.
 class Groups {
   public:

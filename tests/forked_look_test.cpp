@@ -160,6 +160,66 @@ TEST_P(ForkedLookInGroup, IsACopyWhereItsGroupHasNoRoomForMemory) {
 INSTANTIATE_TEST_SUITE_P(Versions, ForkedLookInGroup, ::testing::ValuesIn(kMemoryLimits),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
+/// What in_kernel_use has, and why it is not forked for that; "": it is.
+struct KernelUse {
+    const char* name;
+    const char* why_not;
+};
+void PrintTo(const KernelUse& use, std::ostream* out) {
+    *out << use.name;
+}
+
+class ForkedLookAtKernelUse : public ::testing::TestWithParam<KernelUse> {
+  protected:
+    /// Why the kernel does not have it; "" if it has.
+    static std::string skipped() {
+        ChildProcess probe(
+            std::vector<std::string>{fixture_path("in_kernel_use"), GetParam().name});
+        const std::string line = probe.read_line().value_or("");
+        probe.send("quit");
+        probe.wait_for_end();
+        return line.starts_with("skip") ? line : "";
+    }
+};
+
+TEST_P(ForkedLookAtKernelUse, FindsTheTruthAndItWorksOn) {
+    if (const std::string why = skipped(); !why.empty()) {
+        GTEST_SKIP() << why;
+    }
+    const std::string why_not = GetParam().why_not;
+    Fixture fixture("in_kernel_use", {GetParam().name});
+    const Leaks before = classes_of(look(fixture.pid()).json());
+    EXPECT_EQ(before.at("definite"), Leak{});
+    const FixtureAnswer answer = fixture.go();
+    EXPECT_THAT(answer.failures, IsEmpty());
+    for (int i = 1; i <= 5; ++i) {
+        const TargetSnapshot untouched = take_snapshot(fixture.pid());
+        const auto result = look(fixture.pid());
+        EXPECT_EQ(result.status, 0) << result.errors;
+        EXPECT_EQ(result.errors.find(kWhyNot) == std::string::npos, why_not.empty())
+            << result.errors;
+        EXPECT_THAT(result.errors, HasSubstr(why_not));
+        EXPECT_EQ(difference(classes_of(result.json()), before), answer.truth) << result.output;
+        EXPECT_THAT(differences(untouched, take_snapshot(fixture.pid()), Meanwhile::idle),
+                    IsEmpty());
+        EXPECT_THAT(children_of(fixture.pid()), IsEmpty());
+        const FixtureAnswer used = fixture.ask("use");
+        EXPECT_THAT(used.failures, IsEmpty());
+        EXPECT_EQ(used.counts.at("used"), i);
+        EXPECT_EQ(used.counts.at("forks"), 0);
+    }
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Uses, ForkedLookAtKernelUse,
+    ::testing::Values(KernelUse{"io_uring", "what io_uring reads"},
+                      KernelUse{"aio", "what the kernel's asynchronous I/O reads"},
+                      KernelUse{"userfaultfd", ""},
+                      KernelUse{"userfaultfd_fork", "has forks wait until they are read"},
+                      KernelUse{"huge", "private huge pages"}),
+    [](const auto& instance) { return std::string(instance.param.name); });
+
 TEST(ForkedLook, LeavesAStoppedProcessStopped) {
     Fixture fixture("lost_blocks");
     fixture.process().signal(SIGSTOP);

@@ -2,17 +2,22 @@
 // A heap that is read in a copy of the process's memory, or of the process, while that runs on, is
 // the one that is read in the process itself.
 #include <algorithm>
+#include <csignal>
 #include <memory>
 #include <ostream>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
 #include "memleax/heap/heap_snapshot.hpp"
+#include "memleax/proc/process_info.hpp"
 #include "memleax/target/recovery_record.hpp"
 #include "process_support.hpp"
+#include "worker_support.hpp"
 
 namespace memleax::testing {
 namespace {
@@ -91,6 +96,29 @@ TEST_P(HeapCopy, HasTheSameBlocksAndPointers) {
     EXPECT_GT(copied.pause_ns, 0);
     EXPECT_EQ(fixture.quit(), 0);
 }
+
+class HeapOfAStoppedProcess : public ::testing::TestWithParam<bool> {};
+
+// Somebody has stopped it after it was looked at first (check_watchable()).
+TEST_P(HeapOfAStoppedProcess, ItStaysStopped) {
+    Fixture fixture("held_blocks");
+    fixture.process().signal(SIGSTOP);
+    siginfo_t info{};
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(fixture.pid()), &info, WSTOPPED | WNOWAIT), 0);
+    Nobody nobody;
+    const HeapSnapshot snapshot =
+        look(fixture.pid(), {.details = true, .forks = GetParam(), .caretaker = &nobody});
+    EXPECT_EQ(snapshot.forked, GetParam());
+    EXPECT_GT(snapshot.graph.blocks.size(), 0U);
+    EXPECT_EQ(try_read_process_info(Tid(fixture.pid()))->state, 'T');
+    EXPECT_THAT(children_of(fixture.pid()), ::testing::IsEmpty());
+    fixture.process().signal(SIGCONT);
+    EXPECT_THAT(fixture.go().failures, ::testing::IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(By, HeapOfAStoppedProcess, ::testing::Bool(),
+                         [](const auto& instance) { return instance.param ? "fork" : "copy"; });
 
 INSTANTIATE_TEST_SUITE_P(Of, HeapCopy,
                          ::testing::Values(Way{"held_blocks", false}, Way{"held_blocks", true},

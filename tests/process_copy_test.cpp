@@ -139,7 +139,8 @@ TEST_P(ProcessCopyInGroup, EndsAsSoonAsMemoryIsScarce) {
         ASSERT_TRUE(mappings);
         std::vector<Mapping> searched = *mappings;
         std::erase_if(searched, [](const Mapping& mapping) { return !is_searched(mapping); });
-        auto forked = ForkedMemory::take(stopped->target(), searched, {}, &pages, &*room);
+        auto forked =
+            ForkedMemory::take(stopped->target(), *mappings, searched, {}, &pages, &*room);
         ASSERT_TRUE(forked) << forked.error().message();
         stopped->let_go();
         ASSERT_TRUE(group.limit_to(46 << 20)); // 40 of which are in use, and the fixture's own

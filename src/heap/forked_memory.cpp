@@ -70,9 +70,13 @@ std::vector<AddrRange> ranges_of(const std::vector<Mapping>& mappings) {
 }
 
 Result<std::unique_ptr<ForkedMemory>> ForkedMemory::take(Target& target,
+                                                         const std::vector<Mapping>& mappings,
                                                          const std::vector<Mapping>& searched,
                                                          const std::vector<AddrRange>& wiped,
                                                          PresentPages* pages, StoredMemory* room) {
+    if (auto may = check_mappings_copyable(mappings); !may) {
+        return may.error();
+    }
     auto copy = ProcessCopy::make(target);
     if (!copy) {
         return std::move(copy).error();

@@ -20,14 +20,14 @@ std::vector<AddrRange> ranges_of(const std::vector<Mapping>& mappings);
 
 class ForkedMemory {
   public:
-    /// Of a process whose threads all stand still. What the copy does not have is read here and
+    /// Of a process whose threads all stand still, and of all its `mappings` those that are
+    /// `searched`. What the copy does not have is read here and
     /// now: shared memory, mappings with MADV_DONTFORK, and those of `wiped` (MADV_WIPEONFORK).
     /// `pages` keeps which pages those mappings have. After a failure there is no copy, and `room`
     /// has nothing in it.
-    static Result<std::unique_ptr<ForkedMemory>> take(Target& target,
-                                                      const std::vector<Mapping>& searched,
-                                                      const std::vector<AddrRange>& wiped,
-                                                      PresentPages* pages, StoredMemory* room);
+    static Result<std::unique_ptr<ForkedMemory>>
+    take(Target& target, const std::vector<Mapping>& mappings, const std::vector<Mapping>& searched,
+         const std::vector<AddrRange>& wiped, PresentPages* pages, StoredMemory* room);
     /// Ends the copy, if it is there, and has the process reap it; that is not seized then. By the
     /// tracer thread.
     ~ForkedMemory();

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "control_group.hpp"
+#include "copy_hazards.hpp"
 #include "memleax/proc/memory_room.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/proc/process_memory.hpp"
@@ -116,7 +117,15 @@ Result<void> check_copyable(Tid pid) {
     if (syscall(kCloseRange, ~0U, ~0U, 0) != 0) { // of no descriptor
         return Error("the kernel has no close_range(2) (Linux 5.9)", ENOSYS);
     }
-    for (const auto check : {check_threads, check_processes, check_memory}) {
+    const auto mappings = read_maps(pid);
+    if (!mappings) {
+        return mappings.error();
+    }
+    if (auto may = check_mappings_copyable(*mappings); !may) {
+        return may;
+    }
+    for (const auto check : {check_threads, check_descriptors_copyable, check_huge_pages_copyable,
+                             check_processes, check_memory}) {
         if (auto may = check(pid); !may) {
             return may;
         }

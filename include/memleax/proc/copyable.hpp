@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
+#include "memleax/proc/maps.hpp"
 
 namespace memleax {
 
@@ -16,6 +18,9 @@ inline constexpr long kCloseRange = 436;
 /// be made, or the process or others would come to harm, or notice it. Before anybody is stopped.
 Result<void> check_copyable(Tid pid);
 
+/// The part of it that the mappings tell, to be looked at again when all stand still.
+Result<void> check_mappings_copyable(std::span<const Mapping> mappings);
+
 /// For what a process takes by itself while there is a copy of it: as long as less than this is
 /// left, there is to be none.
 std::uint64_t room_to_be_left(std::uint64_t written_bytes);
@@ -23,5 +28,9 @@ std::uint64_t room_to_be_left(std::uint64_t written_bytes);
 /// vm.overcommit_memory, by the text of that file: does the kernel give a copy of private memory
 /// that is not backed by anything?
 bool may_overcommit(std::string_view overcommit_memory);
+
+/// Does who reads this userfaultfd wait for forks? By the text of its /proc/PID/fdinfo/FD (the
+/// kernel's fs/userfaultfd.c, userfaultfd_show_fdinfo); true if it is none.
+bool is_told_of_forks(std::string_view fdinfo);
 
 } // namespace memleax
