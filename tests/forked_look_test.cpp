@@ -157,6 +157,27 @@ TEST_P(ForkedLookInGroup, IsACopyWhereItsGroupHasNoRoomForMemory) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+// By default a small process is copied, which takes no longer; a larger one is to be forked.
+TEST_P(ForkedLookInGroup, IsTheDefaultForWhatIsNotSmall) {
+    const LimitedGroup group(GetParam(), 40 << 20);
+    Fixture small("held_blocks");
+    Fixture large("grower");
+    if (!group.takes(large.pid()) || !group.takes(small.pid())) {
+        GTEST_SKIP() << "no " << GetParam().type << " with memory limits that we may use here";
+    }
+    large.ask("grow 30");
+    for (Fixture* fixture : {&small, &large}) {
+        const auto result =
+            Memleax({"--leak-check", "-F", "json", std::to_string(fixture->pid())}).finish();
+        EXPECT_EQ(result.status, 0) << result.errors;
+        EXPECT_EQ(result.errors.find("no room for its memory a second time") != std::string::npos,
+                  fixture == &large)
+            << result.errors;
+        EXPECT_TRUE(result.json().at("leak_check").at("complete"));
+        EXPECT_EQ(fixture->quit(), 0);
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Versions, ForkedLookInGroup, ::testing::ValuesIn(kMemoryLimits),
                          [](const auto& instance) { return std::string(instance.param.name); });
 

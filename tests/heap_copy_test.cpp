@@ -97,6 +97,19 @@ TEST_P(HeapCopy, HasTheSameBlocksAndPointers) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+TEST(HeapCopySize, WhatIsSmallerIsNotForked) {
+    Fixture fixture("grower");
+    fixture.ask("grow 32");
+    Nobody nobody;
+    const auto forked = [&](std::uint64_t from) {
+        return look(fixture.pid(), {.forks = true, .fork_from = from, .caretaker = &nobody}).forked;
+    };
+    EXPECT_TRUE(forked(0));
+    EXPECT_TRUE(forked(32U << 20));
+    EXPECT_FALSE(forked(64U << 20));
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 class HeapOfAStoppedProcess : public ::testing::TestWithParam<bool> {};
 
 // Somebody has stopped it after it was looked at first (check_watchable()).

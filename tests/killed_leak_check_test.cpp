@@ -78,8 +78,8 @@ TEST_P(KilledLeakCheck, LeavesTheTargetAsItWas) {
 }
 
 INSTANTIATE_TEST_SUITE_P(At, KilledLeakCheck,
-                         ::testing::Values(At{"ptrace", "copy"}, At{"ptrace", "fork"},
-                                           At{"process_vm_readv", "copy"},
+                         ::testing::Values(At{"ptrace", "auto"}, At{"ptrace", "copy"},
+                                           At{"ptrace", "fork"}, At{"process_vm_readv", "copy"},
                                            At{"process_vm_readv", "fork"}, At{"pread64", "fork"},
                                            At{"kill", "fork"}, At{"wait4", "fork"}),
                          [](const auto& instance) {

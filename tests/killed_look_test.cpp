@@ -139,6 +139,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Kind{"many_threads", fixture("threads16")},
                       Kind{"asleep", fixture("sleeper", {"nanosleep"}, true)},
                       Kind{"waits_for_events", fixture("sleeper", {"poll"}, true)},
+                      // It grows by each look, and is soon large enough to be forked by default.
+                      Kind{"many_blocks", fixture("big_live", {"40000"}, true)},
                       Kind{"forks", fixture("forker", {"3", "100000", "dirty"})}),
     [](const auto& instance) { return instance.param.name; });
 

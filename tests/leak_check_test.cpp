@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
                                          "lost_blocks-static-pie", "lost_blocks-static-stripped",
                                          "musl-lost_blocks", "musl-lost_blocks-stripped",
                                          "musl-dynamic-lost_blocks"),
-                       ::testing::Values("copy", "fork")),
+                       ::testing::Values("auto", "copy", "fork")),
     test_name);
 
 // Where pointers to the same addresses have been before.
@@ -111,7 +111,7 @@ TEST_P(LeakCheckOfReusedMemory, EachIsInItsClass) {
 INSTANTIATE_TEST_SUITE_P(Fixtures, LeakCheckOfReusedMemory,
                          ::testing::Combine(::testing::Values("lost_blocks", "musl-lost_blocks",
                                                               "musl-dynamic-lost_blocks"),
-                                            ::testing::Values("copy", "fork")),
+                                            ::testing::Values("auto", "copy", "fork")),
                          test_name);
 
 /// What its round has added is in the classes that it says.
@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
                                          "chain_6", "chain_7", "chain_8", "chain_9", "cycles",
                                          "trees", "of_no_bytes", "unreadable_page",
                                          "array_of_objects", "second_base", "behind_the_length"),
-                       ::testing::Values("copy", "fork")),
+                       ::testing::Values("auto", "copy", "fork")),
     test_name);
 
 nlohmann::json named(const nlohmann::json& counts, const std::string& name) {

@@ -19,7 +19,7 @@ void check_leak_check(const Options& options) {
         throw UsageError("--leak-check: goes with --format text, json and html only, unless --time "
                          "or another option says that the process is to be watched");
     }
-    if (options.forks_for_look && !is_single_look(options)) {
+    if (options.snapshot == SnapshotWay::fork && !is_single_look(options)) {
         throw UsageError(
             "--snapshot: fork goes with --leak-check alone, without an option that says "
             "that the process is to be watched");

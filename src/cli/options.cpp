@@ -46,7 +46,8 @@ const Names<Options::Color> kColors{{"auto", Options::Color::automatic},
                                     {"never", Options::Color::never}};
 const Names<Options::Progress> kProgress{{"auto", Options::Progress::automatic},
                                          {"never", Options::Progress::never}};
-const Names<bool> kSnapshots{{"copy", false}, {"fork", true}};
+const Names<SnapshotWay> kSnapshots{
+    {"auto", SnapshotWay::automatic}, {"copy", SnapshotWay::copy}, {"fork", SnapshotWay::fork}};
 
 /// What the user typed comes back in the message, and it must stay one line on a terminal.
 EarlyExit usage_exit(const std::string& what) {
@@ -252,9 +253,10 @@ Parser::Parser(Options& options) {
     add("--progress", "WHEN", "a line of progress on a terminal: auto (default)\nor never",
         name_into(options.progress, kProgress));
     add("--snapshot", "WAY",
-        "with --leak-check alone: the process stands still while\nits memory is copied (copy, "
-        "default) or it is forked (fork)",
-        name_into(options.forks_for_look, kSnapshots));
+        "with --leak-check alone: the process stands still while\nit is forked (fork), its memory "
+        "is "
+        "copied (copy), or\nwhat is shorter and does no harm (auto, default)",
+        name_into(options.snapshot, kSnapshots));
     add_allocators(options);
     app_.add_flag_callback(
             "-i,--interactive", [&options] { options.interactive = Options::Interactive::always; },

@@ -89,6 +89,7 @@ void RoomForCopy::prepare(Tid pid) {
                      "of its memory");
         }
     }
+    forks_ = forks_ && try_read_resident_bytes(pid).value_or(0) >= fork_from_;
     if (forks()) {
         if (auto may = check_copyable(pid); !may) {
             do_not_fork(may.error());

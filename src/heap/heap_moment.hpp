@@ -41,7 +41,8 @@ class RoomForCopy {
   public:
     /// `may_fork`: who reads the copy is the tracer.
     RoomForCopy(const HeapOptions& options, bool may_fork)
-        : is_wanted_(!options.in_place), forks_(may_fork && options.forks && !options.in_place) {}
+        : is_wanted_(!options.in_place), forks_(may_fork && options.forks && !options.in_place),
+          fork_from_(options.fork_from) {}
 
     /// Before the process stands still.
     void prepare(Tid pid);
@@ -59,6 +60,7 @@ class RoomForCopy {
   private:
     bool is_wanted_;
     bool forks_;
+    std::uint64_t fork_from_;
     std::optional<StoredMemory> memory_;
     std::vector<AddrRange> wiped_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/session/leak_check.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -25,6 +26,9 @@
 namespace memleax {
 
 namespace {
+
+/// Up to here a copy takes no longer than a fork and what is around it (docs/reachability.md).
+constexpr std::uint64_t kBytesWorthAFork = 8U << 20;
 
 /// Looked at before anything is touched.
 Result<Tid> process_to_check(const SessionOptions& options) {
@@ -137,9 +141,12 @@ int run_leak_check(const SessionOptions& options) {
         return 1;
     }
     LookedAt process(*pid, options);
-    GuardianOnDemand guardian(options.forks_for_look);
+    const bool forks = options.snapshot != SnapshotWay::copy;
+    GuardianOnDemand guardian(forks);
+    const std::uint64_t fork_from =
+        options.snapshot == SnapshotWay::automatic ? kBytesWorthAFork : 0;
     auto snapshot = take_heap_snapshot(
-        *pid, {.details = true, .forks = options.forks_for_look, .caretaker = &guardian});
+        *pid, {.details = true, .forks = forks, .fork_from = fork_from, .caretaker = &guardian});
     if (!snapshot) {
         log_error("{}", snapshot.error().message());
         return 1;

@@ -61,6 +61,7 @@ struct HeapOptions {
     /// It stands still while it is forked, and its memory is copied from the child, where that can
     /// be done without harm. One of its threads executes clone(2) for us, and later wait4(2).
     bool forks = false;
+    std::uint64_t fork_from = 0;    ///< bytes; a process that has less in memory is copied at once
     Caretaker* caretaker = nullptr; ///< with `forks`, of a process that nobody watches
 };
 

@@ -7,9 +7,8 @@
 namespace memleax {
 
 /// Returns the exit status: 0; 1 after an error (told on stderr) and where the heap could not be
-/// read whole; options.error_exitcode if blocks are definitely lost. No breakpoint is set, and
-/// nothing is written to the process but with SessionOptions::forks_for_look. The format has a form
-/// for it (ReportFormat).
+/// read whole; options.error_exitcode if blocks are definitely lost. No breakpoint is set. Nothing
+/// is written to the process with SnapshotWay::copy. The format has a form for it (ReportFormat).
 int run_leak_check(const SessionOptions& options);
 
 } // namespace memleax

@@ -23,6 +23,13 @@ enum class ErrorsFor : std::uint8_t {
     expired  ///< any expired block that is still there
 };
 
+/// How --leak-check by itself takes its picture of the process (docs/reachability.md).
+enum class SnapshotWay : std::uint8_t {
+    automatic, ///< as `fork`, but for a small process, of which a copy takes no longer
+    fork,      ///< a forked copy of it is read; where that might do harm, as `copy`
+    copy       ///< it stands still while its memory is copied, or read where there is no room
+};
+
 /// What follows the engine's name where it is printed: ", unwinder libunwind"; "" for our own.
 std::string unwinder_text(UnwinderChoice unwinder);
 
@@ -55,8 +62,7 @@ struct SessionOptions {
     std::vector<std::string> skip;            ///< globs of functions that a stack is not named by
     /// Look at the heap at the end of the watching.
     bool leak_check = false;
-    /// By itself, of a forked copy of the process, where that does no harm (HeapOptions::forks).
-    bool forks_for_look = false;
+    SnapshotWay snapshot = SnapshotWay::automatic;
     /// Save a report when one of these is passed.
     std::vector<MemoryThreshold> at_memory;
     std::optional<PressureThreshold> at_pressure;
