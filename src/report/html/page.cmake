@@ -38,7 +38,8 @@ function(memleax_get_html_libraries)
     RESULT_VARIABLE result OUTPUT_QUIET ERROR_VARIABLE said)
   if(NOT result EQUAL 0)
     set(MEMLEAX_HTML_FAILED ${lock} CACHE INTERNAL "package-lock.json that npm failed for")
-    string(REGEX MATCH "[^\n]*" said "${said}") # pages of a stack trace follow
+    # Pages of a stack trace may follow; or it said nothing, as its time was up.
+    string(REGEX MATCH "[^\n]+" said "${said}")
     set(problem "npm ci failed (${result}): ${said}" PARENT_SCOPE)
     return()
   endif()
