@@ -142,9 +142,10 @@ TEST_P(Spinning, ComesAndGoesWhileTheTargetWorks) {
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, Spinning,
                          ::testing::Values(SpinCase{"alloc_all_cxx-O2-nofp-pie"},
-                                           SpinCase{"threads16"}, SpinCase{"cross_thread_free"},
-                                           SpinCase{"thread_churn"}, SpinCase{"signals"},
-                                           SpinCase{"forker"}, SpinCase{"forker", {"16", "1000"}},
+                                           SpinCase{"threads16"}, SpinCase{"mixed_work"},
+                                           SpinCase{"cross_thread_free"}, SpinCase{"thread_churn"},
+                                           SpinCase{"signals"}, SpinCase{"forker"},
+                                           SpinCase{"forker", {"16", "1000"}},
                                            SpinCase{"longjmp_exceptions"}),
                          [](const auto& instance) { return instance.param.name(); });
 

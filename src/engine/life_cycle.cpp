@@ -31,7 +31,8 @@ LifeCycle::LifeCycle(Target& target, ModuleMap& modules, AccountAccess account,
       engine_(
           make_engine({target, modules, breakpoints_, trap_signal_, follower_, account, unwinder},
                       *this, engine)),
-      earlier_(target, modules, [this]() -> Unwinder& { return engine_->unwinder(); }) {}
+      earlier_(target, modules, [this]() -> Unwinder& { return engine_->unwinder(); }),
+      held_hits_(target) {}
 
 LifeCycle::~LifeCycle() {
     LifeCycle::leave();
@@ -42,6 +43,10 @@ void LifeCycle::on_stop(const StopEvent& event) {
 }
 
 void LifeCycle::on_stop(const TrapStop& stop) {
+    if (held_hits_.is_on() && hits_an_entry(stop.tid) && move_hit_to_slot(stop.tid)) {
+        held_hits_.hold(stop.tid);
+        return;
+    }
     const bool is_outside = earlier_.any() && hits_more_than_a_probe(stop.tid);
     if (!engine_->on_trap(stop.tid)) {
         deliver(stop.tid, SIGTRAP);
@@ -58,6 +63,16 @@ bool LifeCycle::hits_more_than_a_probe(Tid tid) {
         StoppedThread(tid).get_registers(&regs) ? breakpoints_.find_hit(regs) : nullptr;
     return hit != nullptr &&
            (hit->entry >= 0 || hit->is_return || hit->is_module_event || hit->is_signal_action);
+}
+
+// Of a function that is watched, in the program's own code: it is in no allocator by way of ours,
+// and has no pending call of which we wait for the end.
+bool LifeCycle::hits_an_entry(Tid tid) {
+    arch::Registers regs;
+    const Breakpoint* hit =
+        StoppedThread(tid).get_registers(&regs) ? breakpoints_.find_hit(regs) : nullptr;
+    return hit != nullptr && hit->entry >= 0 && !hit->stands_for && hit->slot && !hit->is_return &&
+           !hit->is_module_event && !hit->is_signal_action;
 }
 
 void LifeCycle::on_stop(const SignalStop& stop) {
@@ -205,6 +220,7 @@ void LifeCycle::forget_thread(Tid tid) {
     follower_.on_thread_gone(tid);
     trap_signal_.on_thread_gone(tid);
     engine_->on_thread_gone(tid);
+    held_hits_.on_thread_gone(tid);
     if (earlier_.any()) {
         earlier_.forget(tid);
         tell_if_all_are_seen();
@@ -237,7 +253,19 @@ bool LifeCycle::on_tick() {
         earlier_.look();
         tell_if_all_are_seen();
     }
-    return engine_->on_tick();
+    const bool is_busy = engine_->on_tick();
+    held_hits_.look();
+    if (held_hits_.is_on() && held_hits_.is_over() && !held_hits_.may_stay()) {
+        release_held();
+    }
+    return is_busy || is_leaving_;
+}
+
+// They go on, as if they had come only now.
+void LifeCycle::release_held() {
+    for (const Tid tid : held_hits_.release()) {
+        on_stop(TrapStop{tid});
+    }
 }
 
 void LifeCycle::note_if_all_gone() {
@@ -253,14 +281,18 @@ void LifeCycle::on_all_gone() {
     observer_.on_ended(end_status_);
 }
 
-void LifeCycle::begin_to_leave() {
+void LifeCycle::begin_to_leave(bool alone) {
+    is_leaving_ = true;
     if (armed_ && !target_gone_) {
         engine_->begin_to_leave();
+        if (alone) { // else they would wait until others have been left
+            held_hits_.begin();
+        }
     }
 }
 
 bool LifeCycle::is_ready_to_leave() const {
-    return !armed_ || target_gone_ || engine_->is_ready_to_leave();
+    return !armed_ || target_gone_ || (engine_->is_ready_to_leave() && held_hits_.is_over());
 }
 
 // The original code goes back, and then everybody is moved out of what was ours.
@@ -273,9 +305,13 @@ void LifeCycle::leave() {
         breakpoints_.forget_all();
         return;
     }
+    for (const Tid tid : held_hits_.release()) {
+        target_.defer(TrapStop{tid});
+    }
     engine_->restore_code();
     Detacher detacher(target_, breakpoints_, trap_signal_, *this, may_be_referenced_,
                       [this]() -> Unwinder& { return engine_->unwinder(); });
+    detacher.set_computing(held_hits_.computing());
     detacher.complete();
     engine_->on_left();
     if (detacher.target_ended()) {

@@ -10,6 +10,7 @@
 #include "earlier_calls.hpp"
 #include "engine.hpp"
 #include "leave/detacher.hpp"
+#include "leave/held_hits.hpp"
 #include "memleax/engine/watch.hpp"
 #include "memleax/target/breakpoint.hpp"
 #include "memleax/target/thread_signals.hpp"
@@ -32,14 +33,14 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     void on_silence() override;
     bool on_tick() override;
     [[nodiscard]] bool needs_ticks() const override {
-        return target_.signals().any_held() || earlier_.any();
+        return target_.signals().any_held() || earlier_.any() || held_hits_.is_on();
     }
     [[nodiscard]] std::vector<AddrRange> own_memory() override;
     [[nodiscard]] Unwinder& unwinder() override { return engine_->unwinder(); }
     void compare(const std::shared_ptr<StackComparison>& comparison) override {
         engine_->compare(comparison);
     }
-    void begin_to_leave() override;
+    void begin_to_leave(bool alone) override;
     [[nodiscard]] bool is_ready_to_leave() const override;
     void leave() override;
 
@@ -78,6 +79,8 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     void announce_if_ready();
     void begin_to_see_calls();
     [[nodiscard]] bool hits_more_than_a_probe(Tid tid);
+    [[nodiscard]] bool hits_an_entry(Tid tid);
+    void release_held();
     /// Of calls that were under way before.
     void tell_if_all_are_seen();
     void tell_mapped_before();
@@ -97,11 +100,13 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     CallFollower follower_;
     std::unique_ptr<Engine> engine_;
     EarlierCalls earlier_;
+    HeldHits held_hits_;
     bool announced_ = false;
     bool armed_ = false;
     bool stopped_ = false;           ///< by job control, as the observer has been told
     bool may_be_referenced_ = false; ///< see Detacher
     bool target_gone_ = false;
+    bool is_leaving_ = false;
     std::optional<int> end_status_; ///< of the process
 };
 

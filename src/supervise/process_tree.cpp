@@ -333,8 +333,9 @@ WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
 bool ProcessTree::is_ready_to_leave() {
     if (running_) {
         running_ = false;
+        pace_.hurry();
         for (const auto& process : processes_) {
-            process->begin_to_leave();
+            process->begin_to_leave(processes_.size() == 1);
         }
     }
     return std::all_of(processes_.begin(), processes_.end(),

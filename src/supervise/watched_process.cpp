@@ -271,9 +271,9 @@ Result<void> WatchedProcess::perform(TargetState state, const TargetWork& work) 
     return {};
 }
 
-void WatchedProcess::begin_to_leave() {
+void WatchedProcess::begin_to_leave(bool alone) {
     if (watch_ && !ended_) {
-        watch_->begin_to_leave();
+        watch_->begin_to_leave(alone);
     }
 }
 

@@ -50,7 +50,8 @@ class WatchedProcess final : WatchObserver {
     [[nodiscard]] bool needs_ticks() const;
     /// See ProcessTree::perform().
     Result<void> perform(TargetState state, const TargetWork& work);
-    void begin_to_leave();
+    /// `alone`: see Watch.
+    void begin_to_leave(bool alone);
     [[nodiscard]] bool is_ready_to_leave() const;
     void leave();
     /// After leave(): the threads that sleep go with the tracer thread.

@@ -88,8 +88,8 @@ class Watch {
     /// comparison: once it is gone nobody looks for such a call any more. One at a time.
     virtual void compare(const std::shared_ptr<StackComparison>& comparison) = 0;
     /// Before leave(), so that this takes less long: stops are served meanwhile, and on_tick() is
-    /// called, until it is_ready_to_leave().
-    virtual void begin_to_leave() = 0;
+    /// called, until it is_ready_to_leave(). `alone`: no other process is left before this one.
+    virtual void begin_to_leave(bool alone) = 0;
     [[nodiscard]] virtual bool is_ready_to_leave() const = 0;
     /// Takes everything out again and lets go of every thread that does not sleep in the kernel;
     /// the end of the calling thread lets go of those that do. Idempotent.

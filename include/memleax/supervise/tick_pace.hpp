@@ -16,6 +16,11 @@ class TickPace {
     /// From one tick to the next, in ns.
     [[nodiscard]] std::int64_t period() const { return period_; }
     [[nodiscard]] bool is_due(MonotonicNs now) const { return now.value() >= next_.value(); }
+    /// Something is waited for: the next tick is due at once, and the one after it soon.
+    void hurry() {
+        period_ = kBusyNs;
+        next_ = MonotonicNs();
+    }
     /// A stop was dealt with, of a thread that gets a signal of its own if `is_signals`.
     void on_stop(bool is_signals) { has_served_signals_ |= is_signals; }
     /// A tick took from `begin` to `end`, and has found much if `busy`.

@@ -10,6 +10,9 @@ namespace memleax {
 
 namespace {
 
+/// Before all CPUs are waited for instead, which takes some milliseconds for each step.
+constexpr std::int64_t kForAllToRestNs = 2'000'000;
+
 /// What the agent is to know of a function.
 agent::Function describe(const AllocatorEntry& entry, int number) {
     const AllocatorFunction& function = *entry.function;
@@ -135,6 +138,9 @@ const PatchedFunctions::Function* PatchedFunctions::of_trap(const Breakpoint& br
 }
 
 void PatchedFunctions::look() {
+    if (is_leaving_ && step_ != Step::none) {
+        look_who_rests();
+    }
     if (waits_for_proof_) {
         proof_.look();
         waits_for_proof_ = !proof_.is_done();
@@ -158,15 +164,35 @@ bool PatchedFunctions::any_runs() const {
 // Where no thread runs, none is needed.
 void PatchedFunctions::begin_barrier(Step step) {
     step_ = step;
-    if (any_runs()) {
+    if (is_leaving_) {
+        at_rest_.begin();
+        at_rest_.look();
+        barrier_is_due_ = MonotonicNs(monotonic_now().value() + kForAllToRestNs);
+    } else if (any_runs()) {
         barrier_.begin();
     }
 }
 
+// While leaving, threads stop at their breakpoints, and soon all may have been seen to rest.
+void PatchedFunctions::look_who_rests() {
+    at_rest_.look();
+    if (!at_rest_.all_rest() && barrier_is_due_ && *barrier_is_due_ < monotonic_now()) {
+        barrier_is_due_.reset();
+        barrier_.begin();
+    }
+}
+
+bool PatchedFunctions::is_barrier_over() const {
+    if (!is_leaving_) {
+        return barrier_.is_over();
+    }
+    return step_ == Step::none || at_rest_.all_rest() || (!barrier_is_due_ && barrier_.is_over());
+}
+
 // One barrier at a time: what comes while one is under way waits for the next.
 void PatchedFunctions::advance() {
-    while (barrier_.is_over()) {
-        Result<void> done = barrier_.result();
+    while (is_barrier_over()) {
+        Result<void> done = is_leaving_ ? Result<void>() : barrier_.result();
         switch (step_) {
         case Step::none:
             if (!any_new_ || is_leaving_) {

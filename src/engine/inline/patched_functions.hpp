@@ -4,11 +4,14 @@
 /// (CodeBarrier); until then they are watched by their breakpoints.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "agent_memory.hpp"
 #include "entry_proof.hpp"
+#include "leave/threads_at_rest.hpp"
 #include "memleax/allocators/allocator_search.hpp"
+#include "memleax/base/clock.hpp"
 #include "memleax/calls/call_follower.hpp"
 #include "memleax/target/breakpoint.hpp"
 #include "memleax/target/code_barrier.hpp"
@@ -30,7 +33,7 @@ class PatchedFunctions {
     PatchedFunctions(Target& target, BreakpointTable& breakpoints, AgentMemory& memory,
                      Unwinder& unwinder)
         : target_(target), breakpoints_(breakpoints), memory_(memory), unwinder_(unwinder),
-          proof_(target, unwinder) {}
+          proof_(target, unwinder), at_rest_(target) {}
 
     /// Are its calls such that the agent can tell of them?
     [[nodiscard]] static bool can_be(const AllocatorEntry& entry);
@@ -47,7 +50,10 @@ class PatchedFunctions {
     void look();
     /// At a stopped thread. Puts none: it may be at one of the breakpoints.
     void look_at(Tid tid);
-    void on_thread_gone(Tid tid) { proof_.on_thread_gone(tid); }
+    void on_thread_gone(Tid tid) {
+        proof_.on_thread_gone(tid);
+        at_rest_.on_thread_gone(tid);
+    }
 
     /// The jumps go, for good: in the course of some calls of look() ...
     void begin_withdrawal();
@@ -72,6 +78,8 @@ class PatchedFunctions {
     Result<void> patch(const AllocatorEntry& function, int number, Breakpoint* entry, Tid worker);
     [[nodiscard]] bool any_runs() const;
     void begin_barrier(Step step);
+    void look_who_rests();
+    [[nodiscard]] bool is_barrier_over() const;
     void advance();
     Result<void> prepare_jumps();
     Result<void> complete_jumps();
@@ -85,6 +93,9 @@ class PatchedFunctions {
     std::vector<Function> functions_; ///< by the follower's number
     bool waits_for_proof_ = false;
     CodeBarrier barrier_;
+    // While leaving, in its stead if it can be:
+    ThreadsAtRest at_rest_;                     ///< since the step began
+    std::optional<MonotonicNs> barrier_is_due_; ///< nothing once it has begun
     Step step_ = Step::none;
     bool any_new_ = false; ///< functions since the last barrier began
     bool is_leaving_ = false;

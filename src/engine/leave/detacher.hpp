@@ -42,6 +42,8 @@ class Detacher {
     void complete();
     /// Did the process end meanwhile?
     [[nodiscard]] bool target_ended() const { return target_ended_; }
+    /// What is known already of those that run.
+    void set_computing(const ComputingThreads& computing) { computing_ = computing; }
     /// A page that nobody has written down what it is for; it goes with the others.
     void unmap_too(AddrRange page) { unknown_page_ = page; }
 

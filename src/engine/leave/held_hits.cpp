@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "held_hits.hpp"
+
+#include <cstddef>
+#include <utility>
+
+namespace memleax {
+
+namespace {
+
+constexpr std::size_t kMostThreads = 256;
+
+/// Threads that allocate all stop within this. Where others compute, leaving takes longer than who
+/// is held should stand still.
+constexpr std::int64_t kLongestNs = 6'000'000;
+
+} // namespace
+
+void HeldHits::begin() {
+    if (target_.threads().size() <= kMostThreads) {
+        is_on_ = true;
+        begun_ = monotonic_now();
+        others_.begin();
+        others_.look();
+    }
+}
+
+void HeldHits::hold(Tid tid) {
+    target_.consume_stop(tid);
+    held_.push_back(tid);
+}
+
+void HeldHits::look() {
+    if (is_on_) {
+        others_.look();
+    }
+}
+
+void HeldHits::on_thread_gone(Tid tid) {
+    std::erase(held_, tid);
+    others_.on_thread_gone(tid);
+}
+
+bool HeldHits::is_over() const {
+    return !is_on_ || may_stay() || monotonic_now().value() - begun_.value() > kLongestNs;
+}
+
+std::vector<Tid> HeldHits::release() {
+    is_on_ = false;
+    return std::exchange(held_, {});
+}
+
+} // namespace memleax

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// While a process is about to be left: who comes to a watched function stays there, until the
+/// code is whole. So threads that allocate stop by themselves, where a stop does no harm, and leave
+/// the CPUs to those that have to be waited for.
+#pragma once
+
+#include <vector>
+
+#include "memleax/base/clock.hpp"
+#include "memleax/target/target.hpp"
+#include "threads_at_rest.hpp"
+
+namespace memleax {
+
+class HeldHits {
+  public:
+    /// The target must outlive this.
+    explicit HeldHits(Target& target) : target_(target), others_(target) {}
+
+    /// From now on; not of a process with so many threads that a look at each takes long.
+    void begin();
+    [[nodiscard]] bool is_on() const { return is_on_; }
+    /// Of a thread that has hit a breakpoint at a function's entry, and whose pc is in its slot.
+    void hold(Tid tid);
+    void look();
+    void on_thread_gone(Tid tid);
+    /// Is there nobody left to wait for, before the code goes back? Also when time is up: the
+    /// threads have waited for long enough.
+    [[nodiscard]] bool is_over() const;
+    /// Need leaving wait for nobody who may keep it for long?
+    [[nodiscard]] bool may_stay() const { return others_.all_but_computing_rest(); }
+    /// Whoever is held, and is not any more.
+    [[nodiscard]] std::vector<Tid> release();
+    [[nodiscard]] const ComputingThreads& computing() const { return others_.computing(); }
+
+  private:
+    Target& target_;
+    ThreadsAtRest others_;
+    std::vector<Tid> held_;
+    MonotonicNs begun_{};
+    bool is_on_ = false;
+};
+
+} // namespace memleax
