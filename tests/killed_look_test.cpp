@@ -134,9 +134,10 @@ TEST_P(KilledLook, OfThePrompt) {
 
 INSTANTIATE_TEST_SUITE_P(
     Targets, KilledLook,
-    ::testing::Values(Kind{"one_thread", fixture("alloc_all-O2-nofp-pie")},
+    // Who leaks without a pause has gigabytes soon, and a look at that takes ten seconds.
+    ::testing::Values(Kind{"one_thread", fixture("churner")},
                       Kind{"in_malloc", [] { return std::make_unique<RacingWorker>(16); }},
-                      Kind{"many_threads", fixture("threads16")},
+                      Kind{"many_threads", fixture("survivor")},
                       Kind{"asleep", fixture("sleeper", {"nanosleep"}, true)},
                       Kind{"waits_for_events", fixture("sleeper", {"poll"}, true)},
                       // It grows by each look, and is soon large enough to be forked by default.
