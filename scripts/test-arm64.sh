@@ -59,9 +59,8 @@ if [ -n "$choice" ]; then
         unwind_expression unwind_rule arm64_displace arm64_entry arm64_frame)
     long=("exact_counts:-*nopie*:*nofp*:*musl*:*plugin_250" "left_as_found:-*threads16*:*cross_thread*:*forker_16*:*mixed_work*"
         "sleeper:-*_limit*:*mq_*:*sem_*" "transfers:-*mmsg*:*pwritev2*:*terminal*" signals)
-    # Of the ways to take a snapshot the default one.
-    known=(daemons earlier_calls exec forked_look generated_code growth_holder heap_copy inline_engine "leak_check:-*OfThreadsInMalloc*:*_copy:*_fork"
-        own_death pending_exception probes
+    known=(daemons earlier_calls exec forked_look generated_code growth_holder heap_copy inline_engine killed_anywhere leak_check own_death
+        pending_exception probes
         remote_calls "target_commands:Command_heap*:Command_leaks*:Command_refs*:Command_why*" trap_action unwind_walk vfork
         "watched_heap:-*ThreadsInMalloc*" "${quick[@]}")
     again=("exact_counts:*igned*:*guarded*-*signals*" "left_as_found:*/forker" unwind_cfi arm64_displace arm64_entry arm64_frame)

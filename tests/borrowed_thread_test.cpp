@@ -50,7 +50,7 @@ bool run_into_vfork(Target& target) {
 
 class BorrowedThread : public ::testing::TestWithParam<long> {};
 
-// It waited for the end of that vfork, and held the child; for ever.
+// The end of that vfork would never come, as the child is held.
 TEST_P(BorrowedThread, ThatIsInAVforkOfItsOwnIsNotWaitedFor) {
     const pid_t pid = fork();
     if (pid == 0) {

@@ -56,11 +56,14 @@ void LifeCycle::on_stop(const TrapStop& stop) {
     }
 }
 
+const Breakpoint* LifeCycle::find_hit(Tid tid) {
+    arch::Registers regs;
+    return StoppedThread(tid).get_registers(&regs) ? breakpoints_.find_hit(regs) : nullptr;
+}
+
 // A probe may lie anywhere, also within the allocator.
 bool LifeCycle::hits_more_than_a_probe(Tid tid) {
-    arch::Registers regs;
-    const Breakpoint* hit =
-        StoppedThread(tid).get_registers(&regs) ? breakpoints_.find_hit(regs) : nullptr;
+    const Breakpoint* hit = find_hit(tid);
     return hit != nullptr &&
            (hit->entry >= 0 || hit->is_return || hit->is_module_event || hit->is_signal_action);
 }
@@ -68,9 +71,7 @@ bool LifeCycle::hits_more_than_a_probe(Tid tid) {
 // Of a function that is watched, in the program's own code: it is in no allocator by way of ours,
 // and has no pending call of which we wait for the end.
 bool LifeCycle::hits_an_entry(Tid tid) {
-    arch::Registers regs;
-    const Breakpoint* hit =
-        StoppedThread(tid).get_registers(&regs) ? breakpoints_.find_hit(regs) : nullptr;
+    const Breakpoint* hit = find_hit(tid);
     return hit != nullptr && hit->entry >= 0 && !hit->stands_for && hit->slot && !hit->is_return &&
            !hit->is_module_event && !hit->is_signal_action;
 }
@@ -258,7 +259,7 @@ bool LifeCycle::on_tick() {
     if (held_hits_.is_on() && held_hits_.is_over() && !held_hits_.may_stay()) {
         release_held();
     }
-    return is_busy || is_leaving_;
+    return is_busy;
 }
 
 // They go on, as if they had come only now.
@@ -282,7 +283,6 @@ void LifeCycle::on_all_gone() {
 }
 
 void LifeCycle::begin_to_leave(bool alone) {
-    is_leaving_ = true;
     if (armed_ && !target_gone_) {
         engine_->begin_to_leave();
         if (alone) { // else they would wait until others have been left

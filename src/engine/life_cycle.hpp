@@ -78,6 +78,7 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     Result<void> refresh_modules(Tid worker);
     void announce_if_ready();
     void begin_to_see_calls();
+    [[nodiscard]] const Breakpoint* find_hit(Tid tid);
     [[nodiscard]] bool hits_more_than_a_probe(Tid tid);
     [[nodiscard]] bool hits_an_entry(Tid tid);
     void release_held();
@@ -106,7 +107,6 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     bool stopped_ = false;           ///< by job control, as the observer has been told
     bool may_be_referenced_ = false; ///< see Detacher
     bool target_gone_ = false;
-    bool is_leaving_ = false;
     std::optional<int> end_status_; ///< of the process
 };
 

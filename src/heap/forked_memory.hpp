@@ -21,8 +21,8 @@ std::vector<AddrRange> ranges_of(const std::vector<Mapping>& mappings);
 class ForkedMemory {
   public:
     /// Of a process whose threads all stand still, and of all its `mappings` those that are
-    /// `searched`. What the copy does not have is read here and
-    /// now: shared memory, mappings with MADV_DONTFORK, and those of `wiped` (MADV_WIPEONFORK).
+    /// `searched`. What the copy does not have is read here and now: shared memory, mappings with
+    /// MADV_DONTFORK, and those of `wiped` (MADV_WIPEONFORK).
     /// `pages` keeps which pages those mappings have. After a failure there is no copy, and `room`
     /// has nothing in it.
     static Result<std::unique_ptr<ForkedMemory>>

@@ -360,7 +360,7 @@ void ProcessTree::tick() {
     if (!pace_.is_due(begin)) {
         return;
     }
-    bool busy = false;
+    bool busy = !running_; // it is to be left, and that is waited for
     host_.before_tick();
     for (const auto& process : processes_) {
         busy |= process->on_tick();
