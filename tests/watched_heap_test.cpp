@@ -107,6 +107,20 @@ TEST_F(WatchedHeap, TheWatchingGoesOnAsBefore) {
     EXPECT_EQ(prompt.fixture->quit(), 0);
 }
 
+// What was lost at the last look need not be at this one.
+TEST_F(WatchedHeap, ABlockIsInTheClassThatItsPointerGivesItNow) {
+    Fixture fixture("leak_cases", {"moving"});
+    PromptOnTerminal prompt(fixture.pid(), {});
+    for (int i = 0; i < 6; ++i) {
+        const Leak definite = fixture.go().truth.at("definite");
+        EXPECT_THAT(prompt.run("leaks"),
+                    HasSubstr(fmt::format("definitely lost: {:>12} B in {} block", definite.bytes,
+                                          definite.blocks)));
+    }
+    EXPECT_EQ(prompt.quit(), 0);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 void expect_nothing_lost(PromptOnTerminal& prompt) {
     int looks = 0;
     const int rounds = share_of(20);
