@@ -198,6 +198,24 @@ TEST(OwnDeathOf, WhatTheTargetMapsWhereOursWasIsItsOwn) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+TEST(OwnDeathOf, AndOfItsGuardiansIsToldByTheNextMemleax) {
+    Fixture fixture("survivor");
+    Memleax memleax({"-q", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    const auto guardian = guardian_of(memleax);
+    if (!guardian) {
+        GTEST_SKIP() << "this kernel does not list children (CONFIG_PROC_CHILDREN)";
+    }
+    ASSERT_EQ(kill(*guardian, SIGKILL), 0);
+    memleax.process().signal(SIGKILL);
+    (void)memleax.finish();
+    const auto next = Memleax({"-t", "10", std::to_string(fixture.pid())}).finish();
+    EXPECT_EQ(next.output, "");
+    EXPECT_THAT(next.errors, HasSubstr("a memleax that watched it was killed, and its guardian"));
+    EXPECT_THAT(fixture.go().failures, IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 // Nobody is left to give a thread its registers back, that executes a system call for memleax just
 // then: it gets them by itself, all of them.
 TEST(OwnDeathOf, AndOfItsGuardiansLeavesAllRegistersAsTheyWere) {

@@ -73,10 +73,13 @@ Result<Breakpoint*> BreakpointTable::insert(CodeAddr address, std::uint64_t func
     breakpoint->patch = CodePatch::breakpoint(address, bytes);
     if (breakpoint->patch.original == breakpoint->patch.patched) {
         // A debugger's, a uprobe's (all processes see those of a system-wide bpftrace), or the
-        // program's own assertion: a hit could not be told from ours.
+        // program's own assertion: a hit could not be told from ours. Or it is ours.
         return Error(fmt::format("there is a breakpoint at {:#x} already", address.value()))
             .with_advice(
-                "end the debugger or the uprobe (bpftrace, perf, bcc) that has put it there");
+                handler_.is_left_by_another()
+                    ? "a memleax that watched it was killed, and its guardian, too; the process "
+                      "works on, and can be watched when it has been started anew"
+                    : "end the debugger or the uprobe (bpftrace, perf, bcc) that has put it there");
     }
     if (const char* reason = arch::reason_against_breakpoint(code)) {
         return Error(fmt::format("no breakpoint can be at {:#x}: {}", address.value(), reason));

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/target/trap_handler.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "memleax/base/log.hpp"
+#include "memleax/proc/maps.hpp"
 #include "memleax/target/target.hpp"
 #include "target_parts.hpp"
 
@@ -93,6 +97,20 @@ Result<void> TrapHandler::add_region(AddrRange region) {
 Result<void> TrapHandler::chain_to(const RecoveryRecord::SignalAction& action) {
     const arch::TrapHandlerData head{action.handler, action.mask, action.flags, region_count_};
     return target_.memory().write_object(data(), head);
+}
+
+bool TrapHandler::is_left_by_another() const {
+    const auto mappings = read_maps(target_.pid());
+    const std::span<const std::uint8_t> code = arch::trap_handler_code().code;
+    return mappings && std::any_of(mappings->begin(), mappings->end(), [&](const Mapping& mapping) {
+               std::vector<std::uint8_t> there(code.size());
+               return mapping.executable && mapping.path.empty() &&
+                      !mapping.range.overlaps(page_) &&
+                      target_.memory().try_read(mapping.range.start(),
+                                                std::as_writable_bytes(std::span(there))) ==
+                          there.size() &&
+                      std::equal(code.begin(), code.end(), there.begin());
+           });
 }
 
 RecoveryRecord::SignalAction TrapHandler::action(const RecoveryRecord::SignalAction& before) const {

@@ -51,6 +51,9 @@ class TrapHandler final : public OwnCode {
 
     /// The address space is gone.
     void forget();
+    /// Has the target a page with such a handler that is not this one's: of a memleax that was
+    /// killed, and its guardian with it?
+    [[nodiscard]] bool is_left_by_another() const;
 
   private:
     [[nodiscard]] RemoteAddr data() const;
