@@ -22,10 +22,11 @@ class Look:
     peak_bytes: int
 
 
-def look(bench, pid, snapshot="copy"):
+def look(bench, pid, snapshot="copy", watching=()):
+    """By itself, or at the end of a watching with these options."""
     begin = time.monotonic()
     with subprocess.Popen([bench.memleax, "--leak-check", "--snapshot", snapshot, "-F", "json",
-                           str(pid)],
+                           *watching, str(pid)],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         text = process.stdout.read()
         errors = process.stderr.read().decode(errors="replace")
@@ -54,6 +55,8 @@ class Pauses:
     copy_s: float
     fork_s: float
     alone_s: float  # a fork of the same heap, and nothing else
+    watched_copy_s: float
+    watched_fork_s: float
 
 
 def pause(bench, size):
@@ -61,12 +64,16 @@ def pause(bench, size):
     with Target(bench.heap_target) as target:
         target.ask(f"heap {size}")
         target.ask("busy")
-        alone, copies, forks = [], [], []
+        watching = ("-t", "0.1")
+        alone, copies, forks, watched_copies, watched_forks = [], [], [], [], []
         for _ in range(ROUNDS):
             alone.append(float(target.ask("fork")[1]))
             copies.append(look(bench, target.pid).pause_s)
             forks.append(look(bench, target.pid, "fork").pause_s)
-        return Pauses(*(statistics.median(times) for times in (copies, forks, alone)))
+            watched_copies.append(look(bench, target.pid, "copy", watching).pause_s)
+            watched_forks.append(look(bench, target.pid, "fork", watching).pause_s)
+        return Pauses(*(statistics.median(times) for times in
+                        (copies, forks, alone, watched_copies, watched_forks)))
 
 
 def analysis(bench, shape, blocks):

@@ -190,6 +190,9 @@ def looks_at_the_heap(bench, is_full):
             row(f"{megabytes} MB of blocks of 1,000 bytes", f"{pauses.fork_s * 1000:.1f} ms",
                 f"--snapshot copy: {pauses.copy_s * 1000:.1f} ms; fork alone: "
                 f"{pauses.alone_s * 1000:.1f} ms", pauses.fork_s / pauses.alone_s, 1.2)
+            row(f"{megabytes} MB, while it is watched", f"{pauses.watched_fork_s * 1000:.1f} ms",
+                f"--snapshot copy: {pauses.watched_copy_s * 1000:.1f} ms",
+                pauses.watched_fork_s / pauses.alone_s, 1.2)
         except Failed as reason:
             row(f"{megabytes} MB", "skipped", str(reason))
     say("\n--leak-check: one look at many blocks, from its start to its report")

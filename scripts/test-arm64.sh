@@ -62,7 +62,7 @@ if [ -n "$choice" ]; then
     known=(daemons earlier_calls exec forked_look generated_code growth_holder heap_copy inline_engine killed_anywhere leak_check own_death
         pending_exception probes
         remote_calls "target_commands:Command_heap*:Command_leaks*:Command_refs*:Command_why*" trap_action unwind_walk vfork
-        "watched_heap:-*ThreadsInMalloc*" "${quick[@]}")
+        "watched_heap:-*ThreadsInMalloc*:*_copy" "${quick[@]}")
     again=("exact_counts:*igned*:*guarded*-*signals*" "left_as_found:*/forker" unwind_cfi arm64_displace arm64_entry arm64_frame)
     by_int3=("exact_counts:*_O2_nofp_pie:*/cross_thread_free:*/threads16:*/recursion" own_death "left_as_found:*/forker" daemons)
 fi

@@ -119,17 +119,23 @@ TEST_P(KilledLook, AloneWithACopyOfTheTarget) {
         [](Memleax& memleax) { memleax.process().read_line(); });
 }
 
-// From the command on; the end of the watching belongs to it.
+/// From the command on; the end of the watching belongs to it.
+std::function<std::unique_ptr<Memleax>(pid_t)> prompt_with(const char* way) {
+    return [way](pid_t pid) {
+        auto memleax = std::make_unique<Memleax>(
+            std::vector<std::string>{"-q", "-i", "--snapshot", way, std::to_string(pid)});
+        memleax->wait_until_watching();
+        memleax->process().send("leaks");
+        return memleax;
+    };
+}
+
 TEST_P(KilledLook, OfThePrompt) {
-    check(
-        [](pid_t pid) {
-            auto memleax = std::make_unique<Memleax>(
-                std::vector<std::string>{"-q", "-i", std::to_string(pid)});
-            memleax->wait_until_watching();
-            memleax->process().send("leaks");
-            return memleax;
-        },
-        [](Memleax& memleax) { memleax.process().send("quit"); });
+    check(prompt_with("copy"), [](Memleax& memleax) { memleax.process().send("quit"); });
+}
+
+TEST_P(KilledLook, OfThePromptWithACopyOfTheTarget) {
+    check(prompt_with("fork"), [](Memleax& memleax) { memleax.process().send("quit"); });
 }
 
 INSTANTIATE_TEST_SUITE_P(

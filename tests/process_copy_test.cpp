@@ -58,7 +58,7 @@ class Copied {
 
   private:
     Tid pid_;
-    std::unique_ptr<ProcessCopy> copy_;
+    std::shared_ptr<ProcessCopy> copy_;
 };
 
 /// The largest mapping.
@@ -94,6 +94,50 @@ TEST(ProcessCopyTest, HasTheMemoryOfItsMoment) {
         EXPECT_EQ(byte_at(copied.copy(), grown.begin + (4 << 20)), std::nullopt);
     }
     EXPECT_THAT(children_of(fixture.pid()), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// What has been read of it by then may be another process's.
+TEST(ProcessCopyTest, IsNoPictureIfSomebodyKillsIt) {
+    Fixture fixture("grower");
+    fixture.ask("grow 8");
+    {
+        const auto stopped = stop(fixture.pid());
+        auto room = StoredMemory::reserve(Tid(fixture.pid()), 1U << 30);
+        ASSERT_TRUE(room);
+        PresentPages pages(Tid(fixture.pid()));
+        auto mappings = read_maps(Tid(fixture.pid()));
+        ASSERT_TRUE(mappings);
+        auto forked = ForkedMemory::take(*stopped, *mappings, {}, {}, &pages, &*room);
+        ASSERT_TRUE(forked) << forked.error().message();
+        EXPECT_FALSE((*forked)->copy()->is_dead());
+        (*forked)->copy()->kill();
+        (*forked)->copy()->await_death();
+        EXPECT_TRUE((*forked)->copy()->is_dead());
+        std::vector<AddrRange> wiped;
+        EXPECT_FALSE((*forked)->read(&wiped, &pages, &*room));
+    }
+    EXPECT_THAT(children_of(fixture.pid()), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// Whoever has no time for it now does it later: the next one takes its place.
+TEST(ProcessCopyTest, ItsTargetKeepsOneUntilItIsReaped) {
+    Fixture fixture("grower");
+    {
+        const auto stopped = stop(fixture.pid());
+        Target& target = stopped->target();
+        for (int i = 0; i < 2; ++i) {
+            auto copy = ProcessCopy::make(target);
+            ASSERT_TRUE(copy) << copy.error().message();
+            EXPECT_EQ(children_of(fixture.pid()), std::set{(*copy)->pid().value()});
+            (*copy)->kill();
+            keep_copy(target, *std::move(copy));
+        }
+        EXPECT_TRUE(end_copy(target).ok());
+        EXPECT_TRUE(end_copy(target).ok());
+        EXPECT_THAT(children_of(fixture.pid()), IsEmpty());
+    }
     EXPECT_EQ(fixture.quit(), 0);
 }
 
@@ -139,8 +183,7 @@ TEST_P(ProcessCopyInGroup, EndsAsSoonAsMemoryIsScarce) {
         ASSERT_TRUE(mappings);
         std::vector<Mapping> searched = *mappings;
         std::erase_if(searched, [](const Mapping& mapping) { return !is_searched(mapping); });
-        auto forked =
-            ForkedMemory::take(stopped->target(), *mappings, searched, {}, &pages, &*room);
+        auto forked = ForkedMemory::take(*stopped, *mappings, searched, {}, &pages, &*room);
         ASSERT_TRUE(forked) << forked.error().message();
         stopped->let_go();
         ASSERT_TRUE(group.limit_to(46 << 20)); // 40 of which are in use, and the fixture's own

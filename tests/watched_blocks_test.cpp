@@ -21,6 +21,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 /// What is preloaded: a library of the system's, or one of fixtures/.
 Environment preloaded(const std::string& library) {
@@ -99,10 +100,14 @@ TEST_F(WatchedBlocks, EachIsInItsClassAndLostOnesHaveTheirStacks) {
 }
 
 TEST_F(WatchedBlocks, EachSizeIsFound) {
-    const Watched watched = watch("lost_sizes", "libforgetful_malloc.so");
-    const Leaks lost = by_function(
-        *watched.report, [](const auto& record) { return record.at("class") == "definite"; });
-    EXPECT_EQ(lost, watched.answer.truth);
+    for (const char* way : {"copy", "fork"}) {
+        Fixture fixture("lost_sizes", {}, preloaded("libforgetful_malloc.so"));
+        const Watched watched = watch(fixture, {"--snapshot", way});
+        const Leaks lost = by_function(
+            *watched.report, [](const auto& record) { return record.at("class") == "definite"; });
+        EXPECT_EQ(lost, watched.answer.truth) << way;
+        EXPECT_THAT(watched.result.errors, Not(HasSubstr("is not forked"))) << way;
+    }
 }
 
 // What a plugin's own malloc gives, beside libc's: one that takes its place in the dynamic linker's

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -39,22 +40,26 @@ int exit_status(int status) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-class WatchedHeapOf : public WatchedHeap, public ::testing::WithParamInterface<const char*> {};
+/// The fixture, and --snapshot's WAY.
+class WatchedHeapOf : public WatchedHeap,
+                      public ::testing::WithParamInterface<std::tuple<const char*, const char*>> {};
 
 TEST_P(WatchedHeapOf, EachBlockIsInItsClassAndLostOnesHaveTheirStacks) {
-    if (!heap_can_be_read(GetParam())) {
-        GTEST_SKIP() << GetParam() << " could not be built, or is not read, here";
+    const auto [name, way] = GetParam();
+    if (!heap_can_be_read(name)) {
+        GTEST_SKIP() << name << " could not be built, or is not read, here";
     }
-    Fixture fixture(GetParam());
+    Fixture fixture(name);
     const auto first =
         Memleax({"--leak-check", "-F", "json", std::to_string(fixture.pid())}).finish();
     const Leaks before = classes_of(first.json());
     Memleax memleax({"--leak-check", "-t", "1000", "-F", "json", "--error-exitcode", "9",
-                     "--errors-for", "lost", std::to_string(fixture.pid())});
+                     "--errors-for", "lost", "--snapshot", way, std::to_string(fixture.pid())});
     memleax.wait_until_watching();
     const FixtureAnswer answer = fixture.go();
     const auto result = memleax.interrupt_and_finish();
     EXPECT_EQ(exit_status(result.status), 9) << result.errors;
+    EXPECT_THAT(result.errors, Not(HasSubstr("is not forked")));
     const auto report = result.json();
     EXPECT_EQ(difference(classes_of(report), before), answer.truth) << result.errors;
     Leaks with_stacks;
@@ -79,10 +84,12 @@ TEST_P(WatchedHeapOf, EachBlockIsInItsClassAndLostOnesHaveTheirStacks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, WatchedHeapOf,
-                         ::testing::Values("lost_blocks", "musl-lost_blocks",
-                                           "musl-dynamic-lost_blocks"),
+                         ::testing::Combine(::testing::Values("lost_blocks", "musl-lost_blocks",
+                                                              "musl-dynamic-lost_blocks"),
+                                            ::testing::Values("copy", "fork")),
                          [](const auto& instance) {
-                             std::string name = instance.param;
+                             std::string name = std::string(std::get<0>(instance.param)) + "_" +
+                                                std::get<1>(instance.param);
                              std::replace(name.begin(), name.end(), '-', '_');
                              return name;
                          });

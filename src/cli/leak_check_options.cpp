@@ -19,11 +19,6 @@ void check_leak_check(const Options& options) {
         throw UsageError("--leak-check: goes with --format text, json and html only, unless --time "
                          "or another option says that the process is to be watched");
     }
-    if (options.snapshot == SnapshotWay::fork && !is_single_look(options)) {
-        throw UsageError(
-            "--snapshot: fork goes with --leak-check alone, without an option that says "
-            "that the process is to be watched");
-    }
     if (is_single_look(options) && options.pids.size() + options.names.size() > 1) {
         throw UsageError("--leak-check: looks at one process: give one PID");
     }

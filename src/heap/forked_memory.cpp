@@ -69,7 +69,7 @@ std::vector<AddrRange> ranges_of(const std::vector<Mapping>& mappings) {
     return ranges;
 }
 
-Result<std::unique_ptr<ForkedMemory>> ForkedMemory::take(Target& target,
+Result<std::unique_ptr<ForkedMemory>> ForkedMemory::take(HeldProcess& process,
                                                          const std::vector<Mapping>& mappings,
                                                          const std::vector<Mapping>& searched,
                                                          const std::vector<AddrRange>& wiped,
@@ -77,6 +77,7 @@ Result<std::unique_ptr<ForkedMemory>> ForkedMemory::take(Target& target,
     if (auto may = check_mappings_copyable(mappings); !may) {
         return may.error();
     }
+    Target& target = process.target();
     auto copy = ProcessCopy::make(target);
     if (!copy) {
         return std::move(copy).error();
@@ -104,16 +105,10 @@ Result<std::unique_ptr<ForkedMemory>> ForkedMemory::take(Target& target,
     if (!room->copy(target.memory(), others, *pages)) {
         return discard(Error("there is no room for what a copy does not have", ENOMEM));
     }
-    std::unique_ptr<ForkedMemory> memory(new ForkedMemory(target.pid(), *std::move(copy)));
+    std::unique_ptr<ForkedMemory> memory(new ForkedMemory(target.pid(), *copy));
     memory->in_copy_ = std::move(in_copy);
+    process.keep_copy(*std::move(copy));
     return memory;
-}
-
-ForkedMemory::~ForkedMemory() {
-    copy_->end();
-    if (auto reaped = reap_copies(pid_, copy_->record()); !reaped) {
-        log_warning("{}", reaped.error().message());
-    }
 }
 
 Result<void> ForkedMemory::read(std::vector<AddrRange>* wiped, PresentPages* pages,
@@ -138,6 +133,9 @@ Result<void> ForkedMemory::read(std::vector<AddrRange>* wiped, PresentPages* pag
     }
     if (copy.has_ended()) {
         return Error("its memory has become too scarce for a copy of it", ENOMEM);
+    }
+    if (copy_->is_dead()) { // its number may have been another's
+        return Error("somebody has killed the copy of it", ECHILD);
     }
     if (room->short_reads() != short_before) {
         return Error("a part of its memory cannot be read in a copy", EIO);

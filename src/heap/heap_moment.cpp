@@ -49,8 +49,8 @@ Result<HeapMoment> take_moment(HeldProcess& process, std::vector<ThreadView> thr
     if (room->memory()) {
         const std::vector<Mapping> searched = searched_mappings(moment.mappings, moment.own_memory);
         if (room->forks()) {
-            auto forked = ForkedMemory::take(process.target(), moment.mappings, searched,
-                                             room->wiped(), moment.pages.get(), &*room->memory());
+            auto forked = ForkedMemory::take(process, moment.mappings, searched, room->wiped(),
+                                             moment.pages.get(), &*room->memory());
             if (forked) {
                 moment.forked = *std::move(forked);
                 moment.memory = std::exchange(room->memory(), std::nullopt);

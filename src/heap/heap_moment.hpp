@@ -39,9 +39,8 @@ struct HeapMoment {
 /// again in the process itself.
 class RoomForCopy {
   public:
-    /// `may_fork`: who reads the copy is the tracer.
-    RoomForCopy(const HeapOptions& options, bool may_fork)
-        : is_wanted_(!options.in_place), forks_(may_fork && options.forks && !options.in_place),
+    explicit RoomForCopy(const HeapOptions& options)
+        : is_wanted_(!options.in_place), forks_(options.forks && !options.in_place),
           fork_from_(options.fork_from) {}
 
     /// Before the process stands still.
@@ -53,8 +52,8 @@ class RoomForCopy {
     void do_not_fork(const Error& why);
     /// Mappings of which a copy has nothing, as far as is known.
     [[nodiscard]] std::vector<AddrRange>& wiped() { return wiped_; }
-    /// When the process runs on: reads what the copy of it has, and ends that. An Error means that
-    /// there is no picture of this moment; another attempt may come.
+    /// When the process runs on: reads what the copy of it has, which is to be ended then. An Error
+    /// means that there is no picture of this moment; another attempt may come.
     Result<void> complete(HeapMoment* moment);
 
   private:

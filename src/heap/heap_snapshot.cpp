@@ -59,6 +59,10 @@ HeapLook look_at_copy(HeapMoment moment, const HeapOptions& options) {
     return HeapReader::look_at(std::move(moment), memory, options);
 }
 
+Error nobody_would_end_it() {
+    return Error("nobody would end the copy, should memleax be killed");
+}
+
 /// For as long as a process is changed by this thread. Nobody is asked if there is no caretaker.
 class Duty {
   public:
@@ -85,7 +89,7 @@ class UnwatchedHeap {
   public:
     UnwatchedHeap(Tid pid, RemoteMemory memory, const HeapOptions& options)
         : pid_(pid), memory_(std::move(memory)), modules_(pid, memory_), options_(options),
-          room_(options, true) {}
+          room_(options) {}
 
     /// What has to be known before anybody is stopped.
     Result<void> prepare() {
@@ -123,7 +127,7 @@ class UnwatchedHeap {
         room_.prepare(pid_);
         const Duty duty(room_.forks() ? options_.caretaker : nullptr);
         if (room_.forks() && duty.records() == nullptr) {
-            room_.do_not_fork(Error("nobody would end the copy, should memleax be killed"));
+            room_.do_not_fork(nobody_would_end_it());
         }
         auto stopped = StoppedProcess::stop(pid_, duty.records());
         if (!stopped) {
@@ -137,7 +141,9 @@ class UnwatchedHeap {
             const std::int64_t pause = (*stopped)->let_go();
             const bool forked = moment->forked != nullptr;
             if (forked) {
-                if (auto whole = room_.complete(&*moment); !whole) {
+                auto whole = room_.complete(&*moment);
+                (*stopped)->end_copy();
+                if (!whole) {
                     return std::move(whole).error();
                 }
             }
@@ -166,13 +172,34 @@ HeapLook unlisted(const Error& why) {
     return look;
 }
 
+/// Before the process stands still; `is_guarded`: somebody would end a copy of it.
+void prepare_room(Tid pid, bool is_guarded, RoomForCopy* room) {
+    room->prepare(pid);
+    if (room->forks() && !is_guarded) {
+        room->do_not_fork(nobody_would_end_it());
+    }
+}
+
+/// What a request has taken becomes whole, while the process runs on.
+Result<void> complete(Result<HeapMoment>* moment, WatchedCopy* copy, RoomForCopy* room) {
+    if (!*moment || (*moment)->forked == nullptr) {
+        return {};
+    }
+    copy->set((*moment)->forked->copy());
+    auto whole = room->complete(&**moment);
+    copy->end();
+    return whole;
+}
+
 Result<HeapLook> look_at_watched(const PerformRequest& perform, const HeapOptions& options,
                                  RoomForCopy* room) {
     std::optional<Result<HeapReader>> reader;
     Tid pid;
+    bool is_guarded = false;
     auto prepared = perform(TargetState::as_it_is, [&](TargetInHand& hand) {
         reader.emplace(HeapReader::make(hand.modules));
         pid = hand.target.pid();
+        is_guarded = hand.target.is_guarded();
     });
     if (!prepared) {
         return std::move(prepared).error();
@@ -180,7 +207,11 @@ Result<HeapLook> look_at_watched(const PerformRequest& perform, const HeapOption
     if (!*reader) {
         return unlisted((*reader).error());
     }
-    room->prepare(pid);
+    prepare_room(pid, is_guarded, room);
+    WatchedCopy copy(perform);
+    if (room->forks()) {
+        copy.expect();
+    }
     std::optional<Result<HeapMoment>> moment;
     std::optional<HeapLook> look;
     std::int64_t pause_ns = 0;
@@ -205,7 +236,12 @@ Result<HeapLook> look_at_watched(const PerformRequest& perform, const HeapOption
         return std::move(*moment).error();
     }
     if (!look) {
+        const bool forked = (*moment)->forked != nullptr;
+        if (auto whole = complete(&*moment, &copy, room); !whole) {
+            return std::move(whole).error();
+        }
         look = look_at_copy(**std::move(moment), options);
+        look->snapshot.forked = forked;
     }
     look->snapshot.pause_ns = pause_ns;
     return *std::move(look);
@@ -214,15 +250,21 @@ Result<HeapLook> look_at_watched(const PerformRequest& perform, const HeapOption
 Result<HeapLook> look_at_tracked_blocks(const PerformRequest& perform, const HeapBlocks& blocks,
                                         const HeapOptions& options, RoomForCopy* room) {
     Tid pid;
+    bool is_guarded = false;
     std::optional<KnownLibraries> libraries;
     auto prepared = perform(TargetState::as_it_is, [&](TargetInHand& hand) {
         libraries.emplace(hand.modules);
         pid = hand.target.pid();
+        is_guarded = hand.target.is_guarded();
     });
     if (!prepared) {
         return std::move(prepared).error();
     }
-    room->prepare(pid);
+    prepare_room(pid, is_guarded, room);
+    WatchedCopy copy(perform);
+    if (room->forks()) {
+        copy.expect();
+    }
     std::optional<Result<HeapMoment>> moment;
     HeapLook look;
     std::int64_t pause_ns = 0;
@@ -242,8 +284,13 @@ Result<HeapLook> look_at_tracked_blocks(const PerformRequest& perform, const Hea
         return std::move(*moment).error();
     }
     if (!look.snapshot.complete) {
+        const bool forked = (*moment)->forked != nullptr;
+        if (auto whole = complete(&*moment, &copy, room); !whole) {
+            return std::move(whole).error();
+        }
         StoredMemory memory = *std::move((**moment).memory);
         look.snapshot = look_at_tracked(**std::move(moment), memory, blocks, *libraries, options);
+        look.snapshot.forked = forked;
     }
     look.snapshot.pause_ns = pause_ns;
     return look;
@@ -264,13 +311,13 @@ Result<HeapSnapshot> take_heap_snapshot(Tid pid, const HeapOptions& options) {
 }
 
 Result<HeapSnapshot> take_heap_snapshot(const PerformRequest& perform, const HeapOptions& options) {
-    RoomForCopy room(options, false);
+    RoomForCopy room(options);
     return look_until_complete([&] { return look_at_watched(perform, options, &room); });
 }
 
 Result<HeapSnapshot> take_tracked_snapshot(const PerformRequest& perform, HeapBlocks blocks,
                                            const HeapOptions& options) {
-    RoomForCopy room(options, false);
+    RoomForCopy room(options);
     return look_until_complete(
         [&] { return look_at_tracked_blocks(perform, blocks, options, &room); });
 }

@@ -2,11 +2,13 @@
 /// A process whose threads all stand still, as who reads its heap sees it.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
+#include "memleax/target/process_copy.hpp"
 #include "memleax/target/target.hpp"
 
 namespace memleax {
@@ -24,6 +26,8 @@ class HeldProcess {
     /// Lets these of them run on for so long, and stops them again: one that is at work where the
     /// others must not look comes to an end of that.
     virtual Result<void> run_on(std::span<const Tid> threads, int us) = 0;
+    /// Whoever ends this copy of it, when it has been read.
+    virtual void keep_copy(std::shared_ptr<ProcessCopy> copy) = 0;
 };
 
 } // namespace memleax

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "memleax/base/log.hpp"
 #include "memleax/base/patience.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/pending_exec.hpp"
@@ -19,7 +20,7 @@
 namespace memleax {
 
 Result<std::unique_ptr<StoppedProcess>> StoppedProcess::stop(Tid pid, RecoveryFile* records) {
-    std::unique_ptr<StoppedProcess> process(new StoppedProcess(records));
+    std::unique_ptr<StoppedProcess> process(new StoppedProcess(pid, records));
     auto target = Target::seize(process->tracer_, pid);
     if (!target) {
         return std::move(target).error();
@@ -37,6 +38,17 @@ Result<std::unique_ptr<StoppedProcess>> StoppedProcess::stop(Tid pid, RecoveryFi
 
 StoppedProcess::~StoppedProcess() {
     let_go();
+    end_copy();
+}
+
+void StoppedProcess::end_copy() {
+    if (copy_ != nullptr) {
+        copy_->end();
+        if (auto reaped = reap_copies(pid_, copy_->record()); !reaped) {
+            log_warning("{}", reaped.error().message());
+        }
+        copy_.reset();
+    }
 }
 
 std::int64_t StoppedProcess::let_go() {

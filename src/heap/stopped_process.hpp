@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "held_process.hpp"
@@ -27,21 +28,26 @@ class StoppedProcess final : public HeldProcess {
     [[nodiscard]] Target& target() override { return *target_; }
     [[nodiscard]] const std::vector<Tid>& threads() const override { return threads_; }
     Result<void> run_on(std::span<const Tid> threads, int us) override;
+    void keep_copy(std::shared_ptr<ProcessCopy> copy) override { copy_ = std::move(copy); }
+    /// Ends the copy, if there is one, and has the process, which has been let go of, reap it.
+    void end_copy();
     [[nodiscard]] MonotonicNs since() const { return since_; }
     /// Lets all threads go on. Idempotent; returns how long the first has stood still.
     std::int64_t let_go();
 
   private:
-    explicit StoppedProcess(RecoveryFile* records) : tracer_(records) {}
+    StoppedProcess(Tid pid, RecoveryFile* records) : pid_(pid), tracer_(records) {}
     Result<void> stop_all();
     Result<void> stop_running();
     Result<void> stop_once(const std::vector<Tid>& running);
     Result<void> await_newborns();
     [[nodiscard]] std::vector<Tid> running() const;
 
+    Tid pid_;
     Tracer tracer_;
     std::unique_ptr<Target> target_;
     std::vector<Tid> threads_;
+    std::shared_ptr<ProcessCopy> copy_;
     MonotonicNs since_;
     std::int64_t stood_ns_ = 0;
 };

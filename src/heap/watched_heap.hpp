@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "held_process.hpp"
+#include "memleax/heap/heap_snapshot.hpp"
 #include "memleax/supervise/target_request.hpp"
 
 namespace memleax {
@@ -17,12 +21,35 @@ class WatchedHeap final : public HeldProcess {
     [[nodiscard]] Target& target() override { return target_; }
     [[nodiscard]] const std::vector<Tid>& threads() const override { return threads_; }
     Result<void> run_on(std::span<const Tid> threads, int us) override;
+    void keep_copy(std::shared_ptr<ProcessCopy> copy) override;
 
   private:
     void note_threads();
 
     Target& target_;
     std::vector<Tid> threads_;
+};
+
+/// Ends what the tracer keeps for a look, at the latest when this goes. Not in the tracer thread.
+class WatchedCopy {
+  public:
+    explicit WatchedCopy(const PerformRequest& perform) : perform_(perform) {}
+    ~WatchedCopy() { end(); }
+    WatchedCopy(const WatchedCopy&) = delete;
+    WatchedCopy& operator=(const WatchedCopy&) = delete;
+
+    /// A request follows that may make one.
+    void expect() { is_expected_ = true; }
+    void set(std::shared_ptr<ProcessCopy> copy) { copy_ = std::move(copy); }
+    /// Kills it and waits until it is dead, so that the tracer need not; then that has the process
+    /// reap it, as soon as a thread can be stopped without harm. If that takes too long, it does so
+    /// when it leaves. Idempotent.
+    void end();
+
+  private:
+    const PerformRequest& perform_;
+    bool is_expected_ = false;
+    std::shared_ptr<ProcessCopy> copy_;
 };
 
 } // namespace memleax

@@ -19,11 +19,15 @@ std::optional<int> parse_exit_signal(const std::string& stat) {
                                        : std::nullopt;
 }
 
+bool has_exit_signal(Tid pid, int signal) {
+    const auto stat = try_read_proc_file(fmt::format("/proc/{}/stat", pid.value()));
+    return stat && parse_exit_signal(*stat) == signal;
+}
+
 std::vector<Tid> children_with_exit_signal(Tid parent, int signal) {
     std::vector<Tid> result;
     for (const Tid pid : list_processes()) {
-        const auto stat = try_read_proc_file(fmt::format("/proc/{}/stat", pid.value()));
-        if (!stat || parse_exit_signal(*stat) != signal) {
+        if (!has_exit_signal(pid, signal)) {
             continue;
         }
         const auto info = try_read_process_info(pid);

@@ -1,25 +1,47 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "heap_look.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "memleax/base/log.hpp"
 #include "memleax/heap/heap_snapshot.hpp"
+#include "memleax/proc/process_memory.hpp"
 #include "tracked_blocks.hpp"
 
 namespace memleax {
 
 namespace {
 
+/// Up to here a copy takes no longer than a fork and what is around it (docs/reachability.md).
+constexpr std::uint64_t kBytesWorthAFork = 8U << 20;
+
+/// Of a process that is being watched. With a copy of it each page that it writes to would be one
+/// more fault of its own.
+HeapOptions watched_heap_options(const SessionOptions& options, Tid pid) {
+    HeapOptions result = heap_options(options);
+    result.link_words = true;
+    result.forks = options.snapshot == SnapshotWay::fork;
+    if (result.forks && options.allocators->tracked().faults) {
+        result.forks = false;
+        if (try_read_resident_bytes(pid).value_or(0) >= result.fork_from) {
+            log_info("the process stands still while its memory is copied, and is not forked: that "
+                     "would make page faults, and those are tracked");
+        }
+    }
+    return result;
+}
+
 Result<HeapSnapshot> look_at_watched_blocks(SharedTracker& tracker, Watcher& watcher,
-                                            const PerformRequest& perform, std::string unlisted) {
+                                            const PerformRequest& perform,
+                                            const HeapOptions& options, std::string unlisted) {
     watcher.bring_up_to_date();
     const TrackedBlocks tracked(tracker);
-    auto snapshot =
-        take_tracked_snapshot(perform, tracked.blocks(), {.details = true, .link_words = true});
+    auto snapshot = take_tracked_snapshot(perform, tracked.blocks(), options);
     if (!snapshot) {
         return snapshot;
     }
@@ -40,7 +62,14 @@ Result<HeapSnapshot> look_at_watched_blocks(SharedTracker& tracker, Watcher& wat
 
 } // namespace
 
-Result<HeapView*> look_at_heap(ProcessAccount& process, Watcher& watcher, bool is_watching) {
+HeapOptions heap_options(const SessionOptions& options) {
+    return {.details = true,
+            .forks = options.snapshot != SnapshotWay::copy,
+            .fork_from = options.snapshot == SnapshotWay::automatic ? kBytesWorthAFork : 0};
+}
+
+Result<HeapView*> look_at_heap(ProcessAccount& process, Watcher& watcher,
+                               const SessionOptions& options, bool is_watching) {
     const auto failed = [&process](Error why) {
         process.set_heap_problem(why.message());
         return why;
@@ -53,9 +82,10 @@ Result<HeapView*> look_at_heap(ProcessAccount& process, Watcher& watcher, bool i
     const PerformRequest perform = [&](TargetState state, const TargetWork& work) {
         return watcher.perform(process.pid(), state, work);
     };
-    auto snapshot = take_heap_snapshot(perform, {.details = true, .link_words = true});
+    const HeapOptions how = watched_heap_options(options, process.pid());
+    auto snapshot = take_heap_snapshot(perform, how);
     if (snapshot && !snapshot->unlisted.empty()) {
-        snapshot = look_at_watched_blocks(process.tracker(), watcher, perform,
+        snapshot = look_at_watched_blocks(process.tracker(), watcher, perform, how,
                                           std::move(snapshot->unlisted));
     }
     if (!snapshot) {
@@ -71,7 +101,7 @@ Result<HeapView*> look_at_heap(ProcessAccount& process, Watcher& watcher, bool i
         const std::size_t others = count_unlisted(process.tracker(), *snapshot);
         if (others > snapshot->threads) {
             snapshot =
-                look_at_watched_blocks(process.tracker(), watcher, perform,
+                look_at_watched_blocks(process.tracker(), watcher, perform, how,
                                        fmt::format("{} of them are not the C library's", others));
             if (!snapshot) {
                 return failed(std::move(snapshot).error());

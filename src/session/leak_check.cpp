@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/session/leak_check.hpp"
 
-#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "arch.hpp"
 #include "chosen_processes.hpp"
 #include "debug_options.hpp"
+#include "heap_look.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/base/spare_descriptors.hpp"
@@ -26,9 +26,6 @@
 namespace memleax {
 
 namespace {
-
-/// Up to here a copy takes no longer than a fork and what is around it (docs/reachability.md).
-constexpr std::uint64_t kBytesWorthAFork = 8U << 20;
 
 /// Looked at before anything is touched.
 Result<Tid> process_to_check(const SessionOptions& options) {
@@ -141,12 +138,10 @@ int run_leak_check(const SessionOptions& options) {
         return 1;
     }
     LookedAt process(*pid, options);
-    const bool forks = options.snapshot != SnapshotWay::copy;
-    GuardianOnDemand guardian(forks);
-    const std::uint64_t fork_from =
-        options.snapshot == SnapshotWay::automatic ? kBytesWorthAFork : 0;
-    auto snapshot = take_heap_snapshot(
-        *pid, {.details = true, .forks = forks, .fork_from = fork_from, .caretaker = &guardian});
+    HeapOptions how = heap_options(options);
+    GuardianOnDemand guardian(how.forks);
+    how.caretaker = &guardian;
+    auto snapshot = take_heap_snapshot(*pid, how);
     if (!snapshot) {
         log_error("{}", snapshot.error().message());
         return 1;

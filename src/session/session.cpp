@@ -320,7 +320,7 @@ void Session::finish_leaving() {
 }
 
 Result<HeapView*> Session::look_at_heap(ProcessAccount& process) {
-    return memleax::look_at_heap(process, watcher_, phase_ == Phase::watching);
+    return memleax::look_at_heap(process, watcher_, options_, phase_ == Phase::watching);
 }
 
 void Session::look_at_heaps() {

@@ -14,6 +14,7 @@
 #include "memleax/proc/present_pages.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/proc/process_memory.hpp"
+#include "memleax/target/process_copy.hpp"
 #include "memleax/target/stop_all.hpp"
 #include "memleax/target/thread_borrower.hpp"
 
@@ -287,8 +288,18 @@ void WatchedProcess::leave() {
             keeper().account().events.on_resident_after(resident_memory());
         }
         tell_faults(true);
+        end_copy();
         watch_->leave();
         target_->let_go_of_stops();
+    }
+}
+
+// Else it would stay: who leaves does not come back for it.
+void WatchedProcess::end_copy() {
+    if (!ended_) {
+        if (const auto ended = memleax::end_copy(*target_); !ended) {
+            log_warning("{}", ended.error().message());
+        }
     }
 }
 
@@ -310,6 +321,7 @@ void WatchedProcess::on_watching(std::size_t threads) {
 
 bool WatchedProcess::on_exec() {
     if (parent_.value() != 0 && is_static() && !has_allocator()) {
+        end_copy();
         return false;
     }
     tell_program();

@@ -74,6 +74,7 @@ class WatchedProcess final : WatchObserver {
     Result<void> begin_faults();
     /// Those that have happened. True: there are many. `is_last`: there will be no more.
     bool tell_faults(bool is_last);
+    void end_copy();
     /// What comes in from now on is counted by itself.
     void tell_resident_before();
     [[nodiscard]] std::optional<ResidentMemory> resident_memory() const;

@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "memleax/base/log.hpp"
+#include "memleax/base/patience.hpp"
 #include "memleax/proc/copyable.hpp"
 #include "memleax/target/stopped_thread.hpp"
 #include "ptrace_options.hpp"
@@ -42,17 +44,25 @@ constexpr std::uint64_t kUnshare = 2;
 constexpr std::uint64_t kLast = 0xffffffff;
 
 /// Which of the stopped threads make a copy: not one that stands in a clone or exec, nor one that
-/// is about to get a signal, which it would have to get first.
+/// is about to get a signal, which it would have to get first. At our breakpoint there is none.
 std::vector<Tid> fit_to_clone(Target& target) {
     std::vector<Tid> result;
+    std::vector<Tid> at_breakpoints;
     for (const auto& [tid, thread] : target.threads()) {
-        if (thread.state == TracedThread::State::stopped && thread.stop_signal == 0 &&
-            !thread.in_system_call && !thread.in_vfork && !thread.is_child_process) {
+        if (thread.state != TracedThread::State::stopped || thread.in_system_call ||
+            thread.in_vfork || thread.is_child_process) {
+            continue;
+        }
+        if (thread.stop_signal == 0) {
             result.push_back(tid);
+        } else if (thread.stop_signal == SIGTRAP && StoppedThread(tid).is_breakpoint_trap()) {
+            at_breakpoints.push_back(tid);
         }
     }
     // The first thread has its stack from the kernel: below that there is room for certain.
     std::sort(result.begin(), result.end());
+    std::sort(at_breakpoints.begin(), at_breakpoints.end());
+    result.insert(result.end(), at_breakpoints.begin(), at_breakpoints.end());
     return result;
 }
 
@@ -125,20 +135,23 @@ Result<void> bring_up(Target& target, Tid child) {
 
 } // namespace
 
-Result<std::unique_ptr<ProcessCopy>> ProcessCopy::make(Target& target) {
+Result<std::shared_ptr<ProcessCopy>> ProcessCopy::make(Target& target) {
+    if (auto ended = end_copy(target); !ended) { // one that could not be reaped before
+        return std::move(ended).error();
+    }
     Error problem("no thread of it can make a copy now", EAGAIN);
     constexpr std::size_t kMostTries = 4;
     std::vector<Tid> threads = fit_to_clone(target);
     threads.resize(std::min(threads.size(), kMostTries));
     target.record().has_copy.store(1);
     for (const Tid tid : threads) {
-        std::unique_ptr<ProcessCopy> copy;
+        std::shared_ptr<ProcessCopy> copy;
         Result<void> ready;
         const auto made = target.parts().calls.perform_clone(tid, kFlags, [&](Tid child) {
             copy.reset(new ProcessCopy(child, target.shared_record()));
             ready = bring_up(target, child);
             if (ready) {
-                ready = copy->open_memory();
+                ready = copy->open_descriptors();
             }
         });
         if (copy != nullptr && made && ready) {
@@ -160,17 +173,38 @@ Result<std::unique_ptr<ProcessCopy>> ProcessCopy::make(Target& target) {
     return problem;
 }
 
-Result<void> ProcessCopy::open_memory() {
+Result<void> ProcessCopy::open_descriptors() {
+    process_ = static_cast<int>(syscall(SYS_pidfd_open, pid_.value(), 0));
+    if (process_ < 0) {
+        return Error("the kernel has no pidfd_open(2)", errno);
+    }
     memory_ = open(fmt::format("/proc/{}/mem", pid_.value()).c_str(), O_RDONLY | O_CLOEXEC);
     return memory_ >= 0 ? Result<void>() : Error("cannot read the copy", errno);
 }
 
 ProcessCopy::~ProcessCopy() {
     end();
+    for (const int fd : {memory_, process_}) { // not before: another thread may be reading
+        if (fd >= 0) {
+            close(fd);
+        }
+    }
 }
 
 void ProcessCopy::kill() const {
-    ::kill(pid_.value(), SIGKILL);
+    syscall(SYS_pidfd_send_signal, process_, SIGKILL, nullptr, 0);
+}
+
+bool ProcessCopy::is_dead() const {
+    pollfd end{process_, POLLIN, 0};
+    return poll(&end, 1, 0) > 0;
+}
+
+void ProcessCopy::await_death() const {
+    constexpr std::int64_t kMostMs = 20'000;
+    pollfd end{process_, POLLIN, 0};
+    for (const Patience patience(kMostMs); poll(&end, 1, kMostMs) <= 0 && !patience.is_over();) {
+    }
 }
 
 // Nobody but us waits for it as long as it is traced, so its number is its own until then.
@@ -178,10 +212,11 @@ void ProcessCopy::end() {
     if (std::exchange(has_ended_, true)) {
         return;
     }
-    if (memory_ >= 0) {
-        close(std::exchange(memory_, -1));
+    if (process_ >= 0) {
+        kill();
+    } else { // it could not be opened
+        ::kill(pid_.value(), SIGKILL);
     }
-    kill();
     int status = 0;
     pid_t got = 0;
     do {

@@ -56,6 +56,25 @@ bool await_end(Target& target, Tid copy) {
     return false;
 }
 
+/// One that is dead.
+Result<void> reap(Target& target, Tid copy) {
+    const Tid pid = target.pid();
+    const int number = own_number_of(copy);
+    const auto thread = target.borrower().borrow_thread(ThreadBorrower::OnSignal::wait_on);
+    if (!thread) {
+        return is_left(pid, copy, thread.error().message());
+    }
+    const auto reaped =
+        target.system_call(*thread, SYS_wait4, {static_cast<std::uint64_t>(number), 0, __WALL, 0});
+    if (!reaped) {
+        return is_left(pid, copy, reaped.error().message());
+    }
+    if (*reaped != number && *reaped != -ECHILD) { // the process may have reaped it itself
+        return is_left(pid, copy, fmt::format("wait4: {}", *reaped));
+    }
+    return {};
+}
+
 } // namespace
 
 Result<void> reap_copies(Target& target) {
@@ -65,20 +84,33 @@ Result<void> reap_copies(Target& target) {
         if (!await_end(target, copy)) {
             return is_left(pid, copy, "it does not end");
         }
-        const int number = own_number_of(copy);
-        const auto thread = target.borrower().borrow_thread(ThreadBorrower::OnSignal::wait_on);
-        if (!thread) {
-            return is_left(pid, copy, thread.error().message());
-        }
-        const auto reaped = target.system_call(*thread, SYS_wait4,
-                                               {static_cast<std::uint64_t>(number), 0, __WALL, 0});
-        if (!reaped) {
-            return is_left(pid, copy, reaped.error().message());
-        }
-        if (*reaped != number && *reaped != -ECHILD) { // the process may have reaped it itself
-            return is_left(pid, copy, fmt::format("wait4: {}", *reaped));
+        if (auto reaped = reap(target, copy); !reaped) {
+            return reaped;
         }
     }
+    target.record().has_copy.store(0);
+    return {};
+}
+
+void keep_copy(Target& target, std::shared_ptr<ProcessCopy> copy) {
+    target.parts().copy = std::move(copy);
+}
+
+Result<void> end_copy(Target& target) {
+    const std::shared_ptr<ProcessCopy> copy = target.parts().copy;
+    if (copy == nullptr) {
+        return {};
+    }
+    copy->end();
+    const auto info = try_read_process_info(copy->pid());
+    // Else the process has reaped it itself, and somebody else may have its number.
+    if (info && info->parent == target.pid() &&
+        has_exit_signal(copy->pid(), ProcessCopy::kExitSignal)) {
+        if (auto reaped = reap(target, copy->pid()); !reaped) {
+            return reaped;
+        }
+    }
+    target.parts().copy = nullptr;
     target.record().has_copy.store(0);
     return {};
 }

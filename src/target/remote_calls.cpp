@@ -216,13 +216,16 @@ Result<long> RemoteCalls::perform_clone(Tid tid, std::uint64_t flags,
     if (!padding_) {
         return Error("no code has room behind it for a few bytes", ENOTSUP);
     }
+    if (target_.consume_stop(tid)) {
+        return Error(fmt::format("thread {} is about to get a signal", tid.value()), EAGAIN);
+    }
     arch::Registers saved{};
     if (!StoppedThread(tid).get_registers(&saved) || stands_in_another_program(tid)) {
         return thread_ended(tid);
     }
     const arch::Registers as_the_kernel_gave_them = saved;
     interrupted_.finish(tid, &saved);
-    BorrowedRegisters borrowed(target_.record(), memory, tid, saved, 0);
+    BorrowedRegisters borrowed(target_.record(), memory, tid, saved, target_.stop_signal(tid));
     target_.record().borrowed.number = SYS_clone;
     target_.record().borrowed.mapped_bytes = 0;
     target_.record().borrowed.unmapped = {};

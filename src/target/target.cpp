@@ -30,7 +30,11 @@ Target::Target(Tracer& tracer, Tid pid, RemoteMemory memory, std::shared_ptr<Rec
     tracer.add(*this);
 }
 
+// Whoever waits for its parent, which has ended or is not ours any more, reaps a copy that is left.
 Target::~Target() {
+    if (parts_->copy != nullptr) {
+        parts_->copy->end();
+    }
     std::vector<std::pair<Tid, int>> stopped;
     for (const auto& [tid, thread] : parts_->threads.all()) {
         if (thread.state == TracedThread::State::stopped) {
@@ -95,6 +99,10 @@ int Target::stop_signal(Tid tid) const {
 
 const std::set<Tid>& Target::expected_children() const {
     return parts_->births.expected();
+}
+
+bool Target::is_guarded() const {
+    return parts_->tracer.is_guarded();
 }
 
 ThreadSignals& Target::signals() {

@@ -2,10 +2,13 @@
 /// What a Target is made of. Only src/target/ knows it: everybody else has what Target itself says.
 #pragma once
 
+#include <memory>
+
 #include "births.hpp"
 #include "core_dump.hpp"
 #include "interrupted_calls.hpp"
 #include "memleax/base/types.hpp"
+#include "memleax/target/process_copy.hpp"
 #include "memleax/target/target.hpp"
 #include "memleax/target/thread_borrower.hpp"
 #include "memleax/target/thread_signals.hpp"
@@ -39,6 +42,7 @@ struct Target::Parts {
     Stepper stepper;
     RemoteCalls calls;
     ThreadBorrower borrower;
+    std::shared_ptr<ProcessCopy> copy; ///< if there is one; see keep_copy()
 };
 
 } // namespace memleax

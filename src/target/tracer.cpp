@@ -241,6 +241,13 @@ bool Tracer::is_left(Tid tid) const {
            (is_one(info->tgid) || is_one(info->parent));
 }
 
+bool Tracer::is_copy(Tid tid) const {
+    return std::any_of(targets_.begin(), targets_.end(), [tid](Target* target) {
+        const auto& copy = target->parts().copy;
+        return copy != nullptr && copy->pid() == tid;
+    });
+}
+
 void Tracer::let_go(Tid tid, int status) {
     if (WIFSTOPPED(status)) {
         consume_stop(tid);
@@ -260,6 +267,10 @@ std::optional<Tracer::Stop> Tracer::decode(Tid tid, int status) {
                 owner = owners_.emplace(tid, target).first;
             }
         }
+    }
+    if (owner == owners_.end() && WIFSTOPPED(status) && is_copy(tid)) { // it never runs
+        consume_stop(tid);
+        return std::nullopt;
     }
     if (owner == owners_.end() && is_left(tid)) {
         let_go(tid, status);

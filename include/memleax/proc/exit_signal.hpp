@@ -14,6 +14,9 @@ namespace memleax {
 /// From the text of /proc/PID/stat, field 38; nothing if it has none.
 std::optional<int> parse_exit_signal(const std::string& stat);
 
+/// Has this process that one? False if it is gone.
+bool has_exit_signal(Tid pid, int signal);
+
 /// The children of this process, by all its threads, that have this one; also those that have
 /// ended, until somebody reaps them.
 std::vector<Tid> children_with_exit_signal(Tid parent, int signal);

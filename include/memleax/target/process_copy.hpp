@@ -38,8 +38,8 @@ class ProcessCopy final : public MemoryReader {
 
     /// check_copyable() comes before. All threads are stopped. After a failure there is none left,
     /// and the process is as it was.
-    static Result<std::unique_ptr<ProcessCopy>> make(Target& target);
-    /// Ends it. By the tracer thread.
+    static Result<std::shared_ptr<ProcessCopy>> make(Target& target);
+    /// Ends it, by the tracer thread. One that has ended any thread may let go of.
     ~ProcessCopy() override;
     ProcessCopy(const ProcessCopy&) = delete;
     ProcessCopy& operator=(const ProcessCopy&) = delete;
@@ -49,18 +49,25 @@ class ProcessCopy final : public MemoryReader {
     /// its own page of each that it reads (since Linux 6.0; mm/gup.c, FAULT_FLAG_UNSHARE).
     std::size_t try_read(RemoteAddr from, std::span<std::byte> out) override;
     [[nodiscard]] const std::shared_ptr<RecoveryRecord>& record() const { return record_; }
-    /// It gives its memory back, and reads end early. Any thread may do that.
+    /// It gives its memory back, and reads end early. Any thread may do that, also when another
+    /// process has its number.
     void kill() const;
+    /// Has it been killed, and has it given its memory back? What was read before is whole if it
+    /// has not. Any thread.
+    [[nodiscard]] bool is_dead() const;
+    /// Waits for that, for 20 s at most.
+    void await_death() const;
     /// Its memory is gone; it is to be reaped. Idempotent. By the tracer thread.
     void end();
 
   private:
     ProcessCopy(Tid pid, std::shared_ptr<RecoveryRecord> record)
         : pid_(pid), record_(std::move(record)) {}
-    Result<void> open_memory();
+    Result<void> open_descriptors();
 
     Tid pid_;
     std::shared_ptr<RecoveryRecord> record_;
+    int process_ = -1; ///< pidfd_open(2)
     int memory_ = -1;
     bool has_ended_ = false;
 };
@@ -70,5 +77,12 @@ class ProcessCopy final : public MemoryReader {
 Result<void> reap_copies(Target& target);
 /// The same of a process that is not seized, by a thread of its own.
 Result<void> reap_copies(Tid pid, const std::shared_ptr<RecoveryRecord>& record);
+
+/// While a process is being watched its Target has the copy, if there is one, and ends it at the
+/// latest when it goes itself. Whoever reads it has it as well.
+void keep_copy(Target& target, std::shared_ptr<ProcessCopy> copy);
+/// Ends and reaps that. The Error is that of reap_copies(); it may succeed another time. One that
+/// is dead takes no time, but for the thread that is to be stopped.
+Result<void> end_copy(Target& target);
 
 } // namespace memleax

@@ -62,6 +62,8 @@ class Target {
     [[nodiscard]] RecoveryRecord& record() { return *record_; }
     /// For what outlives the Target, and may have to be put back then.
     [[nodiscard]] const std::shared_ptr<RecoveryRecord>& shared_record() const { return record_; }
+    /// Would somebody put it back, should we be killed?
+    [[nodiscard]] bool is_guarded() const;
     /// After exec: the new program's memory.
     Result<void> reopen_memory();
 

@@ -88,6 +88,8 @@ class Tracer {
     /// A stop that was waited for out of turn, and that the next wait is not to find again.
     void put_off(const Stop& stop);
     static void consume_stop(Tid tid);
+    /// Would somebody put the processes back, should we be killed?
+    [[nodiscard]] bool is_guarded() const { return records_ != nullptr; }
     /// A newborn that reported itself before its parent did. False if there was none.
     bool claim_orphan(Tid child, Target& parent);
 
@@ -103,6 +105,8 @@ class Tracer {
     /// Is this thread, or who made it, of a process that lives and whose Target is gone? It is
     /// still traced if it slept when that went, and nobody but us can let it go on when it stops.
     [[nodiscard]] bool is_left(Tid tid) const;
+    /// Is it a forked copy, and no newborn of a process?
+    [[nodiscard]] bool is_copy(Tid tid) const;
     static void let_go(Tid tid, int status);
     /// All that wait for us now stand in line, so that each gets its turn.
     void collect_backlog();

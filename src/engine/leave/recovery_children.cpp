@@ -6,8 +6,10 @@
 
 #include "memleax/base/log.hpp"
 #include "memleax/engine/recovery.hpp"
+#include "memleax/proc/exit_signal.hpp"
 #include "memleax/proc/memory_sharers.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/target/process_copy.hpp"
 #include "recorded_handler.hpp"
 
 namespace memleax {
@@ -43,6 +45,9 @@ void visit_copies(const RecoveryRecord& before, const std::set<Tid>& watched,
     }
     for (const Tid thread : list_threads(pid)) {
         for (const Tid child : list_children(pid, thread)) {
+            if (has_exit_signal(child, ProcessCopy::kExitSignal)) { // it never runs, and is dying
+                continue;
+            }
             const auto record = watched.contains(child) ? nullptr : record_of_child(child, before);
             if (record == nullptr || shares_memory(pid, child)) {
                 continue;
