@@ -253,7 +253,7 @@ Parser::Parser(Options& options) {
     add("--progress", "WHEN", "a line of progress on a terminal: auto (default)\nor never",
         name_into(options.progress, kProgress));
     add("--snapshot", "WAY",
-        "with --leak-check alone: the process stands still while\nit is forked (fork), its memory "
+        "for a look at its heap the process stands still while\nit is forked (fork), its memory "
         "is "
         "copied (copy), or\nwhat is shorter and does no harm (auto, default)",
         name_into(options.snapshot, kSnapshots));

@@ -25,7 +25,6 @@ constexpr std::uint64_t kBytesWorthAFork = 8U << 20;
 HeapOptions watched_heap_options(const SessionOptions& options, Tid pid) {
     HeapOptions result = heap_options(options);
     result.link_words = true;
-    result.forks = options.snapshot == SnapshotWay::fork;
     if (result.forks && options.allocators->tracked().faults) {
         result.forks = false;
         if (try_read_resident_bytes(pid).value_or(0) >= result.fork_from) {

@@ -23,7 +23,7 @@ enum class ErrorsFor : std::uint8_t {
     expired  ///< any expired block that is still there
 };
 
-/// How --leak-check by itself takes its picture of the process (docs/reachability.md).
+/// How a look at the heap takes its picture of the process (docs/reachability.md).
 enum class SnapshotWay : std::uint8_t {
     automatic, ///< as `fork`, but for a small process, of which a copy takes no longer
     fork,      ///< a forked copy of it is read; where that might do harm, as `copy`
