@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "build_paths.hpp"
 #include "elf_support.hpp"
 #include "leaks_support.hpp"
 #include "memleax/proc/process_info.hpp"

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "build_paths.hpp"
 #include "elf_support.hpp"
 #include "memleax/elf/elf_image.hpp"
 #include "memleax/proc/process_info.hpp"

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "../src/cli/command.hpp"
+#include "build_paths.hpp"
 #include "commands_support.hpp"
 #include "elf_support.hpp"
 #include "leaks_support.hpp"

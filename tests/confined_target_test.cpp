@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "build_paths.hpp"
 #include "leaks_support.hpp"
 #include "snapshot_support.hpp"
 

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "build_paths.hpp"
 #include "container_support.hpp"
 #include "leaks_support.hpp"
 #include "snapshot_support.hpp"

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "build_paths.hpp"
 #include "elf_support.hpp"
 #include "leaks_support.hpp"
 #include "snapshot_support.hpp"

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include "build_paths.hpp"
 #include "leaks_support.hpp"
 #include "sanitizer_support.hpp"
 #include "snapshot_support.hpp"

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "build_paths.hpp"
 #include "html_support.hpp"
 #include "memleax/report/leak_check_report.hpp"
 #include "report_support.hpp"

@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "build_paths.hpp"
 #include "leaks_support.hpp"
 #include "snapshot_support.hpp"
 

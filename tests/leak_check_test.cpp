@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "build_paths.hpp"
 #include "leaks_support.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/report/report_writer.hpp"

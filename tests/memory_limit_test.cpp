@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "build_paths.hpp"
 #include "memleax/session/session.hpp"
 #include "process_support.hpp"
 #include "sanitizer_support.hpp"

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "build_paths.hpp"
 #include "elf_support.hpp"
 #include "leaks_support.hpp"
 #include "program_support.hpp"

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "arch.hpp"
+#include "build_paths.hpp"
 #include "memleax/engine/watch.hpp"
 
 namespace memleax::testing {

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "build_paths.hpp"
 #include "elf_support.hpp"
 #include "prompt_support.hpp"
 #include "snapshot_support.hpp"

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "build_paths.hpp"
 #include "prompt_support.hpp"
 
 namespace memleax::testing {

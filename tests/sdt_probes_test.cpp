@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // SystemTap's notes: a fixture's own, and what is made of them.
+#include "build_paths.hpp"
 #include "memleax/elf/sdt_probes.hpp"
 
 #include <algorithm>

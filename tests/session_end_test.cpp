@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "build_paths.hpp"
 #include "process_support.hpp"
 #include "snapshot_support.hpp"
 

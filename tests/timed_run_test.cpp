@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include "build_paths.hpp"
 #include "leaks_support.hpp"
 #include "prompt_support.hpp"
 #include "snapshot_support.hpp"

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/auxv.h>
 
+#include "build_paths.hpp"
 #include "cpu_support.hpp"
 #include "memleax/elf/cfi.hpp"
 

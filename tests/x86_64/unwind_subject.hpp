@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "arch.hpp"
+#include "build_paths.hpp"
 #include "memleax/base/types.hpp"
 #include "memleax/proc/memory.hpp"
 
