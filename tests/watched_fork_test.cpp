@@ -197,6 +197,25 @@ TEST_F(WatchedFork, SaysWhyNot) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+// By default a small process is copied, which takes no longer; a larger one is to be forked, and
+// here cannot be.
+TEST_F(WatchedFork, IsTheDefaultForWhatIsNotSmall) {
+    const auto says_why_not = [](const char* megabytes, const PromptOptions& options) {
+        Fixture fixture(CommandLine{{fixture_path("filtered"), fixture_path("grower")}});
+        fixture.ask(std::string("grow ") + megabytes);
+        PromptOnTerminal prompt(fixture.pid(), options);
+        const std::string leaks = prompt.run("leaks");
+        EXPECT_THAT(leaks, HasSubstr("definitely lost"));
+        EXPECT_EQ(prompt.quit(), 0);
+        EXPECT_EQ(fixture.quit(), 0);
+        return leaks.find(kWhyNot) != std::string::npos;
+    };
+    EXPECT_FALSE(says_why_not("1", {}));
+    EXPECT_TRUE(says_why_not("1", forking()));
+    EXPECT_TRUE(says_why_not("30", {}));
+    EXPECT_FALSE(says_why_not("30", {.arguments = {"--snapshot", "copy"}}));
+}
+
 TEST_F(WatchedFork, MakesNoPageFaultsWhereThoseAreTracked) {
     Fixture fixture("lost_blocks");
     PromptOnTerminal prompt(fixture.pid(), forking({"--track", "faults"}));
