@@ -54,14 +54,15 @@ partly=("leak_check:-*OfThreadsInMalloc*" "killed_anywhere:-*WithItsGuardian*dlo
 # -q: instructions and registers, unwinding, system calls that are interrupted, signals, forks, what is
 # left behind; and, of what knows no CPU, where the sign of char, a lock or the order of bytes could matter.
 if [ -n "$choice" ]; then
-    quick=(abandonable_mutex agent allocator_api block_index code_patch demangle exit_signal freed_blocks glibc_walk hostile_names
+    # These six watch, and for seconds only, as a boot takes.
+    quick=(detacher earlier_calls growth_holder heap_copy pending_exception remote_calls
+        abandonable_mutex agent allocator_api block_index code_patch demangle exit_signal freed_blocks glibc_walk hostile_names
         kernel_pointers live_blocks mapping_flags maps modules printable reachability shared_tracker stop_cost stop_queue thread_signals thread_table tracker unwind_cfi
         unwind_expression unwind_rule arm64_displace arm64_entry arm64_frame)
     long=("exact_counts:-*nopie*:*nofp*:*musl*:*plugin_250" "left_as_found:-*threads16*:*cross_thread*:*forker_16*:*mixed_work*"
         "sleeper:-*_limit*:*mq_*:*sem_*" "transfers:-*mmsg*:*pwritev2*:*terminal*" signals)
-    known=(daemons earlier_calls exec forked_look generated_code growth_holder heap_copy inline_engine killed_anywhere leak_check own_death
-        pending_exception probes
-        remote_calls "target_commands:Command_heap*:Command_leaks*:Command_refs*:Command_why*" trap_action unwind_walk vfork
+    known=(daemons exec forked_look generated_code inline_engine killed_anywhere leak_check own_death probes
+        "target_commands:Command_heap*:Command_leaks*:Command_refs*:Command_why*" trap_action unwind_walk vfork
         "watched_heap:-*ThreadsInMalloc*:*_copy" "${quick[@]}")
     again=("exact_counts:*igned*:*guarded*-*signals*" "left_as_found:*/forker" unwind_cfi arm64_displace arm64_entry arm64_frame)
     by_int3=("exact_counts:*_O2_nofp_pie:*/cross_thread_free:*/threads16:*/recursion" own_death "left_as_found:*/forker" daemons)
