@@ -25,6 +25,7 @@ namespace {
 
 // include/linux/sched.h: this thread belongs to the kernel. Field 9 of /proc/PID/stat.
 constexpr unsigned long kKernelThreadFlag = 0x00200000;
+constexpr unsigned long kExitingFlag = 0x00000004;
 // PF_IO_WORKER (5.12) and PF_USER_WORKER (6.4).
 constexpr unsigned long kWorkerFlags = 0x00000010 | 0x00004000;
 
@@ -64,7 +65,9 @@ std::optional<ProcessInfo> parse_process_info(std::string_view status, const std
     info.parent = Tid(number<int>(status_field(status, "PPid")));
     info.tracer = Tid(number<int>(status_field(status, "TracerPid")));
     info.uid = number<unsigned>(status_field(status, "Uid"));
-    info.kernel_thread = (number<unsigned long>(fields[6]) & kKernelThreadFlag) != 0;
+    const auto flags = number<unsigned long>(fields[6]);
+    info.kernel_thread = (flags & kKernelThreadFlag) != 0;
+    info.is_exiting = (flags & kExitingFlag) != 0;
     info.dumps_core = number<int>(status_field(status, "CoreDumping")) != 0;
     info.start_time = number<std::uint64_t>(fields[19]);
     constexpr std::size_t kStartBrk = 44; // field 47

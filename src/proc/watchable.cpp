@@ -186,7 +186,7 @@ std::string yama_advice(int ptrace_scope) {
 
 Error explain_seize_failure(Tid pid, int errnum) {
     const auto info = try_read_process_info(pid);
-    if (!info || errnum == ESRCH) {
+    if (!info || errnum == ESRCH || info->is_exiting) {
         return Error(fmt::format("no such process: {}", pid.value()));
     }
     Error error(fmt::format("cannot watch process {} ({})", pid.value(), info->comm), errnum);

@@ -33,8 +33,9 @@ Result<bool> try_seize(Tid tid) {
         }
         errnum = errno;
         const auto info = try_read_process_info(tid);
-        // Gone or dead by now, or born of a seized thread and ours already.
-        if (!info || info->has_ended() || info->tracer.value() == gettid()) {
+        // Gone or dead by now, or on its way there (EPERM when its memory has gone), or born of a
+        // seized thread and ours already.
+        if (!info || info->has_ended() || info->is_exiting || info->tracer.value() == gettid()) {
             return false;
         }
     }

@@ -44,6 +44,9 @@ struct ProcessInfo {
     Tid tracer; ///< 0: nobody
     unsigned uid = 0;
     bool kernel_thread = false;
+    /// It will not run any more, and its memory may have gone, although its state does not say so
+    /// yet (PF_EXITING).
+    bool is_exiting = false;
     bool dumps_core = false; ///< its process does (CoreDumping, since Linux 4.15)
     // Sets of signals (signal_bit()).
     std::uint64_t pending_signals = 0;        ///< for this thread alone

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// A process that has been killed is there for a while, without its memory, and refuses to be
+// traced: it is said to be gone, and nobody is told to get privileges.
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "memleax/proc/process_info.hpp"
+#include "memleax/target/target.hpp"
+
+namespace memleax::testing {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+/// Its memory takes the kernel some ten milliseconds to take apart.
+[[noreturn]] void have_much_memory() {
+    constexpr std::size_t kBytes = std::size_t{256} << 20;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // should the test be ended
+    void* memory =
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    madvise(memory, kBytes, MADV_NOHUGEPAGE);
+    std::memset(memory, 1, kBytes);
+    raise(SIGSTOP);
+    for (;;) {
+        pause();
+    }
+}
+
+/// What is said when somebody wants to trace it; nothing if it could be.
+std::optional<std::string> why_not(pid_t pid) {
+    std::optional<std::string> result;
+    std::thread([&] {
+        Tracer tracer(nullptr);
+        const auto target = Target::seize(tracer, Tid(pid));
+        if (!target) {
+            result = target.error().message();
+        }
+    }).join();
+    return result;
+}
+
+TEST(Seize, AProcessThatIsOnItsWayOutIsSaidToBeGone) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+        have_much_memory();
+    }
+    ASSERT_EQ(waitpid(pid, nullptr, WUNTRACED), pid);
+    kill(pid, SIGKILL);
+    int looks = 0;
+    for (std::optional<ProcessInfo> info;
+         (info = try_read_process_info(Tid(pid))) && !info->has_ended();) {
+        if (info->is_exiting) {                  // else it would be traced, which is another case
+            if (const auto why = why_not(pid)) { // older kernels allow it
+                EXPECT_THAT(*why, AnyOf(HasSubstr("no such process"), HasSubstr("has ended")));
+            }
+            ++looks;
+        }
+    }
+    EXPECT_GT(looks, 0);
+    EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
+}
+
+} // namespace
+} // namespace memleax::testing
