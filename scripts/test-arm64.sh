@@ -54,8 +54,8 @@ partly=("leak_check:-*OfThreadsInMalloc*" "killed_anywhere:-*WithItsGuardian*dlo
 # -q: instructions and registers, unwinding, system calls that are interrupted, signals, forks, what is
 # left behind; and, of what knows no CPU, where the sign of char, a lock or the order of bytes could matter.
 if [ -n "$choice" ]; then
-    # These six watch, and for seconds only, as a boot takes.
-    quick=(detacher earlier_calls growth_holder heap_copy pending_exception remote_calls
+    # These five watch, and for seconds only, as a boot takes.
+    quick=(earlier_calls growth_holder heap_copy pending_exception remote_calls
         abandonable_mutex agent allocator_api block_index code_patch demangle exit_signal freed_blocks glibc_walk hostile_names
         kernel_pointers live_blocks mapping_flags maps modules printable reachability shared_tracker stop_cost stop_queue thread_signals thread_table tracker unwind_cfi
         unwind_expression unwind_rule arm64_displace arm64_entry arm64_frame)

@@ -163,13 +163,10 @@ bool refers_to(Target& target, Tid tid, std::span<const AddrRange> pages,
 }
 
 std::optional<PageReference> find_reference(Target& target, std::span<const AddrRange> pages,
-                                            const UnwinderSource& unwinder,
-                                            const std::set<Tid>& are_out) {
+                                            const UnwinderSource& unwinder) {
     ReferenceSearch search(target, pages, unwinder);
     for (const auto& [tid, thread] : target.threads()) {
-        // Where one that runs is nobody can tell.
-        const bool is_out = are_out.contains(tid) && !target.is_stopped(tid);
-        if (const auto page = is_out ? std::nullopt : search.find(tid)) {
+        if (const auto page = search.find(tid)) {
             return PageReference{tid, *page};
         }
     }
