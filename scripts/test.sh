@@ -15,10 +15,10 @@ if [ $# -eq 0 ]; then
     cmake --build --preset static --parallel "$(nproc)" -- --quiet
 fi
 rm -rf build/ci/tests/results
-# Twice as many as there are CPUs: most wait for something two thirds of their time.
+# One more than there are CPUs, as most wait for something now and then.
 # No terminal and no input, as in CI, so that no test comes to depend on one. Of the tests that pass only
 # build/ci/tests.log tells: what a failing one prints is not to be searched for among a thousand others.
-ctest --test-dir build/ci --output-on-failure --parallel $(($(nproc) * 2)) "$@" </dev/null 2>&1 |
+ctest --test-dir build/ci --output-on-failure --parallel $(($(nproc) + 1)) "$@" </dev/null 2>&1 |
     tee build/ci/tests.log | grep -vE '^ +Start +[0-9]+: |^ *[0-9]+/[0-9]+ Test .* Passed +[0-9.]+ sec'
 # What the README and the man page say that works is what these tests have found.
 if [ $# -eq 0 ]; then
