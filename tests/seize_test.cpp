@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // A process that has been killed is there for a while, without its memory, and refuses to be
 // traced: it is said to be gone, and nobody is told to get privileges.
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +25,7 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// Its memory takes the kernel some ten milliseconds to take apart.
 [[noreturn]] void have_much_memory() {
@@ -61,14 +64,33 @@ TEST(Seize, AProcessThatIsOnItsWayOutIsSaidToBeGone) {
     int looks = 0;
     for (std::optional<ProcessInfo> info;
          (info = try_read_process_info(Tid(pid))) && !info->has_ended();) {
-        if (info->is_exiting) {                  // else it would be traced, which is another case
-            if (const auto why = why_not(pid)) { // older kernels allow it
+        if (info->is_exiting) { // else it would be traced, which is another case
+            // Older kernels allow it.
+            if (const auto why = why_not(pid)) {
                 EXPECT_THAT(*why, AnyOf(HasSubstr("no such process"), HasSubstr("has ended")));
             }
             ++looks;
         }
     }
     EXPECT_GT(looks, 0);
+    EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
+}
+
+// Its first thread has ended, and it lives.
+TEST(Seize, AProcessWithoutItsFirstThreadIsNotSaidToBeGone) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        std::thread([] { pause(); }).detach();
+        syscall(SYS_exit, 0); // of this thread
+    }
+    for (std::optional<ProcessInfo> info;
+         (info = try_read_process_info(Tid(pid))) && !info->has_ended();) {
+        poll(nullptr, 0, 1);
+    }
+    EXPECT_THAT(explain_seize_failure(Tid(pid), EPERM).message(),
+                Not(HasSubstr("no such process")));
+    kill(pid, SIGKILL);
     EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
 }
 

@@ -59,8 +59,10 @@ HeapLook look_at_copy(HeapMoment moment, const HeapOptions& options) {
     return HeapReader::look_at(std::move(moment), memory, options);
 }
 
-Error nobody_would_end_it() {
-    return Error("nobody would end the copy, should memleax be killed");
+void fork_only_if(bool is_guarded, RoomForCopy* room) {
+    if (room->forks() && !is_guarded) {
+        room->do_not_fork(Error("nobody would end the copy, should memleax be killed"));
+    }
 }
 
 /// For as long as a process is changed by this thread. Nobody is asked if there is no caretaker.
@@ -126,9 +128,7 @@ class UnwatchedHeap {
         }
         room_.prepare(pid_);
         const Duty duty(room_.forks() ? options_.caretaker : nullptr);
-        if (room_.forks() && duty.records() == nullptr) {
-            room_.do_not_fork(nobody_would_end_it());
-        }
+        fork_only_if(duty.records() != nullptr, &room_);
         auto stopped = StoppedProcess::stop(pid_, duty.records());
         if (!stopped) {
             return std::move(stopped).error();
@@ -172,14 +172,6 @@ HeapLook unlisted(const Error& why) {
     return look;
 }
 
-/// Before the process stands still; `is_guarded`: somebody would end a copy of it.
-void prepare_room(Tid pid, bool is_guarded, RoomForCopy* room) {
-    room->prepare(pid);
-    if (room->forks() && !is_guarded) {
-        room->do_not_fork(nobody_would_end_it());
-    }
-}
-
 /// What a request has taken becomes whole, while the process runs on.
 Result<void> complete(Result<HeapMoment>* moment, WatchedCopy* copy, RoomForCopy* room) {
     if (!*moment || (*moment)->forked == nullptr) {
@@ -207,11 +199,9 @@ Result<HeapLook> look_at_watched(const PerformRequest& perform, const HeapOption
     if (!*reader) {
         return unlisted((*reader).error());
     }
-    prepare_room(pid, is_guarded, room);
-    WatchedCopy copy(perform);
-    if (room->forks()) {
-        copy.expect();
-    }
+    room->prepare(pid);
+    fork_only_if(is_guarded, room);
+    WatchedCopy copy(perform, room->forks());
     std::optional<Result<HeapMoment>> moment;
     std::optional<HeapLook> look;
     std::int64_t pause_ns = 0;
@@ -260,11 +250,9 @@ Result<HeapLook> look_at_tracked_blocks(const PerformRequest& perform, const Hea
     if (!prepared) {
         return std::move(prepared).error();
     }
-    prepare_room(pid, is_guarded, room);
-    WatchedCopy copy(perform);
-    if (room->forks()) {
-        copy.expect();
-    }
+    room->prepare(pid);
+    fork_only_if(is_guarded, room);
+    WatchedCopy copy(perform, room->forks());
     std::optional<Result<HeapMoment>> moment;
     HeapLook look;
     std::int64_t pause_ns = 0;

@@ -33,13 +33,13 @@ class WatchedHeap final : public HeldProcess {
 /// Ends what the tracer keeps for a look, at the latest when this goes. Not in the tracer thread.
 class WatchedCopy {
   public:
-    explicit WatchedCopy(const PerformRequest& perform) : perform_(perform) {}
+    /// `is_expected`: a request follows that may make one.
+    WatchedCopy(const PerformRequest& perform, bool is_expected)
+        : perform_(perform), is_expected_(is_expected) {}
     ~WatchedCopy() { end(); }
     WatchedCopy(const WatchedCopy&) = delete;
     WatchedCopy& operator=(const WatchedCopy&) = delete;
 
-    /// A request follows that may make one.
-    void expect() { is_expected_ = true; }
     void set(std::shared_ptr<ProcessCopy> copy) { copy_ = std::move(copy); }
     /// Kills it and waits until it is dead, so that the tracer need not; then that has the process
     /// reap it, as soon as a thread can be stopped without harm. If that takes too long, it does so
@@ -48,7 +48,7 @@ class WatchedCopy {
 
   private:
     const PerformRequest& perform_;
-    bool is_expected_ = false;
+    bool is_expected_;
     std::shared_ptr<ProcessCopy> copy_;
 };
 

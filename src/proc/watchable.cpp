@@ -186,7 +186,8 @@ std::string yama_advice(int ptrace_scope) {
 
 Error explain_seize_failure(Tid pid, int errnum) {
     const auto info = try_read_process_info(pid);
-    if (!info || errnum == ESRCH || info->is_exiting) {
+    const auto living = try_read_process_info(living_thread(pid)); // its first one may have ended
+    if (!info || errnum == ESRCH || !living || living->is_exiting) {
         return Error(fmt::format("no such process: {}", pid.value()));
     }
     Error error(fmt::format("cannot watch process {} ({})", pid.value(), info->comm), errnum);

@@ -46,11 +46,10 @@ class RemoteCalls {
     Result<long> perform_in_copy(Tid tid, RemoteMemory& memory, long number,
                                  std::initializer_list<std::uint64_t> arguments);
     /// clone(2), by a thread of the process that is stopped for no signal but that of our
-    /// breakpoint. As soon as it has been
-    /// made, `with_child` is called with the child, which is traced and stands still, or is about
-    /// to: until its return the code behind the call is there, which ends the child if it should
-    /// ever run. Nobody else is told of it. The result is the child's number as the process sees
-    /// it.
+    /// breakpoint. As soon as it has been made, `with_child` is called with the child, which is
+    /// traced and stands still, or is about to: until its return the code behind the call is there,
+    /// which ends the child if it should ever run. Nobody else is told of it. The result is the
+    /// child's number as the process sees it.
     Result<long> perform_clone(Tid tid, std::uint64_t flags,
                                const std::function<void(Tid child)>& with_child);
     /// Our handler's page, from which calls are made. Without it, the first one is made in the
