@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Detacher: who has to stop, and how each of them gets out of what is ours.
+// Detacher: how each thread that has to stop gets out of what is ours.
 #include <algorithm>
 #include <csignal>
 #include <iterator>
@@ -30,13 +30,6 @@ constexpr std::int64_t kMostMsWithoutProgress = 5000;
 /// Between two looks at a thread that has to get out by itself: twice as long each time, as the
 /// handler that it is in gets nowhere while it is interrupted (fork begins anew then).
 constexpr int kLongestPauseMs = 64;
-
-/// Then those who have stopped run on.
-constexpr unsigned kMostEventsAtOnce = 256;
-
-/// For a thread that runs to be found asleep, or to compute. On a loaded machine it takes a while
-/// until it gets a CPU.
-constexpr std::int64_t kMostLookingNs = 3 * kNsPerSecond;
 
 } // namespace
 
@@ -102,57 +95,6 @@ void Detacher::run_on(const std::set<Tid>& inside) {
     }
 }
 
-Detacher::Verdict Detacher::judge(Tid tid) {
-    const auto kernel = try_read_kernel_state(target_.pid(), tid);
-    if (kernel && kernel->has_ended()) {
-        return Verdict::leave_alone; // the first thread, whose end is not told before the others'
-    }
-    if (kernel && (kernel->state == 'S' || kernel->state == 'D') && kernel->system_call &&
-        !own_.contains(kernel->pc) && !trap_signal_.has_changed_mask(tid)) {
-        if (will_be_back(tid, kernel->sp)) {
-            return Verdict::sleeps_inside; // in a call of the allocator's, which is short
-        }
-        return target_.signals().awaits_sent(tid) ? Verdict::awaits_signal : Verdict::leave_alone;
-    }
-    // Asleep, and in no call: it has fallen asleep since /proc said "running".
-    const bool runs =
-        kernel && (kernel->state == 'R' || (kernel->state == 'S' && kernel->pc.value() == 0));
-    return runs && !computing_.computes(target_.pid(), tid) ? Verdict::look_again : Verdict::stop;
-}
-
-// One that runs may be in the kernel, in the midst of a transfer that a stop would cut short. It
-// will be seen asleep soon, as long as it has to wait for its peer now and then; and whoever has
-// been is not, nor will be, in what is ours, as the code is whole again.
-std::set<Tid> Detacher::threads_to_stop() {
-    if (own_.empty()) {
-        return {};
-    }
-    std::set<Tid> result;
-    for (const auto& [tid, thread] : target_.threads()) {
-        // Already stopped ones have their event in the queue.
-        if (thread.state != TracedThread::State::stopped) {
-            result.insert(tid);
-        }
-    }
-    const std::int64_t begun = monotonic_now().value();
-    for (;;) {
-        bool any = false;
-        const bool is_last_look = monotonic_now().value() - begun > kMostLookingNs;
-        std::erase_if(result, [&](Tid tid) {
-            const Verdict verdict = judge(tid);
-            const bool sleeps_inside = verdict == Verdict::sleeps_inside;
-            const bool sleeps = sleeps_inside || verdict == Verdict::awaits_signal;
-            any = any || verdict == Verdict::look_again || sleeps;
-            any_missed_ = any_missed_ || (sleeps_inside && is_last_look);
-            return verdict == Verdict::leave_alone || (sleeps && is_last_look);
-        });
-        if (!any || is_last_look) {
-            return result;
-        }
-        poll(nullptr, 0, kPauseMs);
-    }
-}
-
 void Detacher::collect_threads() {
     std::set<Tid> awaited = threads_to_stop();
     // A thread that blocks SIGTRAP is to be stopped although it sleeps. Its call comes first.
@@ -170,12 +112,13 @@ void Detacher::collect_threads() {
             target_.interrupt(tid);
         }
     }
-    await(&awaited);
+    await(&awaited, Settled::go_on);
 }
 
-void Detacher::await(std::set<Tid>* awaited) {
+void Detacher::await(std::set<Tid>* awaited, Settled settled) {
     const auto missing = [&] { return awaited->size() + target_.expected_children().size(); };
     Patience patience(kMostMsWithoutProgress);
+    const std::int64_t begun = monotonic_now().value();
     std::size_t fewest = missing();
     for (int idle = 0; !target_gone_;) {
         if (const auto event = target_.next_event(Target::Wait::poll)) {
@@ -192,6 +135,9 @@ void Detacher::await(std::set<Tid>* awaited) {
             // file server) would keep us for ever, and need not be waited for.
             poll(nullptr, 0, kPauseMs);
             look_whether_out();
+            if (settled == Settled::go_on && monotonic_now().value() - begun > kMostStandingNs) {
+                let_go_on();
+            }
             if (++idle % kPausesBetweenLooks == 0) {
                 stop_awaiting_sleepers(awaited);
             }
@@ -282,7 +228,11 @@ void Detacher::collect(const StopEvent& event, std::set<Tid>* awaited) {
 
 bool Detacher::is_settled(Tid tid) {
     const int signal = target_.stop_signal(tid);
-    switch (move_out(tid)) {
+    const Whereabouts where = move_out(tid);
+    if (where != Whereabouts::outside) {
+        are_out_.erase(tid); // by way of our handler for SIGTRAP, once more
+    }
+    switch (where) {
     case Whereabouts::in_our_code:
         if (signal != 0 && !is_exception(signal) && target_.signals().hold(tid)) {
             target_.resume(tid);

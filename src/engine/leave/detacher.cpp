@@ -123,7 +123,7 @@ void Detacher::give_pages_back() {
         return;
     }
     if (may_be_referenced_) {
-        if (const auto thread = find_reference(target_, own_.ranges(), unwinder_)) {
+        if (const auto thread = find_reference(target_, own_.ranges(), unwinder_, are_out_)) {
             log_warning("thread {} is in a signal handler that returns to a page of ours ({:#x}): "
                         "such pages stay mapped, and do no harm",
                         thread->tid.value(), thread->page.begin);

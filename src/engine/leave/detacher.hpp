@@ -3,6 +3,7 @@
 /// what is ours, and that is taken away. The engine does it, or the guardian in its place.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <vector>
@@ -49,17 +50,27 @@ class Detacher {
 
   private:
     static constexpr int kPauseMs = 1; ///< while others go on
+    /// Then those who have stopped run on.
+    static constexpr unsigned kMostEventsAtOnce = 256;
+    /// After this nobody stands still for the sake of others who have to be waited for.
+    static constexpr std::int64_t kMostStandingNs = 6'000'000;
 
     void let_calls_end();
     void run_on(const std::set<Tid>& inside);
     void collect_threads();
+    /// Or who has stopped by itself meanwhile, and will once more.
     [[nodiscard]] std::set<Tid> threads_to_stop();
+    /// Of a thread that is out of what is ours: need it not be stopped for anything else?
+    [[nodiscard]] bool is_done_with(Tid tid) const;
+    /// Those that have stopped, and need not stay so.
+    void let_go_on();
     enum class Verdict { leave_alone, look_again, sleeps_inside, awaits_signal, stop };
     /// By one look at it.
     [[nodiscard]] Verdict judge(Tid tid);
     /// Until these have stopped, or need not be waited for; or none has for so long that the pages
-    /// have to stay.
-    void await(std::set<Tid>* awaited);
+    /// have to stay. What becomes, after a while, of those that are out of what is ours?
+    enum class Settled { stay, go_on };
+    void await(std::set<Tid>* awaited, Settled settled = Settled::stay);
     void look_whether_out();
     void stop_awaiting_sleepers(std::set<Tid>* awaited);
     void collect(const StopEvent& event, std::set<Tid>* awaited);

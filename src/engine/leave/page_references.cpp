@@ -163,10 +163,11 @@ bool refers_to(Target& target, Tid tid, std::span<const AddrRange> pages,
 }
 
 std::optional<PageReference> find_reference(Target& target, std::span<const AddrRange> pages,
-                                            const UnwinderSource& unwinder) {
+                                            const UnwinderSource& unwinder,
+                                            const std::set<Tid>& are_out) {
     ReferenceSearch search(target, pages, unwinder);
     for (const auto& [tid, thread] : target.threads()) {
-        if (const auto page = search.find(tid)) {
+        if (const auto page = are_out.contains(tid) ? std::nullopt : search.find(tid)) {
             return PageReference{tid, *page};
         }
     }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "arch.hpp"
@@ -26,11 +27,13 @@ struct PageReference {
 };
 
 /// A signal frame on some thread's stack, whose handler will return to a pc in one of these pages.
-/// Threads are stopped or asleep. Frames of our own handler do not count: who was in it is out.
-/// The unwinder tells frames that are in use from what older ones have left on the stack. Where a
-/// stack cannot be followed to its end, each counts.
+/// Frames of our own handler do not count: who was in it is out. The unwinder tells frames that are
+/// in use from what older ones have left on the stack. Where a stack cannot be followed to its end,
+/// as that of a thread that runs, each counts. So those that are known to be out of the pages for
+/// good are not asked: they may have woken up.
 std::optional<PageReference> find_reference(Target& target, std::span<const AddrRange> pages,
-                                            const UnwinderSource& unwinder);
+                                            const UnwinderSource& unwinder,
+                                            const std::set<Tid>& are_out);
 
 /// The same question about one thread after the other. The mappings are read once, for all that
 /// are asked about soon.
