@@ -3,7 +3,7 @@
 # Tries the static program where there is nothing but itself, its target, and /proc; also with the system
 # calls of Linux 4.4 only, in which OLD-KERNEL executes it (fixtures/old_kernel.c):
 #
-#     scripts/static-test.sh build/static/memleax LEAKY-PROGRAM OLD-KERNEL
+#     scripts/static-test.sh build/static-test/memleax LEAKY-PROGRAM OLD-KERNEL
 #
 # Ends with 77, which ctest takes for "skipped", where it has not been built, or mounts need
 # privileges that we do not have.
@@ -16,7 +16,7 @@ fail() {
     echo "scripts/static-test.sh: $*" >&2
     exit 1
 }
-[ -x "$1" ] || skip "$1 is not built (cmake --preset static && cmake --build --preset static)"
+[ -x "$1" ] || skip "$1 is not built (scripts/test.sh builds it)"
 # /proc is mounted in a mount namespace that ends with the test. Only outside of it, where the root has no
 # mount, is the root removed.
 if [ -z "${STATIC_TEST_ROOT:-}" ]; then

@@ -15,7 +15,7 @@ namespace memleax {
 namespace {
 
 /// Of a stack that is walked in search of a call.
-constexpr unsigned kMostFrames = 256;
+constexpr unsigned kMostWalkedFrames = 256;
 
 /// Could an allocator wait in this system call: for a lock, or for memory?
 bool may_be_allocators(long system_call) {
@@ -78,7 +78,7 @@ bool EarlierCalls::sleeps_outside(Tid tid, const KernelState& kernel) {
         return false;
     }
     UnwoundStack stack;
-    unwinder_().unwind(*regs, kMostFrames, &stack);
+    unwinder_().unwind(*regs, kMostWalkedFrames, &stack);
     const auto any_in = [this](const auto& is_there) {
         return std::any_of(functions_.begin(), functions_.end(), is_there);
     };

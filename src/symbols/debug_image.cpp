@@ -37,7 +37,7 @@ int open_again(const ElfImage& image) {
 
 namespace {
 
-constexpr std::size_t kMaxRanges = std::size_t{1} << 24; // of all units; a large program has 10^6
+constexpr std::size_t kMostUnitRanges = std::size_t{1} << 24; // a large program has 10^6
 
 /// Lines and names of another build would be wrong, and look right.
 void warn_of_other_build(const ElfImage& image, const std::string& path,
@@ -217,7 +217,7 @@ std::optional<Dwarf_Die> DebugImage::find_unit_by_range(Dwarf* dwarf, Dwarf_Addr
             Dwarf_Addr end = 0;
             std::ptrdiff_t offset = 0;
             // Many units can share one long list: see UnitFunctions.
-            while (units_->size() < kMaxRanges &&
+            while (units_->size() < kMostUnitRanges &&
                    (offset = dwarf_ranges(&die, offset, &base, &begin, &end)) > 0) {
                 units_->push_back({begin, end, die});
             }
