@@ -2,23 +2,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Fuzzes what reads untrusted files and memory:
 #
-#     scripts/fuzz.sh [-t SECONDS] [-s SEED] [-p PRESET] [TARGET...]
+#     scripts/fuzz.sh [-t SECONDS] [-s SEED] [TARGET...]
 #
 # Each target (fuzz/TARGET_fuzz.cpp; default: all) runs for SECONDS (default: 60), two at a time. The
-# seed is the same at every run unless another is given. PRESET is fuzz, or asan, which has the objects of
-# the unit tests, without optimization. What it learns stays in build/fuzz/corpus,
+# seed is the same at every run unless another is given. What it learns stays in build/fuzz/corpus,
 # and goes on from there. A finding ends with status 1: the input is in build/fuzz/findings.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 seconds=60
 seed=1
-preset=fuzz
-while getopts t:s:p: option; do
+while getopts t:s: option; do
     case $option in
     t) seconds=$OPTARG ;;
     s) seed=$OPTARG ;;
-    p) preset=$OPTARG ;;
     *) exit 2 ;;
     esac
 done
@@ -35,9 +32,8 @@ launcher=()
 if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 fi
-mkdir -p "$build"
-cmake --preset "$preset" "${launcher[@]}" >/dev/null
-cmake --build "build/$preset" --target "${@/%/_fuzz}" >"$build/build.log" || {
+cmake --preset fuzz "${launcher[@]}" >/dev/null
+cmake --build "$build" --target "${@/%/_fuzz}" >"$build/build.log" || {
     cat "$build/build.log"
     exit 1
 }
@@ -51,7 +47,7 @@ fuzz() {
     mkdir -p "$folder" "$build/findings" "$build/logs"
     local log=$build/logs/$target.log status=0
     ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=0 \
-        "build/$preset/fuzz/${target}_fuzz" -seed="$seed" -max_total_time="$seconds" -timeout=25 \
+        "$build/fuzz/${target}_fuzz" -seed="$seed" -max_total_time="$seconds" -timeout=25 \
         -rss_limit_mb=2048 -malloc_limit_mb=3000 -detect_leaks=0 -print_final_stats=1 \
         -artifact_prefix="$build/findings/$target-" "$folder" "$build/seeds/$target" \
         >"$log" 2>&1 </dev/null || status=$?
@@ -64,10 +60,10 @@ fuzz() {
               seconds, n[1], rss, status == 0 ? "no finding" : "A FINDING" }' "$log"
     if [ "$status" -ne 0 ]; then
         grep -E "ERROR:|SUMMARY|runtime error|Test unit written" "$log" || tail -n 5 "$log"
-        echo "again: build/$preset/fuzz/${target}_fuzz $build/findings/$target-*"
+        echo "again: $build/fuzz/${target}_fuzz $build/findings/$target-*"
         return 1
     fi
 }
 export -f fuzz
-export build preset seed seconds
+export build seed seconds
 printf '%s\0' "$@" | xargs -0 -P 2 -I{} bash -c 'fuzz {}'

@@ -41,7 +41,7 @@ long=(exact_counts check transfers sleeper signals names left_as_found user_allo
 # behind. NAME:FILTER is as --gtest_filter has it.
 again=("exact_counts:*igned*:*guarded*" left_as_found own_death unwind_walk unwind_cfi unwind_expression unwind_rule
     arm64_displace arm64_entry arm64_frame daemons)
-# With the engine that is not the default, on the first CPU: all that is not quick, or these.
+# With the engine that is not the default, on the first CPU: all that an engine has to do with, or these.
 by_int3=()
 # The host's run has them: what needs a browser, what computes for minutes and knows no CPU, and what
 # makes more stops than the machine serves (left_as_found has visits at random moments, too).
@@ -94,8 +94,10 @@ if [ $# -gt 0 ]; then
     again=("${all[@]}")
 fi
 if [ ${#by_int3[@]} -eq 0 ]; then
+    mapfile -t without_engine < <(sed -n '/^set(without_int3/,/)/{s/.*(without_int3//;s/)//;p}' tests/CMakeLists.txt |
+        xargs -n 1)
     for name in "${all[@]}"; do
-        contains "$name" "${quick[@]}" inline_engine || by_int3+=("$name")
+        contains "${name%%:*}" "${quick[@]}" "${without_engine[@]}" || by_int3+=("$name")
     done
 fi
 names=("${all[@]%%:*}")

@@ -34,7 +34,8 @@ LifeCycle::LifeCycle(Target& target, ModuleMap& modules, AccountAccess account,
       earlier_(target, modules, [this]() -> Unwinder& { return engine_->unwinder(); }),
       held_hits_(target) {}
 
-LifeCycle::~LifeCycle() {
+// Should that throw (no memory), we end, and the guardian leaves in our place.
+LifeCycle::~LifeCycle() { // NOLINT(bugprone-exception-escape)
     LifeCycle::leave();
 }
 

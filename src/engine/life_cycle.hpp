@@ -24,7 +24,7 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     LifeCycle(Target& target, ModuleMap& modules, AccountAccess account, WatchObserver& observer,
               AllocatorSearch& search, const FollowOptions& options, EngineChoice engine,
               UnwinderChoice unwinder);
-    ~LifeCycle() override;
+    ~LifeCycle() override; // NOLINT(bugprone-exception-escape): see there
     LifeCycle(const LifeCycle&) = delete;
     LifeCycle& operator=(const LifeCycle&) = delete;
 
