@@ -188,6 +188,7 @@ void Detacher::collect(const StopEvent& event, std::set<Tid>* awaited) {
     }
     if (const auto* gone = std::get_if<ThreadGone>(&event)) {
         trap_signal_.on_thread_gone(tid);
+        are_out_.erase(tid); // its number may be another's soon
         observer_.on_thread_gone(*gone);
         target_ended_ = target_.threads().empty() && target_.expected_children().empty();
         target_gone_ = target_gone_ || target_ended_;
