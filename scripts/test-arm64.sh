@@ -61,15 +61,15 @@ if [ -n "$choice" ]; then
         unwind_expression unwind_rule arm64_displace arm64_entry arm64_frame)
     # One call of each way in which the kernel begins one again, or cuts it short; and no signals by the
     # hundred thousand, which take minutes there.
-    long=("exact_counts:-*nopie*:*nofp*:*musl*:*plugin_250:*igned*" "left_as_found:-*threads16*:*cross_thread*:*forker_16*:*mixed_work*"
-        "leak_check:-*OfThreadsInMalloc*:*_auto:*_stripped_*"
+    long=("exact_counts:-*nopie*:*nofp*:*musl*:*plugin_250:*igned*:*/signals:*threads16_*" "left_as_found:-*threads16*:*cross_thread*:*forker_16*:*mixed_work*:*/signals:*churn*"
+        "leak_check:-*OfThreadsInMalloc*:*_auto:*_stripped_*:*musl_*:*_static_copy:*_static_fork"
         "sleeper:*/read:*/wait4:*/futex:*/epoll_wait*:*poll:*/pselect:*nanosleep:*/sigsuspend:*/semop:*/io_uring:*AHandler*"
-        "trap_action:-*_static_*:*musl_*" "transfers:*/write:*/splice:*/recvmsg:*Endless*" "vfork:-*Followed*")
+        "trap_action:-*_static_*:*musl_*" "transfers:*/write:*/splice:*/recvmsg:*IsLeftAlone*" "vfork:-*Followed*")
     known=(daemons exec forked_look generated_code inline_engine killed_anywhere own_death probes
         "signals:-*Queued*:*Watched/own" "target_commands:Command_heap*:Command_leaks*:Command_refs*:Command_why*" unwind_walk
         "watched_heap:-*ThreadsInMalloc*:*_copy" "${quick[@]}")
     again=("exact_counts:*igned*:*guarded*-*signals*" "left_as_found:*/forker" unwind_cfi arm64_displace arm64_entry arm64_frame)
-    by_int3=("exact_counts:*_O2_nofp_pie:*/cross_thread_free:*/threads16:*/recursion" own_death "left_as_found:*/forker" daemons)
+    by_int3=("exact_counts:*_O2_nofp_pie:*/cross_thread_free:*/threads16:*/recursion" own_death "left_as_found:*/forker")
 fi
 
 contains() { # contains WORD WORD...
