@@ -8,7 +8,6 @@
 #include <optional>
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -36,18 +35,6 @@ class Urgently {
   private:
     int before_;
 };
-
-/// Of a thread that leaves, and ends then. Each thread of the target that goes on would else take
-/// the CPU from us, for a millisecond or so, while others stand still. Priorities of setpriority()
-/// do not help there: with a scheduler that groups by sessions (sched(7), "The autogroup feature")
-/// they count among our own threads only.
-void run_in_real_time() {
-    sched_param lowest{};
-    lowest.sched_priority = sched_get_priority_min(SCHED_RR);
-    constexpr int kThisThread = 0;
-    // EPERM where we may not (CAP_SYS_NICE, RLIMIT_RTPRIO; a control group without a share of it).
-    sched_setscheduler(kThisThread, SCHED_RR | SCHED_RESET_ON_FORK, &lowest);
-}
 
 } // namespace
 
@@ -169,7 +156,6 @@ Result<void> Watcher::watch() {
         throw;
     }
     urgently.emplace();
-    run_in_real_time();
     tree_.leave();
     const std::lock_guard lock(mutex_);
     end_ = end;
