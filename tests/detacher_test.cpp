@@ -174,9 +174,9 @@ void keep_frame(int /*signal*/, siginfo_t* info, void* /*context*/) {
     std::copy_n(begin, frame_of_handler.size(), frame_of_handler.begin());
 }
 
-/// What it tells the test, and is told: where our page is.
+/// What it tells the test, and is told.
 struct Naps {
-    std::atomic<std::uint64_t> page;
+    std::array<int, 2> pages; ///< a pipe, by which each napper is told where our page is
     std::atomic<unsigned> begun;
     std::atomic<unsigned> have_frame;
 };
@@ -186,11 +186,9 @@ constexpr unsigned kNappers = 8;
 /// up all the time.
 void nap(Naps& naps) {
     ++naps.begun;
-    while (naps.page == 0) {
-        usleep(100);
-    }
+    std::uint64_t pc = 0;
+    EXPECT_EQ(read(naps.pages[0], &pc, sizeof pc), ssize_t{sizeof pc});
     Frame old = frame_of_handler;
-    const std::uint64_t pc = naps.page;
     std::memcpy(&old[arch::kSignalFrameReturnWord + arch::kSignalFramePcOffset], &pc, sizeof pc);
     ++naps.have_frame;
     for (;;) {
@@ -204,6 +202,7 @@ bool gives_page_back() {
     void* memory =
         mmap(nullptr, sizeof(Naps), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     auto& naps = *new (memory) Naps{};
+    EXPECT_EQ(pipe(naps.pages.data()), 0);
     const pid_t pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL); // should the test be ended
@@ -222,8 +221,12 @@ bool gives_page_back() {
     while (naps.begun != kNappers) {
         poll(nullptr, 0, 1);
     }
-    const auto until_all_have_frame = [&naps](BreakpointTable& breakpoints) {
-        naps.page = breakpoints.handler().ranges().at(0).begin;
+    std::uint64_t page = 0;
+    const auto until_all_have_frame = [&naps, &page](BreakpointTable& breakpoints) {
+        page = breakpoints.handler().ranges().at(0).begin;
+        for (unsigned i = 0; i < kNappers; ++i) {
+            EXPECT_EQ(write(naps.pages[1], &page, sizeof page), ssize_t{sizeof page});
+        }
         while (naps.have_frame != kNappers) {
             poll(nullptr, 0, 1);
         }
@@ -231,12 +234,13 @@ bool gives_page_back() {
     std::thread([&] { visit(pid, true, until_all_have_frame); }).join();
     const auto maps = read_maps(Tid(pid));
     EXPECT_TRUE(maps);
-    const std::uint64_t page = naps.page;
     const bool result = maps && std::none_of(maps->begin(), maps->end(), [page](const Mapping& m) {
                             return m.range.contains(page);
                         });
     kill(pid, SIGKILL);
     EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
+    close(naps.pages[0]);
+    close(naps.pages[1]);
     munmap(memory, sizeof(Naps));
     return result;
 }
