@@ -8,6 +8,7 @@
 #include <poll.h>
 
 #include "detacher.hpp"
+#include "held_hits.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/base/patience.hpp"

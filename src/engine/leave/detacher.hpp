@@ -3,7 +3,6 @@
 /// what is ours, and that is taken away. The engine does it, or the guardian in its place.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <set>
 #include <vector>
@@ -52,8 +51,6 @@ class Detacher {
     static constexpr int kPauseMs = 1; ///< while others go on
     /// Then those who have stopped run on.
     static constexpr unsigned kMostEventsAtOnce = 256;
-    /// After this nobody stands still for the sake of others who have to be waited for.
-    static constexpr std::int64_t kMostStandingNs = 6'000'000;
 
     void let_calls_end();
     void run_on(const std::set<Tid>& inside);

@@ -10,10 +10,6 @@ namespace {
 
 constexpr std::size_t kMostThreads = 256;
 
-/// Threads that allocate all stop within this. Where others compute, leaving takes longer than who
-/// is held should stand still.
-constexpr std::int64_t kLongestNs = 6'000'000;
-
 } // namespace
 
 void HeldHits::begin() {
@@ -42,7 +38,7 @@ void HeldHits::on_thread_gone(Tid tid) {
 }
 
 bool HeldHits::is_over() const {
-    return !is_on_ || may_stay() || monotonic_now().value() - begun_.value() > kLongestNs;
+    return !is_on_ || may_stay() || monotonic_now().value() - begun_.value() > kMostStandingNs;
 }
 
 std::vector<Tid> HeldHits::release() {

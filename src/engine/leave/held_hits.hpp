@@ -4,6 +4,7 @@
 /// the CPUs to those that have to be waited for.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "memleax/base/clock.hpp"
@@ -11,6 +12,10 @@
 #include "threads_at_rest.hpp"
 
 namespace memleax {
+
+/// Nobody is to stand still for longer than this for the sake of others who have to be waited for.
+/// Threads that allocate all stop within it; where others compute, leaving takes longer.
+inline constexpr std::int64_t kMostStandingNs = 6'000'000;
 
 class HeldHits {
   public:

@@ -7,6 +7,7 @@
 #include <poll.h>
 
 #include "detacher.hpp"
+#include "held_hits.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/thread_signals.hpp"
