@@ -74,7 +74,7 @@ class FakeHeap {
 
     /// Read as that version's. "": the books agree, and `found` has the blocks.
     std::string read_as(const glibc::Layout& layout) {
-        const auto places = find_glibc_places({&module, &layout, false}, mappings, memory);
+        const auto places = find_glibc_places({&module, &layout, {}}, mappings, memory);
         if (!places) {
             return places.error().message();
         }

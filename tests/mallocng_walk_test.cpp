@@ -55,7 +55,7 @@ class FakeMusl {
         data.range = module.range;
         data.readable = data.writable = true;
         const std::vector mappings{data};
-        const auto places = find_mallocng_places({&module, false}, mappings, memory);
+        const auto places = find_mallocng_places({&module, {}}, mappings, memory);
         if (!places) {
             return places.error().message();
         }

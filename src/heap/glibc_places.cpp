@@ -2,31 +2,20 @@
 #include "glibc_places.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "glibc_layout.hpp"
-#include "memleax/base/name_filter.hpp"
-#include "memleax/elf/symbol_table.hpp"
 #include "memory_image.hpp"
 
 namespace memleax {
 
 namespace {
-
-/// Whose code may change an arena.
-constexpr std::array<std::string_view, 18> kEntryPoints{
-    "malloc",    "free",        "calloc",  "realloc",      "memalign",           "aligned_alloc",
-    "valloc",    "pvalloc",     "cfree",   "malloc_trim",  "posix_memalign",     "mallinfo",
-    "mallinfo2", "malloc_info", "mallopt", "malloc_stats", "malloc_usable_size", "reallocarray",
-};
 
 /// All of it has to look as it should: what lies 16 bytes off has the same bins but for one, which
 /// top and last_remainder may look like.
@@ -104,6 +93,7 @@ Result<GlibcPlaces> find_glibc_places(const Glibc& libc, std::span<const Mapping
                                       MemoryReader& memory) {
     GlibcPlaces places;
     places.layout = libc.layout;
+    places.entry_points = libc.entry_points;
     const AddrRange own = libc.module->range;
     AddrRange heap{};
     for (const Mapping& mapping : mappings) {
@@ -136,17 +126,6 @@ Result<GlibcPlaces> find_glibc_places(const Glibc& libc, std::span<const Mapping
     }
     places.main_arena = arenas.front();
     places.parameters = parameters.front();
-    if (libc.module->image == nullptr) {
-        return places;
-    }
-    const auto table = libc.is_static ? SymbolTable::full : SymbolTable::dynamic;
-    libc.module->image->for_each_function(table, [&](const ElfSymbol& symbol) {
-        if (std::find(kEntryPoints.begin(), kEntryPoints.end(), without_version(symbol.name)) !=
-            kEntryPoints.end()) {
-            const std::uint64_t begin = symbol.address.value() + libc.module->load_bias;
-            places.entry_points.push_back({begin, begin + symbol.size});
-        }
-    });
     return places;
 }
 

@@ -20,15 +20,15 @@ namespace memleax {
 struct Glibc {
     const Module* module = nullptr;
     const glibc::Layout* layout = nullptr;
-    bool is_static = false; ///< linked into the program
+    /// Code of malloc, free and their kin; none: not known, as the program is stripped.
+    std::vector<AddrRange> entry_points;
 };
 
 struct GlibcPlaces {
     const glibc::Layout* layout = nullptr;
-    std::uint64_t main_arena = 0; ///< its top is 0 before the first call of malloc
-    std::uint64_t parameters = 0; ///< mp_
-    /// Code of malloc, free and their kin; none: not known, as the program is stripped.
-    std::vector<AddrRange> entry_points;
+    std::uint64_t main_arena = 0;        ///< its top is 0 before the first call of malloc
+    std::uint64_t parameters = 0;        ///< mp_
+    std::vector<AddrRange> entry_points; ///< as Glibc has them
 };
 
 /// Is this shared library a glibc?

@@ -73,6 +73,13 @@ const glibc::Layout* layout_of(Texts has) {
     }
 }
 
+/// Whose code may change an arena.
+constexpr std::array<std::string_view, 18> kEntryPoints{
+    "malloc",    "free",        "calloc",  "realloc",      "memalign",           "aligned_alloc",
+    "valloc",    "pvalloc",     "cfree",   "malloc_trim",  "posix_memalign",     "mallinfo",
+    "mallinfo2", "malloc_info", "mallopt", "malloc_stats", "malloc_usable_size", "reallocarray",
+};
+
 } // namespace
 
 bool is_glibc(const Module& module) {
@@ -85,7 +92,7 @@ bool has_glibc_inside(const Module& program) {
 
 std::optional<Glibc> find_static_glibc(const Module& program) {
     if (const glibc::Layout* layout = layout_of(texts_in(program))) {
-        return Glibc{&program, layout, true};
+        return Glibc{&program, layout, find_code(program, SymbolTable::full, kEntryPoints)};
     }
     return std::nullopt;
 }
@@ -101,7 +108,7 @@ Result<Glibc> find_shared_glibc(const Module& libc) {
                                  libc.path, version.empty() ? "of an unknown version" : version,
                                  glibc::kVersions.front().number, glibc::kVersions.back().number));
     }
-    return Glibc{&libc, known->layout, false};
+    return Glibc{&libc, known->layout, find_code(libc, SymbolTable::dynamic, kEntryPoints)};
 }
 
 } // namespace memleax

@@ -19,13 +19,13 @@ namespace memleax {
 namespace {
 
 // What it keeps for a thread lies elsewhere on another CPU (thread_block.hpp).
-Result<std::unique_ptr<HeapAllocator>> make_mallocng(const Mallocng& mallocng) {
+Result<std::unique_ptr<HeapAllocator>> make_mallocng(const Module& libc, bool is_static) {
     if (std::strcmp(arch::kName, "x86_64") != 0) {
         return Error(fmt::format("the heap cannot be read: memleax reads that of musl's malloc on "
                                  "x86_64 only, and this is {}",
                                  arch::kName));
     }
-    return make_heap_allocator(mallocng);
+    return make_heap_allocator(Mallocng{&libc, find_mallocng_code(libc, is_static)});
 }
 
 Result<std::unique_ptr<HeapAllocator>> find_in_program(const Module* program) {
@@ -37,7 +37,7 @@ Result<std::unique_ptr<HeapAllocator>> find_in_program(const Module* program) {
         return make_heap_allocator(*libc);
     }
     if (has_mallocng(*program)) {
-        return make_mallocng({program, true});
+        return make_mallocng(*program, true);
     }
     return Error(fmt::format("the heap cannot be read: {} is linked statically, and its malloc is "
                              "neither that of glibc {} to {} nor musl's",
@@ -77,7 +77,7 @@ Result<std::unique_ptr<HeapAllocator>> find_heap_allocator(const ModuleMap& modu
                                  program->path, libc->path));
     }
     if (!is_glibc(*libc)) {
-        return make_mallocng({libc, false});
+        return make_mallocng(*libc, false);
     }
     auto glibc = find_shared_glibc(*libc);
     if (!glibc) {

@@ -186,10 +186,15 @@ Result<void> complete(Result<HeapMoment>* moment, WatchedCopy* copy, RoomForCopy
 Result<HeapLook> look_at_watched(const PerformRequest& perform, const HeapOptions& options,
                                  RoomForCopy* room) {
     std::optional<Result<HeapReader>> reader;
+    Generation read_for = 0;
+    const auto make_reader = [&](const ModuleMap& modules) {
+        reader.emplace(HeapReader::make(modules));
+        read_for = modules.generation();
+    };
     Tid pid;
     bool is_guarded = false;
     auto prepared = perform(TargetState::as_it_is, [&](TargetInHand& hand) {
-        reader.emplace(HeapReader::make(hand.modules));
+        make_reader(hand.modules);
         pid = hand.target.pid();
         is_guarded = hand.target.is_guarded();
     });
@@ -206,8 +211,9 @@ Result<HeapLook> look_at_watched(const PerformRequest& perform, const HeapOption
     std::optional<HeapLook> look;
     std::int64_t pause_ns = 0;
     auto done = perform(TargetState::all_stopped, [&](TargetInHand& hand) {
-        // A module may have come since.
-        reader.emplace(HeapReader::make(hand.modules));
+        if (hand.modules.generation() != read_for) { // it takes milliseconds: not for nothing
+            make_reader(hand.modules);
+        }
         if (!*reader) {
             look = unlisted((*reader).error());
             return;

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "mallocng_layout.hpp"
-#include "memleax/elf/symbol_table.hpp"
 #include "memory_image.hpp"
 #include "module_search.hpp"
 
@@ -42,33 +41,6 @@ constexpr std::array<std::string_view, 20> kFunctions{"malloc",
                                                       "get_meta",
                                                       "enframe",
                                                       "__malloc_donate"};
-
-std::vector<AddrRange> find_code(const Mallocng& libc) {
-    std::vector<AddrRange> code;
-    if (libc.module->image == nullptr) {
-        return code;
-    }
-    const auto table = libc.is_static ? SymbolTable::full : SymbolTable::dynamic;
-    libc.module->image->for_each_function(table, [&](const ElfSymbol& symbol) {
-        // What the compiler has made of a part of one is named so: free_group.isra.0.
-        const std::string_view name = without_version(symbol.name);
-        if (std::find(kFunctions.begin(), kFunctions.end(), name.substr(0, name.find('.'))) !=
-            kFunctions.end()) {
-            const std::uint64_t begin = symbol.address.value() + libc.module->load_bias;
-            code.push_back({begin, begin + symbol.size});
-        }
-    });
-    if (libc.is_static || code.empty()) {
-        return code;
-    }
-    // musl's Makefile sorts its files, so those of malloc are side by side.
-    constexpr std::uint64_t kMost = 64 << 10;
-    AddrRange all = code.front();
-    for (const AddrRange& range : code) {
-        all = {std::min(all.begin, range.begin), std::max(all.end, range.end)};
-    }
-    return all.size() <= kMost ? std::vector{all} : std::vector<AddrRange>();
-}
 
 bool is_area(MemoryReader& memory, std::uint64_t at, std::uint64_t secret) {
     namespace ar = ng::area;
@@ -131,6 +103,21 @@ std::optional<std::uint64_t> find_unused_context(const Mallocng& libc, MemoryRea
 
 } // namespace
 
+std::vector<AddrRange> find_mallocng_code(const Module& module, bool is_static) {
+    std::vector<AddrRange> code =
+        find_code(module, is_static ? SymbolTable::full : SymbolTable::dynamic, kFunctions);
+    if (is_static || code.empty()) {
+        return code;
+    }
+    // musl's Makefile sorts its files, so those of malloc are side by side.
+    constexpr std::uint64_t kMost = 64 << 10;
+    AddrRange all = code.front();
+    for (const AddrRange& range : code) {
+        all = {std::min(all.begin, range.begin), std::max(all.end, range.end)};
+    }
+    return all.size() <= kMost ? std::vector{all} : std::vector<AddrRange>();
+}
+
 bool has_mallocng(const Module& module) {
     static const std::string_view table(reinterpret_cast<const char*>(ng::kSizes.data()),
                                         sizeof ng::kSizes);
@@ -146,7 +133,7 @@ bool has_mallocng(const Module& module) {
 
 Result<MallocngPlaces> find_mallocng_places(const Mallocng& libc, std::span<const Mapping> mappings,
                                             MemoryReader& memory) {
-    MallocngPlaces places{.context = 0, .code = find_code(libc)};
+    MallocngPlaces places{.context = 0, .code = libc.code};
     std::vector<std::uint64_t> contexts;
     const AddrRange own = libc.module->range;
     for (const Mapping& mapping : mappings) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "module_search.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include <unistd.h>
 
 #include "memleax/base/name_filter.hpp"
-#include "memleax/elf/symbol_table.hpp"
 
 namespace memleax {
 
@@ -21,6 +21,30 @@ bool exports(const Module& module, std::string_view name) {
             &filter);
     }
     return found;
+}
+
+std::vector<AddrRange> find_code(const Module& module, SymbolTable table,
+                                 std::span<const std::string_view> names) {
+    std::vector<AddrRange> code;
+    if (!module.image) {
+        return code;
+    }
+    NameFilter filter;
+    for (const std::string_view name : names) {
+        filter.add(name);
+    }
+    module.image->for_each_function(
+        table,
+        [&](const ElfSymbol& symbol) {
+            const std::string_view name = without_version(symbol.name);
+            if (std::find(names.begin(), names.end(), name.substr(0, name.find('.'))) !=
+                names.end()) {
+                code.push_back(AddrRange::at(RemoteAddr(symbol.address.value() + module.load_bias),
+                                             symbol.size));
+            }
+        },
+        &filter);
+    return code;
 }
 
 bool may_be_static(const Module* program) {
