@@ -2,7 +2,9 @@
 // Groups of roots are what dominates all else, so that no dominator tree is needed for what they
 // hold: a block is one group's alone if so are all that point to it.
 #include <cstddef>
+#include <span>
 
+#include "breadth_first.hpp"
 #include "memleax/analysis/reachability.hpp"
 
 namespace memleax {
@@ -13,7 +15,7 @@ class SharedBlocks {
   public:
     SharedBlocks(const HeapGraph& graph, const RootGroups& roots,
                  const LargeVector<std::uint32_t>& groups)
-        : groups_(groups), shared_(graph.blocks.size()) {
+        : groups_(groups), shared_(graph.blocks.size()), to_follow_(graph) {
         for (std::size_t root = 0; root < graph.roots.size(); ++root) {
             look_at(graph.roots[root].block(), roots.groups[root]);
         }
@@ -22,13 +24,11 @@ class SharedBlocks {
                 look_at(link.block(), groups[block]); // kNoGroup: lost blocks hold it, too
             }
         }
-        while (!to_follow_.empty()) {
-            const std::uint32_t block = to_follow_.back();
-            to_follow_.pop_back();
-            for (const BlockLink link : graph.links.of(block)) {
+        to_follow_.run([this](std::uint32_t /*block*/, std::span<const BlockLink> links) {
+            for (const BlockLink link : links) {
                 share(link.block());
             }
-        }
+        });
     }
 
     [[nodiscard]] bool contain(std::uint32_t block) const { return shared_[block]; }
@@ -42,13 +42,13 @@ class SharedBlocks {
     void share(std::uint32_t block) {
         if (!shared_[block]) {
             shared_[block] = true;
-            to_follow_.push_back(block);
+            to_follow_.push(block);
         }
     }
 
     const LargeVector<std::uint32_t>& groups_;
     std::vector<bool> shared_;
-    LargeVector<std::uint32_t> to_follow_;
+    BreadthFirst to_follow_;
 };
 
 } // namespace

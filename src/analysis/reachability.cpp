@@ -2,9 +2,10 @@
 #include "memleax/analysis/reachability.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
-#include "link_guess.hpp"
+#include "breadth_first.hpp"
 
 namespace memleax {
 
@@ -12,17 +13,11 @@ namespace {
 
 constexpr LossClass kNotSeen = LossClass::definite; ///< until something is found that leads to it
 
-/// Blocks are asked for in an order that no cache foresees: so far ahead, the place of a block's
-/// links is fetched, and then the links. (Not by functions that do nothing else: gcc 12 takes those
-/// for pure, and leaves their calls out.)
-constexpr std::size_t kPlaceAhead = 16;
-constexpr std::size_t kLinksAhead = 8;
-
 class Marking {
   public:
     Marking(const HeapGraph& graph, const RootGroups& roots)
         : graph_(graph), roots_(roots), classes_(graph.blocks.size(), kNotSeen),
-          groups_(graph.blocks.size(), kNoGroup), guess_(graph) {}
+          groups_(graph.blocks.size(), kNoGroup), breadth_first_(graph) {}
 
     Reachability run() {
         for (const bool last : {false, true}) {
@@ -48,10 +43,7 @@ class Marking {
         if (as == kNotSeen) {
             as = is_sound ? LossClass::reachable : LossClass::possible;
             groups_[block] = group;
-            if (next_.size() < kLinksAhead) { // its turn comes too soon to look ahead
-                __builtin_prefetch(guess_.of(block));
-            }
-            next_.push_back(block);
+            breadth_first_.push(block);
         } else if (is_sound && as == LossClass::possible) {
             as = LossClass::reachable;
             to_follow_.push_back(block); // its links may have been followed already
@@ -60,24 +52,12 @@ class Marking {
 
     /// The first way to a block is a shortest one, so that each is followed by this only once.
     void follow_breadth_first() {
-        while (!next_.empty()) {
-            std::swap(now_, next_);
-            next_.clear();
-            const std::size_t count = now_.size();
-            for (std::size_t i = 0; i < count; ++i) {
-                if (i + kPlaceAhead < count) {
-                    __builtin_prefetch(graph_.links.place_of(now_[i + kPlaceAhead]));
-                }
-                if (i + kLinksAhead < count) {
-                    __builtin_prefetch(graph_.links.of(now_[i + kLinksAhead]).data());
-                }
-                const std::uint32_t block = now_[i];
-                const bool is_sound = classes_[block] == LossClass::reachable;
-                for (const BlockLink link : graph_.links.of(block)) {
-                    reach(link, is_sound, groups_[block]);
-                }
+        breadth_first_.run([this](std::uint32_t block, std::span<const BlockLink> links) {
+            const bool is_sound = classes_[block] == LossClass::reachable;
+            for (const BlockLink link : links) {
+                reach(link, is_sound, groups_[block]);
             }
-        }
+        });
     }
 
     /// A sound chain may be longer than the one by which a block was reached first.
@@ -138,10 +118,8 @@ class Marking {
     const RootGroups& roots_;
     LargeVector<LossClass> classes_;
     LargeVector<std::uint32_t> groups_;
-    LargeVector<std::uint32_t> now_;  ///< at the same distance from the roots, ...
-    LargeVector<std::uint32_t> next_; ///< ... and one step further
+    BreadthFirst breadth_first_;
     LargeVector<std::uint32_t> to_follow_;
-    LinkGuess guess_;
 };
 
 } // namespace
