@@ -107,7 +107,7 @@ void Session::step() {
     }
     on_signals();
     on_change();
-    if (phase_ == Phase::watching) {
+    if (phase_ == Phase::watching && !is_about_to_leave()) { // which comes first
         const MonotonicNs time = monotonic_now();
         expire(time);
         memory_.sample(time, seconds_since_start(time));
@@ -296,14 +296,19 @@ void Session::begin_leaving(const char* reason) {
     }
 }
 
+bool Session::is_about_to_leave() {
+    return end_reason_ != nullptr && (client_ == nullptr || !client_->busy());
+}
+
 void Session::finish_leaving() {
-    if (client_ != nullptr && client_->busy()) {
+    if (!is_about_to_leave()) {
         return;
     }
     if (phase_ != Phase::left) {
         check_mappings();
-        look_at_memory();
         look_at_heaps();
+        watcher_.begin_stop();
+        look_at_memory();
         watcher_.stop();
         if (!clock_.is_frozen()) {
             clock_.freeze(monotonic_now());

@@ -73,6 +73,13 @@ void Watcher::start() {
     thread_ = std::thread([this] { run(); });
 }
 
+void Watcher::begin_stop() {
+    stop_.store(true);
+    if (thread_.joinable()) {
+        pthread_kill(thread_.native_handle(), kWakeSignal);
+    }
+}
+
 void Watcher::stop() {
     stop_.store(true);
     if (!thread_.joinable()) {

@@ -120,6 +120,8 @@ class Session {
     void on_change();
     void on_first_watching();
     void begin_leaving(const char* reason);
+    /// An end has been decided on, and the client has nothing left to do before.
+    [[nodiscard]] bool is_about_to_leave();
     void finish_leaving();
     /// With --leak-check, before the target is let go of.
     void look_at_heaps();

@@ -61,6 +61,9 @@ class Watcher final : ProcessTree::Host {
     /// request's turn has come, ESRCH. See ProcessTree::perform() for other Errors; where the work
     /// throws, the Error says what.
     Result<void> perform(Tid pid, TargetState state, const TargetWork& work);
+    /// Has the target left, and does not wait: no request is served from now on. stop() is to
+    /// follow, which alone makes sure of it.
+    void begin_stop();
     /// Leaves the target, if that has not happened, and waits until it is as it was.
     void stop();
     /// Asks for that and waits, but not for ever, and without a lock: for a signal handler, when
