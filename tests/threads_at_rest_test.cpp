@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../src/engine/leave/held_hits.hpp"
 #include "../src/engine/leave/threads_at_rest.hpp"
 #include "memleax/target/target.hpp"
 
@@ -80,6 +81,35 @@ TEST_F(ThreadsAtRestTest, OneThatIsGoneIsNotWaitedFor) {
         EXPECT_FALSE(threads.all_rest());
         threads.on_thread_gone(target.pid());
         EXPECT_TRUE(threads.all_rest());
+    });
+}
+
+// As at a stop that the agent asks for while we are about to leave: the thread was called at rest,
+// went on, and kept leaving for 150 ms.
+TEST_F(ThreadsAtRestTest, OneThatGoesOnIsWaitedForAgain) {
+    trace(compute, [](Target& target, ThreadsAtRest& /*threads*/) {
+        HeldHits held(target);
+        held.begin();
+        target.interrupt(target.pid());
+        ASSERT_TRUE(target.next_event(Target::Wait::block));
+        held.look();
+        held.after_stop(target.pid());
+        EXPECT_TRUE(held.may_stay()) << "it stands still";
+        target.resume(target.pid());
+        held.after_stop(target.pid());
+        EXPECT_FALSE(held.may_stay());
+    });
+}
+
+TEST_F(ThreadsAtRestTest, TimeIsUpSomeTimeAfterTheFirstLookOnly) {
+    trace(compute, [](Target& target, ThreadsAtRest& /*threads*/) {
+        HeldHits held(target);
+        held.begin();
+        poll(nullptr, 0, 2 * kMostStandingNs / 1'000'000);
+        EXPECT_FALSE(held.is_over()) << "nobody has looked, as there was so much to be read";
+        held.look();
+        poll(nullptr, 0, 2 * kMostStandingNs / 1'000'000);
+        EXPECT_TRUE(held.is_over());
     });
 }
 

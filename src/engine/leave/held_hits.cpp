@@ -15,7 +15,7 @@ constexpr std::size_t kMostThreads = 256;
 void HeldHits::begin() {
     if (target_.threads().size() <= kMostThreads) {
         is_on_ = true;
-        begun_ = monotonic_now();
+        has_looked_ = false;
         others_.begin();
         others_.look();
     }
@@ -29,6 +29,15 @@ void HeldHits::hold(Tid tid) {
 void HeldHits::look() {
     if (is_on_) {
         others_.look();
+        if (!std::exchange(has_looked_, true)) {
+            begun_ = monotonic_now();
+        }
+    }
+}
+
+void HeldHits::after_stop(Tid tid) {
+    if (is_on_ && target_.threads().contains(tid) && !target_.is_stopped(tid)) {
+        others_.on_resumed(tid);
     }
 }
 
@@ -38,7 +47,8 @@ void HeldHits::on_thread_gone(Tid tid) {
 }
 
 bool HeldHits::is_over() const {
-    return !is_on_ || may_stay() || monotonic_now().value() - begun_.value() > kMostStandingNs;
+    return !is_on_ || may_stay() ||
+           (has_looked_ && monotonic_now().value() - begun_.value() > kMostStandingNs);
 }
 
 std::vector<Tid> HeldHits::release() {

@@ -27,7 +27,12 @@ class HeldHits {
     [[nodiscard]] bool is_on() const { return is_on_; }
     /// Of a thread that has hit a breakpoint at a function's entry, and whose pc is in its slot.
     void hold(Tid tid);
+    /// When all that the process has recorded by now has been read: time begins with the first
+    /// look, as until then threads wait for room in their rings, and could come to no function.
     void look();
+    /// This stop of a thread has been dealt with. If it runs on, it is waited for, though it may
+    /// have been seen at the stop: on its way back from one that the agent has asked for, say.
+    void after_stop(Tid tid);
     void on_thread_gone(Tid tid);
     /// Is there nobody left to wait for, before the code goes back? Also when time is up: the
     /// threads have waited for long enough.
@@ -44,6 +49,7 @@ class HeldHits {
     std::vector<Tid> held_;
     MonotonicNs begun_{};
     bool is_on_ = false;
+    bool has_looked_ = false;
 };
 
 } // namespace memleax

@@ -41,6 +41,12 @@ bool ThreadsAtRest::rests(Tid tid) const {
            (kernel->state != 'R' && kernel->pc.value() != 0);
 }
 
+void ThreadsAtRest::on_resumed(Tid tid) {
+    if (begun_) {
+        unseen_.add(tid);
+    }
+}
+
 void ThreadsAtRest::on_thread_gone(Tid tid) {
     unseen_.erase(tid);
     compute_.erase(tid);

@@ -22,6 +22,8 @@ class ThreadsAtRest {
     void begin();
     /// Looks at those that have not been seen to rest, for a few milliseconds at most.
     void look();
+    /// It was stopped, and runs on: it has to be seen to rest once more.
+    void on_resumed(Tid tid);
     void on_thread_gone(Tid tid);
 
     /// Since begin().
