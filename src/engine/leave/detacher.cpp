@@ -18,6 +18,7 @@
 
 #include "memleax/base/log.hpp"
 #include "memleax/base/patience.hpp"
+#include "memleax/base/thread_priority.hpp"
 #include "memleax/target/thread_borrower.hpp"
 #include "memleax/target/thread_signals.hpp"
 #include "memleax/target/vfork.hpp"
@@ -26,6 +27,7 @@
 namespace memleax {
 
 void Detacher::complete() {
+    run_as_usual(); // it may have left another process
     await_thaw(target_.pid());
     let_calls_end();
     collect_threads();
@@ -143,8 +145,10 @@ Result<void> Detacher::unmap_pages(Tid worker) {
     return own_.unmap(worker);
 }
 
+// Whoever is let go of would take the CPU from us for some milliseconds, while others stand still.
 void Detacher::let_go() {
     target_.signals().send_all_held(); // to whoever did not get out
+    run_before_others();
     detach_stopped();
 }
 

@@ -12,6 +12,7 @@
 #include "detacher.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/base/patience.hpp"
+#include "memleax/base/thread_priority.hpp"
 #include "memleax/proc/process_info.hpp"
 
 namespace memleax {
@@ -82,6 +83,7 @@ void Detacher::clean_last_copies() {
         if (unseen.empty() && target_.expected_children().empty()) {
             return;
         }
+        run_as_usual();
         poll(nullptr, 0, kPauseMs);
     }
     log_debug("{} threads may be about to make a child that has pages of ours", unseen.size());

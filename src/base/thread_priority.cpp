@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memleax/base/thread_priority.hpp"
+
+#include <sched.h>
+
+namespace memleax {
+
+namespace {
+
+constexpr int kThisThread = 0;
+
+} // namespace
+
+void run_before_others() {
+    if (sched_getscheduler(kThisThread) != SCHED_OTHER) { // as somebody has chosen for us
+        return;
+    }
+    sched_param lowest{};
+    lowest.sched_priority = sched_get_priority_min(SCHED_RR);
+    sched_setscheduler(kThisThread, SCHED_RR | SCHED_RESET_ON_FORK, &lowest);
+}
+
+void run_as_usual() {
+    if (sched_getscheduler(kThisThread) == (SCHED_RR | SCHED_RESET_ON_FORK)) { // by the above
+        const sched_param usual{};
+        sched_setscheduler(kThisThread, SCHED_OTHER, &usual);
+    }
+}
+
+} // namespace memleax
