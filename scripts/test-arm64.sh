@@ -54,22 +54,23 @@ partly=("leak_check:-*OfThreadsInMalloc*" "killed_anywhere:-*WithItsGuardian*dlo
 # -q: instructions and registers, unwinding, system calls that are interrupted, signals, forks, what is
 # left behind; and, of what knows no CPU, where the sign of char, a lock or the order of bytes could matter.
 if [ -n "$choice" ]; then
-    # These five watch, and for seconds only, as a boot takes.
-    quick=(earlier_calls growth_holder heap_copy pending_exception remote_calls
-        abandonable_mutex agent allocator_api block_index code_patch demangle exit_signal freed_blocks glibc_walk hostile_names
-        kernel_pointers live_blocks mapping_flags maps modules printable reachability shared_tracker stop_cost stop_queue thread_signals thread_table tracker unwind_cfi
-        unwind_expression unwind_rule arm64_displace arm64_entry arm64_frame)
-    # One call of each way in which the kernel begins one again, or cuts it short; and no signals by the
-    # hundred thousand, which take minutes there.
-    long=("exact_counts:-*nopie*:*nofp*:*musl*:*plugin_250:*igned*:*/signals:*threads16_*" "left_as_found:-*threads16*:*cross_thread*:*forker_16*:*mixed_work*:*/signals:*churn*"
-        "leak_check:-*OfThreadsInMalloc*:*_auto:*_stripped_*:*musl_*:*_static_copy:*_static_fork"
-        "sleeper:*/read:*/wait4:*/futex:*/epoll_wait*:*poll:*/pselect:*nanosleep:*/sigsuspend:*/semop:*/io_uring:*AHandler*"
-        "trap_action:-*_static_*:*musl_*" "transfers:*/write:*/splice:*/recvmsg:*IsLeftAlone*" "vfork:-*Followed*")
-    known=(daemons exec forked_look generated_code inline_engine killed_anywhere own_death probes
-        "signals:-*Queued*:*Watched/own" "target_commands:Command_heap*:Command_leaks*:Command_refs*:Command_why*" unwind_walk
-        "watched_heap:-*ThreadsInMalloc*:*_copy" "${quick[@]}")
+    # These three watch, and for seconds only, as a boot takes.
+    quick=(earlier_calls pending_exception remote_calls
+        abandonable_mutex agent block_index code_patch exit_signal glibc_walk kernel_pointers shared_tracker
+        thread_signals tracker unwind_cfi unwind_expression unwind_rule arm64_displace arm64_entry arm64_frame)
+    # One or two calls of each way in which the kernel begins one again, or cuts it short, one or two programs
+    # of each kind, and no signals by the hundred thousand, which take minutes there.
+    long=("exact_counts:Recursion.*:*_O2_fp_pie:*/alloc_all_cxx_O2_nofp_pie:*plugin_250:*split_stack:*other_stacks:*/realloc_chains:*failed_new:*/threads16:*/longjmp*:*/thread_churn"
+        "left_as_found:-*threads16*:*cross_thread*:*forker_16*:*mixed_work*:*/signals:*churn*:*cxx*:*longjmp*"
+        "leak_check:-*OfThreadsInMalloc*:*_auto:*_copy:*_stripped_*:*musl_*:*_static_fork"
+        "sleeper:*/read:*/futex:*/epoll_wait:*/poll:*/nanosleep:*/sigsuspend:*AHandler*"
+        "trap_action:-*_static_*:*musl_*:*interposed*:*FirstInstruction*" "transfers:*/write:*IsLeftAlone*"
+        "vfork:-*Followed*:*IsFound*:*ChildIsStopped*:*AfterALaunch*")
+    known=(daemons exec generated_code inline_engine "killed_anywhere:*many_threads:*static_pie:*vfork_spawn:*exceptions"
+        own_death "probes:Probes.EachCall*:*Semaphore*:*AtAnAlloc*:*ThatIsFollowed:*IsKilledLeaves*"
+        "signals:-*Queued*:*Watched/own" unwind_walk "watched_heap:-*ThreadsInMalloc*:*_copy" "${quick[@]}")
     again=("exact_counts:*igned*:*guarded*-*signals*" "left_as_found:*/forker" unwind_cfi arm64_displace arm64_entry arm64_frame)
-    by_int3=("exact_counts:*_O2_nofp_pie:*/cross_thread_free:*/threads16:*/recursion" own_death "left_as_found:*/forker")
+    by_int3=("exact_counts:*/alloc_all_O2_nofp_pie:*/threads16:*/recursion" "own_death:*/survivor*" "left_as_found:*/forker")
 fi
 
 contains() { # contains WORD WORD...
