@@ -140,5 +140,16 @@ TEST(KernelStateOf, HasTheArgumentsOfTheCall) {
     EXPECT_EQ(outside->pc, CodeAddr(0x401));
 }
 
+// PF_USER_WORKER, PF_IO_WORKER of include/linux/sched.h
+TEST(KernelStateOf, TellsAThreadOfTheKernels) {
+    const auto is_worker = [](const std::string& flags) {
+        return parse_kernel_state("7 (iou-wrk) S 1 7 7 0 -1 " + flags + " 0", std::nullopt)
+            ->is_kernels_worker;
+    };
+    EXPECT_FALSE(is_worker("4194304"));
+    EXPECT_TRUE(is_worker("4210688"));
+    EXPECT_TRUE(is_worker("4194320"));
+}
+
 } // namespace
 } // namespace memleax

@@ -60,7 +60,7 @@ bool EarlierCalls::is_outside(Tid tid) {
         return false; // at a breakpoint, perhaps
     }
     const auto before = try_read_kernel_state(target_.pid(), tid);
-    if (!before || before->has_ended() || is_kernels_worker(tid)) {
+    if (!before || before->has_ended() || before->is_kernels_worker) {
         return true;
     }
     if (before->state == 'R') {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "memleax/base/clock.hpp"
+#include "named_numbers.hpp"
 #include "proc_file.hpp"
 #include "stat_fields.hpp"
 
@@ -66,15 +67,15 @@ std::int64_t executed_ns(const std::string& folder) {
         return std::strtoll(schedstat->c_str(), nullptr, 10);
     }
     const auto stat = try_read_proc_file(folder + "stat");
-    const auto fields = stat ? stat_fields(*stat) : std::vector<std::string>();
+    const auto fields = stat ? stat_fields(*stat) : std::vector<std::string_view>();
     constexpr std::size_t kUser = 14 - 3; // field 14
     if (fields.size() <= kUser + 1) {
         return 0;
     }
-    const long long user = std::strtoll(fields[kUser].c_str(), nullptr, 10);
-    const long long system = std::strtoll(fields[kUser + 1].c_str(), nullptr, 10);
+    const auto user = leading_number(fields[kUser]).value_or(0);
+    const auto system = leading_number(fields[kUser + 1]).value_or(0);
     static const long ticks = sysconf(_SC_CLK_TCK);
-    return (user + system) * (kNsPerSecond / ticks);
+    return static_cast<std::int64_t>(user + system) * (kNsPerSecond / ticks);
 }
 
 /// How often it gave up the CPU of its own accord.

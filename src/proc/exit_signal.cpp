@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/proc/exit_signal.hpp"
 
-#include <cstdlib>
+#include <charconv>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -14,9 +15,14 @@ namespace memleax {
 
 std::optional<int> parse_exit_signal(const std::string& stat) {
     constexpr std::size_t kExitSignal = 38 - 3; // field 38
-    const std::vector<std::string> fields = stat_fields(stat);
-    return fields.size() > kExitSignal ? std::optional(std::atoi(fields[kExitSignal].c_str()))
-                                       : std::nullopt;
+    const auto fields = stat_fields(stat);
+    if (fields.size() <= kExitSignal) {
+        return std::nullopt;
+    }
+    int signal = 0; // -1 of a thread that is not the first
+    const std::string_view text = fields[kExitSignal];
+    std::from_chars(text.data(), text.data() + text.size(), signal);
+    return signal;
 }
 
 bool has_exit_signal(Tid pid, int signal) {

@@ -148,7 +148,7 @@ ProcessUse parse_process_use(std::string_view status, std::string_view stat) {
     use.threads = named_number(status, "Threads:");
     constexpr std::size_t kMinorFaults = 10 - 3; // field 10
     constexpr std::size_t kMajorFaults = 12 - 3;
-    const std::vector<std::string> fields = stat_fields(stat);
+    const auto fields = stat_fields(stat);
     if (fields.size() > kMajorFaults) {
         use.minor_faults = leading_number(fields[kMinorFaults]);
         use.major_faults = leading_number(fields[kMajorFaults]);

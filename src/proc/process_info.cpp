@@ -5,10 +5,11 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string_view>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -51,10 +52,21 @@ template <class T> T number(std::string_view text, int base = 10) {
     return value;
 }
 
+/// Of this thread: /proc/TID/stat adds up what all threads of its process have used, and takes
+/// longer the more there are (fs/proc/array.c, do_task_stat).
+std::optional<std::string> try_read_stat(Tid tid) {
+    return try_read_proc_file(fmt::format("/proc/{0}/task/{0}/stat", tid.value()));
+}
+
+bool is_worker(const std::vector<std::string_view>& fields) {
+    constexpr std::size_t kFlags = 9 - 3; // field 9
+    return fields.size() > kFlags && (number<unsigned long>(fields[kFlags]) & kWorkerFlags) != 0;
+}
+
 } // namespace
 
 std::optional<ProcessInfo> parse_process_info(std::string_view status, const std::string& stat) {
-    const std::vector<std::string> fields = stat_fields(stat);
+    const auto fields = stat_fields(stat);
     if (fields.size() < 20) {
         return std::nullopt;
     }
@@ -86,7 +98,7 @@ std::optional<ProcessInfo> parse_process_info(std::string_view status, const std
 
 std::optional<ProcessInfo> try_read_process_info(Tid tid) {
     const auto status = try_read_proc_file(fmt::format("/proc/{}/status", tid.value()));
-    const auto stat = try_read_proc_file(fmt::format("/proc/{}/stat", tid.value()));
+    const auto stat = try_read_stat(tid);
     if (!status || !stat) {
         return std::nullopt;
     }
@@ -95,31 +107,31 @@ std::optional<ProcessInfo> try_read_process_info(Tid tid) {
 
 std::optional<KernelState> parse_kernel_state(const std::string& stat,
                                               const std::optional<std::string>& call) {
-    const std::vector<std::string> fields = stat_fields(stat);
+    const auto fields = stat_fields(stat);
     if (fields.empty()) {
         return std::nullopt;
     }
     KernelState result;
     result.state = fields[0][0];
+    result.is_kernels_worker = is_worker(fields);
     if (!call || call->starts_with("running")) {
         return result;
     }
     // "NR ARG*6 SP PC", or "-1 SP PC" when blocked outside of a system call (proc_pid_syscall(5)).
-    std::istringstream words(*call);
-    std::vector<std::string> parts;
-    for (std::string word; words >> word;) {
-        parts.push_back(word);
-    }
+    const auto parts = words_of(*call);
+    const auto address = [](std::string_view part) {
+        return number<std::uint64_t>(part.substr(std::min<std::size_t>(part.size(), 2)), 16); // 0x
+    };
     if (parts.size() >= 3) {
         const long nr = number<long>(parts[0]);
         if (nr >= 0) {
             result.system_call = nr;
             for (std::size_t i = 0; i < result.arguments.size() && i + 3 < parts.size(); ++i) {
-                result.arguments[i] = std::strtoull(parts[i + 1].c_str(), nullptr, 16);
+                result.arguments[i] = address(parts[i + 1]);
             }
         }
-        result.sp = RemoteAddr(std::strtoull(parts[parts.size() - 2].c_str(), nullptr, 16));
-        result.pc = CodeAddr(std::strtoull(parts.back().c_str(), nullptr, 16));
+        result.sp = RemoteAddr(address(parts[parts.size() - 2]));
+        result.pc = CodeAddr(address(parts.back()));
     }
     return result;
 }
@@ -131,9 +143,8 @@ bool sleeps_since(Tid pid, Tid tid, const KernelState& before) {
 }
 
 bool is_kernels_worker(Tid tid) {
-    const auto stat = try_read_proc_file(fmt::format("/proc/{}/stat", tid.value()));
-    const std::vector<std::string> fields = stat ? stat_fields(*stat) : std::vector<std::string>();
-    return fields.size() > 6 && (number<unsigned long>(fields[6]) & kWorkerFlags) != 0;
+    const auto stat = try_read_stat(tid);
+    return stat && is_worker(stat_fields(*stat));
 }
 
 bool has_lost_privileges(Tid pid) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -14,19 +15,11 @@
 #include "memleax/proc/meminfo.hpp"
 #include "named_numbers.hpp"
 #include "proc_file.hpp"
+#include "stat_fields.hpp"
 
 namespace memleax {
 
 namespace {
-
-std::vector<std::string> words(const std::string& text) {
-    std::istringstream stream(text);
-    std::vector<std::string> result;
-    for (std::string word; stream >> word;) {
-        result.push_back(word);
-    }
-    return result;
-}
 
 std::string proc_path(Tid pid, const char* file) {
     return fmt::format("/proc/{}/{}", pid.value(), file);
@@ -44,12 +37,12 @@ void read_smaps_rollup(Tid pid, ProcessMemory* memory) {
     };
     std::istringstream lines(*text);
     for (std::string line; std::getline(lines, line);) {
-        const auto parts = words(line);
+        const auto parts = words_of(line);
         const auto kib = parts.size() == 3 ? leading_number(parts[1]) : std::nullopt;
         if (!kib) {
             continue;
         }
-        const std::string& name = parts[0];
+        const std::string_view name = parts[0];
         const std::uint64_t bytes = *kib * kKib;
         if (name == "Rss:") {
             memory->rss = bytes;
@@ -78,7 +71,7 @@ std::uint64_t available_memory() {
 
 std::optional<std::uint64_t> try_read_resident_bytes(Tid pid) {
     const auto text = try_read_proc_file(proc_path(pid, "statm"));
-    const auto fields = text ? words(*text) : std::vector<std::string>{};
+    const auto fields = text ? words_of(*text) : std::vector<std::string_view>{};
     const auto pages = fields.size() > 1 ? leading_number(fields[1]) : std::nullopt;
     if (!pages) {
         return std::nullopt;

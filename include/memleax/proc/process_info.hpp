@@ -72,6 +72,7 @@ using SystemCallArguments = std::array<std::uint64_t, 6>;
 /// What a thread does in the kernel.
 struct KernelState {
     char state = '?';
+    bool is_kernels_worker = false; ///< see below
     /// The system call in which it is blocked; nothing if it runs, or is blocked for another
     /// reason.
     std::optional<long> system_call;

@@ -36,7 +36,7 @@ bool EntryProof::is_proven(Tid tid, ReferenceSearch& search) {
         return false; // when its stop is dealt with
     }
     const auto before = try_read_kernel_state(target_.pid(), tid);
-    if (!before || before->has_ended() || is_kernels_worker(tid)) {
+    if (!before || before->has_ended() || before->is_kernels_worker) {
         return true;
     }
     if (before->state == 'R') {

@@ -51,7 +51,7 @@ bool Detacher::may_be_forking(Tid tid) {
         return false;
     }
     const auto kernel = try_read_kernel_state(target_.pid(), tid);
-    if (!kernel || kernel->has_ended() || kernel->state == 'S' || is_kernels_worker(tid)) {
+    if (!kernel || kernel->has_ended() || kernel->state == 'S' || kernel->is_kernels_worker) {
         return false; // who makes a copy does not sleep like that
     }
     if (kernel->state == 'D') {

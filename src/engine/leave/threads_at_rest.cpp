@@ -37,7 +37,7 @@ bool ThreadsAtRest::rests(Tid tid) const {
         return true;
     }
     const auto kernel = try_read_kernel_state(target_.pid(), tid);
-    return !kernel || kernel->has_ended() || is_kernels_worker(tid) ||
+    return !kernel || kernel->has_ended() || kernel->is_kernels_worker ||
            (kernel->state != 'R' && kernel->pc.value() != 0);
 }
 
