@@ -13,7 +13,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kill_support.hpp"
 #include "leaks_support.hpp"
+#include "memleax/proc/process_info.hpp"
 #include "process_support.hpp"
 #include "share_support.hpp"
 #include "snapshot_support.hpp"
@@ -223,6 +225,35 @@ TEST_P(Vfork, OutlivesMemleaxWhileItsChildLivesOn) {
     expect_no_breakpoints();
     EXPECT_THAT(fixture_.ask("release").failures, IsEmpty());
     EXPECT_THAT(fixture_.go().failures, IsEmpty());
+    EXPECT_EQ(fixture_.quit(), 0);
+}
+
+// The guardian takes 2 s to leave where there is such a child.
+TEST_P(Vfork, IsWatchedAgainWhenTheGuardianHasLeft) {
+    Memleax memleax = watch({"-q", "-e", "1000"});
+    memleax.wait_until_watching();
+    const auto guardian = guardian_of(memleax);
+    ASSERT_TRUE(guardian);
+    hold(1);
+    memleax.process().signal(SIGKILL);
+    const auto is_traced_by_it = [&] { // by a thread of it
+        const auto tracer =
+            try_read_process_info(try_read_process_info(Tid(fixture_.pid()))->tracer);
+        return tracer && tracer->tgid == Tid(*guardian);
+    };
+    while (!is_traced_by_it()) {
+        ASSERT_TRUE(try_read_process_info(Tid(*guardian))) << "it has left already";
+    }
+    kill(*guardian, SIGSTOP); // it is still there when the next one comes
+    Memleax next = watch();
+    EXPECT_TRUE(next.process().find_error_line("is waited for"));
+    kill(*guardian, SIGCONT);
+    EXPECT_THAT(fixture_.ask("release").failures, IsEmpty());
+    next.wait_until_watching();
+    const auto result = next.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    memleax.finish();
+    expect_unharmed();
     EXPECT_EQ(fixture_.quit(), 0);
 }
 

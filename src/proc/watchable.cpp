@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "arch.hpp"
+#include "memleax/base/log.hpp"
+#include "memleax/base/patience.hpp"
 #include "memleax/proc/freezer.hpp"
 #include "memleax/proc/living_thread.hpp"
 #include "memleax/proc/process_info.hpp"
@@ -28,6 +30,28 @@ template <class Look> void until_it_lives(Look&& lives) {
     constexpr int kLooks = 50;
     for (int i = 0; !lives() && i < kLooks; ++i) {
         poll(nullptr, 0, 1);
+    }
+}
+
+/// That of a memleax that was killed leaves the process in its stead. It takes a moment; 2 s where
+/// a thread waits for a child that shares its memory.
+void await_guardian(Tid pid, std::optional<ProcessInfo>* info) {
+    const auto is_leaving = [info] {
+        const Tid tracer = (*info)->tracer;
+        const auto who = tracer.value() != 0 ? try_read_process_info(tracer) : std::nullopt;
+        return who && who->comm == kGuardianName;
+    };
+    if (!is_leaving()) {
+        return;
+    }
+    log_info("a guardian is about to leave process {}: it is waited for", pid.value());
+    constexpr std::int64_t kMostMs = 5000;
+    constexpr int kPauseMs = 5;
+    for (const Patience patience(kMostMs); is_leaving() && !patience.is_over();) {
+        poll(nullptr, 0, kPauseMs);
+        if (const auto now = try_read_process_info(living_thread(pid))) {
+            *info = now;
+        }
     }
 }
 
@@ -138,6 +162,7 @@ Result<ProcessInfo> check_watchable(Tid pid) {
         }
         return !info->has_ended();
     });
+    await_guardian(pid, &info);
     if (info->has_ended()) {
         return Error(
             fmt::format("cannot watch process {} ({}): it has ended already and is a zombie",

@@ -22,13 +22,13 @@
 #include "memleax/base/log.hpp"
 #include "memleax/base/patience.hpp"
 #include "memleax/engine/recovery.hpp"
+#include "memleax/proc/process_info.hpp"
 #include "memleax/target/spawn_attributes.hpp"
 
 namespace memleax {
 
 namespace {
 
-constexpr const char* kName = "mlx-guardian";
 // Its descriptors.
 constexpr int kFile = 3;
 constexpr int kChannel = 4;
@@ -80,7 +80,7 @@ class SpawnPlan {
     SpawnPlan& operator=(const SpawnPlan&) = delete;
 
     int run(pid_t* pid) {
-        std::string name = kName;
+        std::string name = kGuardianName;
         const std::array<char*, 2> argv{name.data(), nullptr};
         return posix_spawn(pid, "/proc/self/exe", &actions_, &attributes_, argv.data(), environ);
     }
@@ -184,10 +184,10 @@ void Guardian::leave_duty() {
 }
 
 std::optional<int> run_as_guardian(int argc, char** argv) {
-    if (argc != 1 || std::strcmp(argv[0], kName) != 0) {
+    if (argc != 1 || std::strcmp(argv[0], kGuardianName) != 0) {
         return std::nullopt;
     }
-    prctl(PR_SET_NAME, kName);
+    prctl(PR_SET_NAME, kGuardianName);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGTSTP}) {
         std::signal(signal, SIG_IGN);
     }

@@ -124,6 +124,9 @@ std::string executable_path(Tid pid);
 /// process that dumps its core, a foreign architecture, no permission to look at it, a seccomp
 /// filter that we may not suspend. Each with a sentence that says so.
 Result<ProcessInfo> check_watchable(Tid pid);
+
+/// As the process is called (proc_pid_comm(5)) that leaves a target when memleax is killed.
+inline constexpr const char* kGuardianName = "mlx-guardian";
 /// The part of it that has to be looked at again once the process is seized, before anybody is
 /// stopped: a stop can cut the core short (Linux 6.1 leaves it empty). What begins to dump later
 /// stops for us first, with the signal.
