@@ -39,6 +39,9 @@ using ::testing::Not;
 }
 
 TEST(Seize, AProcessThatIsOnItsWayOutIsSaidToBeGone) {
+    if (std::thread::hardware_concurrency() == 1) {
+        GTEST_SKIP() << "it is gone before the only CPU is ours again";
+    }
     const pid_t pid = fork();
     if (pid == 0) {
         have_much_memory();
