@@ -4,9 +4,8 @@
 //   list|shuffled|map|hash BLOCKS
 //                      keep so many blocks in such a container; the shuffled list's links go all
 //                      over the heap
-//   fork               "fork SECONDS": what one fork alone takes from whoever asks for it; the
-//   child
-//                      ends at once
+//   fork               "fork SECONDS": what one fork alone takes from whoever asks for it; its
+//                      child ends at once
 //   busy               a thread runs from now on, so that there is one to stop
 #include <algorithm>
 #include <chrono>

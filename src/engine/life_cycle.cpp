@@ -41,7 +41,9 @@ LifeCycle::~LifeCycle() { // NOLINT(bugprone-exception-escape)
 
 void LifeCycle::on_stop(const StopEvent& event) {
     std::visit([this](const auto& stop) { on_stop(stop); }, event);
-    held_hits_.after_stop(tid_of(event));
+    if (held_hits_.is_on()) {
+        held_hits_.after_stop(tid_of(event));
+    }
 }
 
 void LifeCycle::on_stop(const TrapStop& stop) {

@@ -88,7 +88,7 @@ void Watcher::stop() {
     // The signal may come just before the thread begins to wait, and be lost: so again, until it
     // has been understood.
     while (!done_.load()) {
-        pthread_kill(thread_.native_handle(), kWakeSignal);
+        begin_stop();
         constexpr useconds_t kRetryUs = 1000;
         usleep(kRetryUs);
     }

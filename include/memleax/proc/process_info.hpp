@@ -119,14 +119,15 @@ bool is_thread_of(Tid pid, Tid tid);
 /// The path that /proc/PID/exe points to, without the " (deleted)" of a removed file.
 std::string executable_path(Tid pid);
 
+/// As the process is called (proc_pid_comm(5)) that leaves a target when memleax is killed.
+inline constexpr const char* kGuardianName = "mlx-guardian";
+
 /// Finds what would keep us from watching this process, before anything is touched: no such
 /// process, ourselves, a kernel thread, a zombie, a thread instead of a process, traced already, a
 /// process that dumps its core, a foreign architecture, no permission to look at it, a seccomp
-/// filter that we may not suspend. Each with a sentence that says so.
+/// filter that we may not suspend. Each with a sentence that says so. For a guardian that traces it
+/// this waits, some seconds at most.
 Result<ProcessInfo> check_watchable(Tid pid);
-
-/// As the process is called (proc_pid_comm(5)) that leaves a target when memleax is killed.
-inline constexpr const char* kGuardianName = "mlx-guardian";
 /// The part of it that has to be looked at again once the process is seized, before anybody is
 /// stopped: a stop can cut the core short (Linux 6.1 leaves it empty). What begins to dump later
 /// stops for us first, with the signal.

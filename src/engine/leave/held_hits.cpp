@@ -15,7 +15,7 @@ constexpr std::size_t kMostThreads = 256;
 void HeldHits::begin() {
     if (target_.threads().size() <= kMostThreads) {
         is_on_ = true;
-        has_looked_ = false;
+        first_look_.reset();
         others_.begin();
         others_.look();
     }
@@ -29,14 +29,14 @@ void HeldHits::hold(Tid tid) {
 void HeldHits::look() {
     if (is_on_) {
         others_.look();
-        if (!std::exchange(has_looked_, true)) {
-            begun_ = monotonic_now();
+        if (!first_look_) {
+            first_look_ = monotonic_now();
         }
     }
 }
 
 void HeldHits::after_stop(Tid tid) {
-    if (is_on_ && target_.threads().contains(tid) && !target_.is_stopped(tid)) {
+    if (target_.threads().contains(tid) && !target_.is_stopped(tid)) {
         others_.on_resumed(tid);
     }
 }
@@ -48,7 +48,7 @@ void HeldHits::on_thread_gone(Tid tid) {
 
 bool HeldHits::is_over() const {
     return !is_on_ || may_stay() ||
-           (has_looked_ && monotonic_now().value() - begun_.value() > kMostStandingNs);
+           (first_look_ && monotonic_now().value() - first_look_->value() > kMostStandingNs);
 }
 
 std::vector<Tid> HeldHits::release() {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "memleax/base/clock.hpp"
@@ -30,8 +31,9 @@ class HeldHits {
     /// When all that the process has recorded by now has been read: time begins with the first
     /// look, as until then threads wait for room in their rings, and could come to no function.
     void look();
-    /// This stop of a thread has been dealt with. If it runs on, it is waited for, though it may
-    /// have been seen at the stop: on its way back from one that the agent has asked for, say.
+    /// While is_on(): this stop of a thread has been dealt with. If it runs on, it is waited for,
+    /// though it may have been seen at the stop: on its way back from one that the agent has asked
+    /// for, say.
     void after_stop(Tid tid);
     void on_thread_gone(Tid tid);
     /// Is there nobody left to wait for, before the code goes back? Also when time is up: the
@@ -47,9 +49,8 @@ class HeldHits {
     Target& target_;
     ThreadsAtRest others_;
     std::vector<Tid> held_;
-    MonotonicNs begun_{};
+    std::optional<MonotonicNs> first_look_;
     bool is_on_ = false;
-    bool has_looked_ = false;
 };
 
 } // namespace memleax
