@@ -127,6 +127,11 @@ void expect_the_truth_of(const std::string& program, const std::vector<std::stri
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+// Most share arenas; each has a cache, a control block and blocks of its own.
+TEST_F(LeakCheck, OfAThousandThreads) {
+    expect_the_truth_of("lost_blocks", {"threads", "1000"});
+}
+
 // memcheck's own cases; the fixture says which class its manual has for each. The last four are
 // possibly lost there, too, with --leak-check-heuristics=none. By default it guesses that an
 // interior pointer is one to an array's first object, a base, or a text behind its length, and
