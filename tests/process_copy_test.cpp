@@ -141,6 +141,41 @@ TEST(ProcessCopyTest, ItsTargetKeepsOneUntilItIsReaped) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+// A stop would cut a transfer short, so that nobody can be made to reap it while that lasts: it is
+// left, and whoever looks next finds it.
+TEST(ProcessCopyTest, IsReapedLaterIfTheProcessIsInATransfer) {
+    ChildProcess process({fixture_path("transfers"), "write"});
+    ASSERT_EQ(process.read_line(), "ready");
+    const auto ask = [&process](const char* command) {
+        process.send(command);
+        EXPECT_THAT(read_answer(process).failures, IsEmpty()) << command;
+    };
+    const std::set<pid_t> own = children_of(process.pid());
+    std::shared_ptr<ProcessCopy> copy;
+    {
+        const auto stopped = stop(process.pid());
+        auto made = ProcessCopy::make(stopped->target());
+        ASSERT_TRUE(made) << made.error().message();
+        copy = *std::move(made);
+    }
+    ask("begin");
+    const auto record = copy->record();
+    std::set<pid_t> with_copy = own;
+    with_copy.insert(copy->pid().value());
+    copy.reset();
+    const auto left = reap_copies(Tid(process.pid()), record);
+    ASSERT_FALSE(left);
+    EXPECT_THAT(left.error().message(), HasSubstr("keeps a dead child of memleax's"));
+    EXPECT_EQ(children_of(process.pid()), with_copy);
+    EXPECT_NE(record->has_copy.load(), 0);
+    ask("go"); // all has been moved by one call
+    EXPECT_TRUE(reap_copies(Tid(process.pid()), record).ok());
+    EXPECT_EQ(children_of(process.pid()), own);
+    EXPECT_EQ(record->has_copy.load(), 0);
+    process.send("quit");
+    EXPECT_EQ(process.wait_for_end(), 0);
+}
+
 class ProcessCopyInGroup : public ::testing::TestWithParam<GroupLimit> {};
 
 // What it lets go of stays there for the copy: 40 MiB of its group's 100, which are too few then
