@@ -35,12 +35,20 @@ std::unique_ptr<StoppedProcess> stop(pid_t pid) {
     return *std::move(stopped);
 }
 
+const std::vector<Mapping>& mappings_of(StoppedProcess& process) {
+    const auto& mappings = process.mappings();
+    if (!mappings) {
+        throw std::runtime_error(mappings.error().message());
+    }
+    return *mappings;
+}
+
 /// A process that has been copied, and that nobody stops since. The copy is reaped at the end.
 class Copied {
   public:
     explicit Copied(pid_t pid) : pid_(pid) {
         const auto stopped = stop(pid);
-        auto copy = ProcessCopy::make(stopped->target());
+        auto copy = ProcessCopy::make(stopped->target(), mappings_of(*stopped));
         if (!copy) {
             throw std::runtime_error(copy.error().message());
         }
@@ -128,7 +136,7 @@ TEST(ProcessCopyTest, ItsTargetKeepsOneUntilItIsReaped) {
         const auto stopped = stop(fixture.pid());
         Target& target = stopped->target();
         for (int i = 0; i < 2; ++i) {
-            auto copy = ProcessCopy::make(target);
+            auto copy = ProcessCopy::make(target, mappings_of(*stopped));
             ASSERT_TRUE(copy) << copy.error().message();
             EXPECT_EQ(children_of(fixture.pid()), std::set{(*copy)->pid().value()});
             (*copy)->kill();
@@ -154,7 +162,7 @@ TEST(ProcessCopyTest, IsReapedLaterIfTheProcessIsInATransfer) {
     std::shared_ptr<ProcessCopy> copy;
     {
         const auto stopped = stop(process.pid());
-        auto made = ProcessCopy::make(stopped->target());
+        auto made = ProcessCopy::make(stopped->target(), mappings_of(*stopped));
         ASSERT_TRUE(made) << made.error().message();
         copy = *std::move(made);
     }

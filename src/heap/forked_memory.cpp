@@ -78,7 +78,7 @@ Result<std::unique_ptr<ForkedMemory>> ForkedMemory::take(HeldProcess& process,
         return may.error();
     }
     Target& target = process.target();
-    auto copy = ProcessCopy::make(target);
+    auto copy = ProcessCopy::make(target, mappings);
     if (!copy) {
         return std::move(copy).error();
     }

@@ -38,11 +38,11 @@ Result<HeapMoment> take_moment(HeldProcess& process, std::vector<ThreadView> thr
     HeapMoment moment;
     moment.threads = std::move(threads);
     moment.own_memory = std::move(own_memory);
-    auto mappings = read_maps(pid);
+    const auto& mappings = process.mappings();
     if (!mappings) {
-        return std::move(mappings).error();
+        return mappings.error();
     }
-    moment.mappings = *std::move(mappings);
+    moment.mappings = *mappings;
     moment.time = monotonic_now();
     moment.kernel_pointers = read_kernel_pointers(pid);
     moment.pages = std::make_unique<PresentPages>(pid);

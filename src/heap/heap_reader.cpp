@@ -86,10 +86,9 @@ Result<HeapReader> HeapReader::make(const ModuleMap& modules) {
 Result<HeapMoment> HeapReader::take(HeldProcess& process, std::vector<AddrRange> own_memory,
                                     RoomForCopy* room) {
     MemoryReader& memory = process.target().memory();
-    const Tid pid = process.target().pid();
-    auto mappings = read_maps(pid);
+    const auto& mappings = process.mappings();
     if (!mappings) {
-        return std::move(mappings).error();
+        return mappings.error();
     }
     auto books = allocator_->find_books(*mappings, memory);
     if (!books) {

@@ -93,7 +93,7 @@ Result<void> StoppedProcess::stop_all() {
     return stop_running();
 }
 
-Result<void> StoppedProcess::run_on(std::span<const Tid> threads, int us) {
+Result<void> StoppedProcess::let_run(std::span<const Tid> threads, int us) {
     for (const Tid tid : threads) {
         if (target_->is_stopped(tid)) {
             while (target_->has_deferred(tid)) { // its stop is over

@@ -27,7 +27,6 @@ class StoppedProcess final : public HeldProcess {
 
     [[nodiscard]] Target& target() override { return *target_; }
     [[nodiscard]] const std::vector<Tid>& threads() const override { return threads_; }
-    Result<void> run_on(std::span<const Tid> threads, int us) override;
     void keep_copy(std::shared_ptr<ProcessCopy> copy) override { copy_ = std::move(copy); }
     /// Ends the copy, if there is one, and has the process, which has been let go of, reap it.
     void end_copy();
@@ -37,6 +36,7 @@ class StoppedProcess final : public HeldProcess {
 
   private:
     StoppedProcess(Tid pid, RecoveryFile* records) : pid_(pid), tracer_(records) {}
+    Result<void> let_run(std::span<const Tid> threads, int us) override;
     Result<void> stop_all();
     Result<void> stop_running();
     Result<void> stop_once(const std::vector<Tid>& running);

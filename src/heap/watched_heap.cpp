@@ -22,7 +22,7 @@ void WatchedHeap::note_threads() {
     }
 }
 
-Result<void> WatchedHeap::run_on(std::span<const Tid> threads, int us) {
+Result<void> WatchedHeap::let_run(std::span<const Tid> threads, int us) {
     for (const Tid tid : threads) {
         if (const auto event = target_.take_deferred(tid)) {
             target_.handler()->on_stop(*event);

@@ -20,10 +20,10 @@ class WatchedHeap final : public HeldProcess {
 
     [[nodiscard]] Target& target() override { return target_; }
     [[nodiscard]] const std::vector<Tid>& threads() const override { return threads_; }
-    Result<void> run_on(std::span<const Tid> threads, int us) override;
     void keep_copy(std::shared_ptr<ProcessCopy> copy) override;
 
   private:
+    Result<void> let_run(std::span<const Tid> threads, int us) override;
     void note_threads();
 
     Target& target_;

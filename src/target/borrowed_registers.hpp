@@ -4,10 +4,12 @@
 #include <csignal>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "arch.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
+#include "memleax/proc/maps.hpp"
 #include "memleax/target/recovery_record.hpp"
 #include "memleax/target/remote_memory.hpp"
 #include "memleax/target/way_back.hpp"
@@ -31,7 +33,8 @@ class BorrowedRegisters {
                             const arch::Registers& own);
     /// The same, of code for a call that makes a copy of the process (arch::kCopyingBytes). Fails
     /// where the thread has no way back.
-    Result<void> write_copying_code(CodeAddr padding, const arch::Registers& own);
+    Result<void> write_copying_code(CodeAddr padding, const arch::Registers& own,
+                                    const std::vector<Mapping>& mappings);
     /// Code of ours that is there.
     void use(const RemoteCalls::OwnPage& page, const arch::Registers& own);
     /// Code of the target's, behind which nothing keeps the thread.

@@ -135,7 +135,8 @@ Result<void> bring_up(Target& target, Tid child) {
 
 } // namespace
 
-Result<std::shared_ptr<ProcessCopy>> ProcessCopy::make(Target& target) {
+Result<std::shared_ptr<ProcessCopy>> ProcessCopy::make(Target& target,
+                                                       const std::vector<Mapping>& mappings) {
     if (auto ended = end_copy(target); !ended) { // one that could not be reaped before
         return std::move(ended).error();
     }
@@ -147,7 +148,7 @@ Result<std::shared_ptr<ProcessCopy>> ProcessCopy::make(Target& target) {
     for (const Tid tid : threads) {
         std::shared_ptr<ProcessCopy> copy;
         Result<void> ready;
-        const auto made = target.parts().calls.perform_clone(tid, kFlags, [&](Tid child) {
+        const auto made = target.parts().calls.perform_clone(tid, kFlags, mappings, [&](Tid child) {
             copy.reset(new ProcessCopy(child, target.shared_record()));
             ready = bring_up(target, child);
             if (ready) {

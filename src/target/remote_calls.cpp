@@ -79,12 +79,8 @@ bool is_padding(RemoteMemory& memory, CodeAddr at) {
     return memory.try_read(at.as_data(), bytes) == bytes.size() && is_padding(bytes);
 }
 
-std::optional<CodeAddr> find_padding(Tid pid, RemoteMemory& memory) {
-    const auto maps = read_maps(pid);
-    if (!maps) {
-        return std::nullopt;
-    }
-    for (const Mapping& mapping : *maps) {
+std::optional<CodeAddr> find_padding(const std::vector<Mapping>& mappings, RemoteMemory& memory) {
+    for (const Mapping& mapping : mappings) {
         if (!mapping.executable || !mapping.readable || mapping.writable || mapping.shared ||
             mapping.path.empty() || mapping.path[0] != '/') {
             continue;
@@ -167,7 +163,8 @@ Result<long> RemoteCalls::perform(Tid tid, Tid process, RemoteMemory& memory,
     interrupted_.finish(tid, &saved);
     BorrowedRegisters borrowed(target_.record(), memory, tid, saved, target_.stop_signal(tid));
     if (!page && !(padding_ && is_padding(memory, *padding_))) {
-        padding_ = find_padding(process, memory);
+        const auto mappings = read_maps(process);
+        padding_ = mappings ? find_padding(*mappings, memory) : std::nullopt;
     }
     if (page) {
         borrowed.use(*page, as_the_kernel_gave_them);
@@ -205,13 +202,14 @@ Result<long> RemoteCalls::perform(Tid tid, Tid process, RemoteMemory& memory,
 }
 
 Result<long> RemoteCalls::perform_clone(Tid tid, std::uint64_t flags,
+                                        const std::vector<Mapping>& mappings,
                                         const std::function<void(Tid child)>& with_child) {
     RemoteMemory& memory = target_.memory();
     if (auto ready = prepare(tid); !ready) {
         return std::move(ready).error();
     }
     if (!(padding_ && is_padding(memory, *padding_))) {
-        padding_ = find_padding(target_.pid(), memory);
+        padding_ = find_padding(mappings, memory);
     }
     if (!padding_) {
         return Error("no code has room behind it for a few bytes", ENOTSUP);
@@ -229,7 +227,7 @@ Result<long> RemoteCalls::perform_clone(Tid tid, std::uint64_t flags,
     target_.record().borrowed.number = SYS_clone;
     target_.record().borrowed.mapped_bytes = 0;
     target_.record().borrowed.unmapped = {};
-    auto patched = borrowed.write_copying_code(*padding_, as_the_kernel_gave_them);
+    auto patched = borrowed.write_copying_code(*padding_, as_the_kernel_gave_them, mappings);
     if (!patched) {
         return std::move(patched).error();
     }

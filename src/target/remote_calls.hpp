@@ -6,11 +6,13 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "arch.hpp"
 #include "interrupted_calls.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
+#include "memleax/proc/maps.hpp"
 #include "memleax/target/recovery_record.hpp"
 #include "memleax/target/remote_memory.hpp"
 #include "memleax/target/thread_table.hpp"
@@ -49,8 +51,8 @@ class RemoteCalls {
     /// breakpoint. As soon as it has been made, `with_child` is called with the child, which is
     /// traced and stands still, or is about to: until its return the code behind the call is there,
     /// which ends the child if it should ever run. Nobody else is told of it. The result is the
-    /// child's number as the process sees it.
-    Result<long> perform_clone(Tid tid, std::uint64_t flags,
+    /// child's number as the process sees it. `mappings` are the process's.
+    Result<long> perform_clone(Tid tid, std::uint64_t flags, const std::vector<Mapping>& mappings,
                                const std::function<void(Tid child)>& with_child);
     /// Our handler's page, from which calls are made. Without it, the first one is made in the
     /// padding behind some module's code.

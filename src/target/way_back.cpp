@@ -5,7 +5,6 @@
 #include <limits>
 #include <span>
 
-#include "memleax/proc/maps.hpp"
 #include "memleax/target/stopped_thread.hpp"
 
 namespace memleax {
@@ -31,16 +30,13 @@ std::optional<Rest> read_rest(Tid tid) {
 
 /// On the stack that the kernel, or pthread_create, has given the thread (its thread pointer lies
 /// at the top of that): what is below it is nobody else's.
-bool is_on_own_stack(Tid tid, const arch::Registers& own, AddrRange range) {
+bool is_on_own_stack(Tid tid, const arch::Registers& own, AddrRange range,
+                     const std::vector<Mapping>& mappings) {
     const std::uint64_t sp = arch::sp(own).value();
-    const auto maps = read_maps(tid);
-    if (!maps) {
-        return false;
-    }
-    const auto stack = std::find_if(maps->begin(), maps->end(), [sp](const Mapping& mapping) {
+    const auto stack = std::find_if(mappings.begin(), mappings.end(), [sp](const Mapping& mapping) {
         return mapping.range.contains(sp);
     });
-    if (stack == maps->end() || range.begin < stack->range.begin) {
+    if (stack == mappings.end() || range.begin < stack->range.begin) {
         return false;
     }
     const std::uint64_t thread_pointer = StoppedThread(tid).thread_pointer(own);
@@ -69,7 +65,8 @@ std::optional<WayBack> WayBack::in_page(RemoteMemory& memory, Tid tid, const arc
 
 // The frame's size does not depend on where it is.
 std::optional<WayBack> WayBack::below_stack(RemoteMemory& memory, Tid tid,
-                                            const arch::Registers& own) {
+                                            const arch::Registers& own,
+                                            const std::vector<Mapping>& mappings) {
     constexpr std::uint64_t kAlignment = 64;
     const auto rest = read_rest(tid);
     if (!rest) {
@@ -85,7 +82,8 @@ std::optional<WayBack> WayBack::below_stack(RemoteMemory& memory, Tid tid,
     const std::vector<std::uint8_t> frame = frame_at(result.frame_);
     result.before_.resize(frame.size());
     const auto before = std::as_writable_bytes(std::span(result.before_));
-    if (frame.empty() || !is_on_own_stack(tid, own, AddrRange::at(result.frame_, frame.size())) ||
+    if (frame.empty() ||
+        !is_on_own_stack(tid, own, AddrRange::at(result.frame_, frame.size()), mappings) ||
         memory.try_read(result.frame_, before) != before.size() ||
         !memory.write(result.frame_, frame)) {
         return std::nullopt;

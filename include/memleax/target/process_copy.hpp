@@ -8,9 +8,11 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
+#include "memleax/proc/maps.hpp"
 #include "memleax/proc/memory.hpp"
 #include "memleax/target/recovery_record.hpp"
 #include "memleax/target/target.hpp"
@@ -36,9 +38,10 @@ class ProcessCopy final : public MemoryReader {
     /// (kernel/signal.c, do_notify_parent: valid_signal()), and none that anybody else asks for.
     static constexpr int kExitSignal = 77;
 
-    /// check_copyable() comes before. All threads are stopped. After a failure there is none left,
-    /// and the process is as it was.
-    static Result<std::shared_ptr<ProcessCopy>> make(Target& target);
+    /// check_copyable() comes before. All threads are stopped, and `mappings` are the process's.
+    /// After a failure there is none left, and the process is as it was.
+    static Result<std::shared_ptr<ProcessCopy>> make(Target& target,
+                                                     const std::vector<Mapping>& mappings);
     /// Ends it, by the tracer thread. One that has ended any thread may let go of.
     ~ProcessCopy() override;
     ProcessCopy(const ProcessCopy&) = delete;
