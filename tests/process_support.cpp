@@ -5,7 +5,6 @@
 #include <cctype>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <sstream>
 #include <stdexcept>
 
@@ -13,7 +12,6 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include "arch.hpp"
 #include "build_paths.hpp"
 #include "memleax/engine/watch.hpp"
 
@@ -41,11 +39,6 @@ std::string fixture_path(const std::string& name) {
 
 bool is_built(const std::string& fixture) {
     return access(fixture_path(fixture).c_str(), X_OK) == 0;
-}
-
-bool heap_can_be_read(const std::string& fixture) {
-    return is_built(fixture) &&
-           (std::strcmp(arch::kName, "x86_64") == 0 || !fixture.starts_with("musl"));
 }
 
 namespace {

@@ -41,8 +41,6 @@ std::string row_name(const std::string& fixture, const std::vector<std::string>&
 std::string fixture_path(const std::string& name);
 /// Some need a library or a compiler that is not everywhere.
 bool is_built(const std::string& fixture);
-/// Likewise, and --leak-check knows its malloc: musl's on x86_64 only.
-bool heap_can_be_read(const std::string& fixture);
 
 /// Reads the lines up to "done".
 FixtureAnswer read_answer(ChildProcess& process);

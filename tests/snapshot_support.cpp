@@ -27,12 +27,18 @@ std::string proc_path(pid_t pid, const std::string& rest) {
     return fmt::format("/proc/{}/{}", living_thread(Tid(pid)).value(), rest);
 }
 
+/// As far as they can be read: a mapping may go beyond its file's end, as musl's linker leaves
+/// them.
 std::string read_bytes(int mem, std::uint64_t begin, std::uint64_t end) {
     std::string bytes(end - begin, '\0');
     std::size_t done = 0;
     while (done < bytes.size()) {
         const ssize_t n = ::pread(mem, bytes.data() + done, bytes.size() - done,
                                   static_cast<off_t>(begin + done));
+        if (n < 0 && errno == EIO && done != 0) {
+            bytes.resize(done);
+            break;
+        }
         if (n <= 0) {
             throw std::runtime_error(
                 fmt::format("cannot read {:#x}: {}", begin + done, std::strerror(errno)));

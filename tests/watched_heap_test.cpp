@@ -46,8 +46,8 @@ class WatchedHeapOf : public WatchedHeap,
 
 TEST_P(WatchedHeapOf, EachBlockIsInItsClassAndLostOnesHaveTheirStacks) {
     const auto [name, way] = GetParam();
-    if (!heap_can_be_read(name)) {
-        GTEST_SKIP() << name << " could not be built, or is not read, here";
+    if (!is_built(name)) {
+        GTEST_SKIP() << name << " could not be built here";
     }
     Fixture fixture(name);
     const auto first =
@@ -150,7 +150,7 @@ TEST_F(WatchedHeap, NoBlockOfThreadsInMallocIsLost) {
 }
 
 TEST_F(WatchedHeap, NoBlockOfThreadsInMuslsMallocIsLost) {
-    if (!heap_can_be_read("musl-malloc_race")) {
+    if (!is_built("musl-malloc_race")) {
         GTEST_SKIP() << "musl is not there";
     }
     Fixture fixture("musl-malloc_race", {"3"});

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Which module has malloc, and whose is it?
-#include <cstring>
 #include <memory>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "arch.hpp"
 #include "glibc_books.hpp"
 #include "glibc_layout.hpp"
 #include "glibc_places.hpp"
@@ -18,13 +16,7 @@ namespace memleax {
 
 namespace {
 
-// What it keeps for a thread lies elsewhere on another CPU (thread_block.hpp).
 Result<std::unique_ptr<HeapAllocator>> make_mallocng(const Module& libc, bool is_static) {
-    if (std::strcmp(arch::kName, "x86_64") != 0) {
-        return Error(fmt::format("the heap cannot be read: memleax reads that of musl's malloc on "
-                                 "x86_64 only, and this is {}",
-                                 arch::kName));
-    }
     return make_heap_allocator(Mallocng{&libc, find_mallocng_code(libc, is_static)});
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// musl's malloc as it lies in memory on x86_64: src/malloc/mallocng/meta.h, which is the same file
-/// in musl 1.2.1 to 1.2.5.
+/// musl's malloc as it lies in memory on x86_64 and arm64: src/malloc/mallocng/meta.h, which is the
+/// same file in musl 1.2.1 to 1.2.5.
 ///
 /// Blocks are in the slots of groups: 1 to 32 slots of one size behind a header of 16 bytes. A
 /// group is a mapping of its own, or lies in a slot of a larger group (it is nested), or in what

@@ -182,6 +182,11 @@ std::uint64_t RootSearch::offset_of_pointer(const ThreadView& thread) {
         return 0;
     }
     const std::uint64_t end = thread.thread_pointer;
+    if (block_.pointer_at != 0) { // the first word is the block's own address
+        const std::uint64_t known = end - block_.pointer_at;
+        const auto self = memory_.try_read_object<std::uint64_t>(RemoteAddr(known));
+        return self == known ? block_.pointer_at : 0;
+    }
     auto block =
         find_control_block({(end - kMostBlock) & ~(block_.alignment - 1), end}, thread.tid);
     if (!block) { // the mapping may begin with it, at whatever multiple of this

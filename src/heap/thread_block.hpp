@@ -26,6 +26,9 @@ struct ThreadBlock {
     /// points.
     std::optional<std::uint64_t> dtv;
     std::uint64_t dtv_offset = 0;
+    /// From the block's begin to the thread pointer. 0: it begins there, or that differs between
+    /// versions, and a living thread is asked.
+    std::uint64_t pointer_at = 0;
 };
 
 namespace glibc {
@@ -45,12 +48,20 @@ inline constexpr ThreadBlock kThreadBlock{.own_addresses = kOwnAddresses,
 } // namespace glibc
 
 namespace musl {
-/// struct pthread of 1.2.2 to 1.2.5 on x86_64 (src/internal/pthread_impl.h; in 1.2.1 an unused word
-/// stands where tid is). One that has ended is alone in its list. Its dtv lies in the stack's
-/// mapping.
-inline constexpr ThreadBlock::OwnAddress kOwnAddresses[]{{0, 0}, {16, 0}, {24, 0}};
-inline constexpr ThreadBlock kThreadBlock{
-    .own_addresses = kOwnAddresses, .tid = 48, .alignment = 8, .bytes = 200, .dtv = {}};
+/// struct pthread of 1.2.2 to 1.2.5 (src/internal/pthread_impl.h; in 1.2.1 an unused word stands
+/// where tid is, and on arm64 the end is another). One that has ended is alone in its list. Where
+/// the thread pointer is its begin, it has dtv and canary among its first words, else as its last
+/// ones. Its dtv lies in the stack's mapping.
+inline constexpr std::uint64_t kBytes = 200;
+inline constexpr std::uint64_t kPrevious = arch::kTlsIsAbovePointer ? 8 : 16;
+inline constexpr std::uint64_t kNext = kPrevious + 8;
+inline constexpr ThreadBlock::OwnAddress kOwnAddresses[]{{0, 0}, {kPrevious, 0}, {kNext, 0}};
+inline constexpr ThreadBlock kThreadBlock{.own_addresses = kOwnAddresses,
+                                          .tid = arch::kTlsIsAbovePointer ? 32 : 48,
+                                          .alignment = 8,
+                                          .bytes = kBytes,
+                                          .dtv = {},
+                                          .pointer_at = arch::kTlsIsAbovePointer ? kBytes : 0};
 } // namespace musl
 
 } // namespace memleax

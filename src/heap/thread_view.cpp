@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 
 #include "memleax/target/stopped_thread.hpp"
 #include "memleax/unwind/unwinder.hpp"
@@ -15,15 +14,6 @@ namespace {
 /// malloc's own functions call each other a few deep, and have small frames.
 constexpr unsigned kMostFrames = 24;
 constexpr std::size_t kMostWords = 512;
-
-/// What the kernel has in the place of a result then; it makes of it another call, or EINTR, when
-/// the thread goes on (include/linux/errno.h). A call that does not sleep has none of these.
-bool was_interrupted(const arch::Registers& regs) {
-    constexpr std::array kErrors{EINTR, 512, 513, 514, 516}; // ERESTARTSYS, ..., _RESTARTBLOCK
-    return std::any_of(kErrors.begin(), kErrors.end(), [&regs](int error) {
-        return arch::call_that_failed_with(regs, error).has_value();
-    });
-}
 
 class MallocFrames {
   public:
@@ -78,13 +68,17 @@ class MallocFrames {
     void find_by_words(const arch::Registers& regs, std::span<const std::uint64_t> stack,
                        std::uint64_t sp, ThreadView* thread) {
         constexpr std::size_t kMostBelow = 32;
-        const auto is_malloc_word = [this](std::uint64_t word) {
-            return is_malloc(CodeAddr(word));
+        const std::uint64_t signature = StoppedThread(thread->tid).signature_mask();
+        const auto is_malloc_word = [this, signature](std::uint64_t word) {
+            return is_malloc(CodeAddr(word & ~signature));
         };
         const auto near = stack.first(std::min(stack.size(), kMostBelow));
+        const bool returns_to_malloc =
+            std::any_of(near.begin(), near.end(), is_malloc_word) ||
+            (arch::kHasLinkRegister &&
+             is_malloc_word(arch::dwarf_register(regs, arch::kDwarfReturnAddress)));
         if (!is_malloc(arch::pc(regs)) &&
-            (!is_in_module_of_malloc(arch::pc(regs)) ||
-             std::none_of(near.begin(), near.end(), is_malloc_word))) {
+            !(is_in_module_of_malloc(arch::pc(regs)) && returns_to_malloc)) {
             return;
         }
         thread->malloc_words.assign(stack.begin(), stack.end());
@@ -125,7 +119,7 @@ std::vector<ThreadView> look_at_threads(Target& target, std::span<const Tid> thr
         thread.registers = StoppedThread(tid).register_words();
         thread.sp = arch::sp(regs).value();
         thread.thread_pointer = StoppedThread(tid).thread_pointer(regs);
-        thread.is_asleep = was_interrupted(regs);
+        thread.is_asleep = target.was_asleep(tid, regs);
         if (kind != ThreadFrames::not_asked_for) {
             frames.find(regs, &thread);
         }

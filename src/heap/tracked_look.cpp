@@ -30,7 +30,7 @@ const ThreadBlock& thread_block_of(const ModuleMap& modules) {
         }
         has_musl = has_musl || (!module->unloaded && has_mallocng(*module));
     }
-    return has_musl && !arch::kTlsIsAbovePointer ? musl::kThreadBlock : kUnknown;
+    return has_musl ? musl::kThreadBlock : kUnknown;
 }
 
 /// Does a block begin or end in this memory, or contain it? Then it is not what it seems to be.

@@ -71,6 +71,29 @@ void InterruptedCalls::finish(Tid tid, arch::Registers* regs) {
     }
 }
 
+bool InterruptedCalls::was_asleep(Tid tid, const arch::Registers& regs) const {
+    if constexpr (arch::kResultReplacesArgument) {
+        // Of what is to be done with the call the registers tell nothing any more: it is to begin
+        // again, or has ended.
+        const auto was = asleep_in_.find(tid);
+        if (was == asleep_in_.end() || !was->second.system_call ||
+            was->second.sp != arch::sp(regs)) {
+            return false;
+        }
+        constexpr std::int64_t kInstruction = arch::kSyscallBytes.size();
+        return was->second.pc == arch::pc(regs) + kInstruction ||
+               (was->second.pc == arch::pc(regs) &&
+                arch::call_that_failed_with(regs, EINTR).has_value());
+    }
+    // What the kernel has in the place of a result then; it makes of it another call, or EINTR,
+    // when the thread goes on (include/linux/errno.h: ERESTARTSYS and its like). A call that does
+    // not sleep has none of these.
+    constexpr std::array kErrors{EINTR, 512, 513, 514, 516};
+    return std::any_of(kErrors.begin(), kErrors.end(), [&regs](int error) {
+        return arch::call_that_failed_with(regs, error).has_value();
+    });
+}
+
 void InterruptedCalls::begin_again(Tid tid, int signal) {
     arch::Registers regs{};
     if (!StoppedThread(tid).get_registers(&regs)) {

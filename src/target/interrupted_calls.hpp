@@ -54,6 +54,9 @@ class InterruptedCalls {
     /// Before the registers of an interrupted thread are replaced for a while, where the kernel
     /// does not see any more, when they are back, in which call it was: what it would do then.
     void finish(Tid tid, arch::Registers* regs);
+    /// Of a stopped thread with these registers: has the stop interrupted a system call that it was
+    /// asleep in? False if that is not certain.
+    [[nodiscard]] bool was_asleep(Tid tid, const arch::Registers& regs) const;
 
   private:
     /// Stands before a system call that we made it begin again, or has begun it since.

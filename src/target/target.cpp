@@ -127,6 +127,10 @@ Result<void> Target::reopen_memory() {
     return {};
 }
 
+bool Target::was_asleep(Tid tid, const arch::Registers& regs) const {
+    return parts_->interrupted.was_asleep(tid, regs);
+}
+
 std::optional<RemoteAddr> Target::stack_pointer(Tid tid) const {
     if (is_stopped(tid)) {
         arch::Registers regs;

@@ -65,7 +65,7 @@ struct HeapOptions {
     Caretaker* caretaker = nullptr; ///< with `forks`, of a process that nobody watches
 };
 
-/// For the malloc of glibc, and on x86_64 of musl (src/heap/*_layout.hpp have the versions), only:
+/// For the malloc of glibc and of musl (src/heap/*_layout.hpp have the versions), only:
 /// an Error says why there is no snapshot, with the process as it was. What does not agree, as a
 /// thread was at work in the allocator, is looked at anew. check_watchable() comes before.
 Result<HeapSnapshot> take_heap_snapshot(Tid pid, const HeapOptions& options = {});

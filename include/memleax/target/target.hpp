@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "arch.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
 #include "memleax/target/recovery_record.hpp"
@@ -93,6 +94,8 @@ class Target {
     // Of a stopped thread (StoppedThread has its registers):
     /// What it is about to get, if it is stopped for that; 0: nothing, or it is gone.
     [[nodiscard]] int stop_signal(Tid tid) const;
+    /// Has the stop interrupted a system call that it was asleep in? `regs` are its registers.
+    [[nodiscard]] bool was_asleep(Tid tid, const arch::Registers& regs) const;
     /// Also of one that is asleep in the kernel.
     [[nodiscard]] std::optional<RemoteAddr> stack_pointer(Tid tid) const;
     /// Lets it run, with its signal delivered (its siginfo untouched), or `signal` 0.
