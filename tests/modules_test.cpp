@@ -199,6 +199,9 @@ TEST_F(Modules, SomebodyElseBetweenItsSegments) {
     const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     const auto image = ElfImage::open(make_library("libgap.so"));
     ASSERT_TRUE(image);
+    if (page == 0x10000) { // as arm64's segments are aligned
+        GTEST_SKIP() << "with pages of 64 KiB a library's segments touch each other";
+    }
     const auto other = ElfImage::open(make_library("libother.so"));
     ASSERT_TRUE(other);
     const ElfSegment* code = nullptr;

@@ -160,7 +160,7 @@ TEST(PageFaults, WhatWasTouchedIsNamed) {
     EXPECT_EQ(touched.at("touch_break"), "200 heap");
     EXPECT_EQ(touched.at("touch_file"),
               fmt::format("10 /memfd:touched 0x{:x}-0x{:x}", 3 * page, 13 * page));
-    EXPECT_EQ(touched.at("touch_stack"), fmt::format("{} stack", 40 * 4096 / page));
+    EXPECT_EQ(touched.at("touch_stack"), "40 stack");
 }
 
 TEST(PageFaults, AsManyBesideTheHeap) {
