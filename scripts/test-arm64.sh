@@ -10,7 +10,8 @@
 # -q, as .ci/run has it, is a choice: what knows the CPU, or the kernel's side of a stop. All of it takes
 # over half an hour on two cores.
 # CPU may be max,pauth-impdef=on, too: plain "max" takes 20 s to boot. KERNEL is a linux-image package
-# instead of Debian 12's: the arm64-16k kernel of bookworm-backports has pages of 16 KiB (CPU max only).
+# instead of Debian 12's: the arm64-16k kernel of bookworm-backports has pages of 16 KiB (CPU max only). Or it
+# is a folder that scripts/arm64/kernel64k.sh has made of one with pages of 64 KiB.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -115,6 +116,9 @@ scripts/setup.sh arm64
 scripts/arm64/packages.sh
 if [ -z "$kernel" ]; then
     scripts/arm64/machine.sh
+elif [ -d "$kernel" ]; then
+    export MEMLEAX_ARM64_BOOT=$kernel
+    scripts/arm64/machine.sh "$kernel/vmlinuz" "$kernel"
 else
     MEMLEAX_ARM64_BOOT=$PWD/build/arm64-machine/$(basename "$kernel" .deb)
     export MEMLEAX_ARM64_BOOT
