@@ -112,6 +112,9 @@ struct TrapHandlerCode {
     std::span<const std::uint8_t> code;
     std::size_t entry = 0;
     std::size_t restorer = 0; ///< rt_sigreturn, for sa_restorer
+    /// The same where the handler runs with the interrupted code's own mask: it goes back to that
+    /// by itself then. 0: it cannot.
+    std::size_t unblocked_restorer = 0;
     /// A system call instruction, and behind it an endless loop: whoever executes it stays there
     /// until its registers are put back.
     std::size_t parking = 0;

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "arch.hpp"
 #include "kill_support.hpp"
 #include "leaks_support.hpp"
 #include "process_support.hpp"
@@ -243,6 +244,38 @@ TEST(OwnDeathOf, AndOfItsGuardiansLeavesAllRegistersAsTheyWere) {
         EXPECT_THAT(fixture.go().failures, IsEmpty());
         EXPECT_EQ(fixture.quit(), 0);
     }
+}
+
+// Each hit goes by way of the handler then. The thread gets back from it with all registers, and
+// without a system call, for which a seccomp filter may end the process.
+void work_unattended(Fixture& fixture) {
+    Memleax memleax({"-q", "--engine", "int3", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    const auto guardian = guardian_of(memleax);
+    if (!guardian) {
+        GTEST_SKIP() << "this kernel does not list children (CONFIG_PROC_CHILDREN)";
+    }
+    ASSERT_EQ(kill(*guardian, SIGKILL), 0);
+    memleax.process().signal(SIGKILL);
+    (void)memleax.finish();
+    EXPECT_THAT(fixture.go().failures, IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+TEST(OwnDeathOf, AndOfItsGuardiansLeavesAllRegistersAtEachHit) {
+    Fixture fixture("kept_registers");
+    work_unattended(fixture);
+}
+
+TEST(OwnDeathOf, AndOfItsGuardiansTakesNoSystemCallAtAHit) {
+    if (arch::trap_handler_code().unblocked_restorer == 0) {
+        GTEST_SKIP() << "not on this CPU";
+    }
+    if (geteuid() != 0) {
+        GTEST_SKIP() << "for root only";
+    }
+    Fixture fixture("confined", {"sigreturn_kills"});
+    work_unattended(fixture);
 }
 
 // With --follow-forks all that are watched: a parent and three children, which are born and

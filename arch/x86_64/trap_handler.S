@@ -4,16 +4,46 @@
 // that the target has, or ends the process as it would without us. A thread that is about to set
 // another handler waits for the guardian, who is about to put the code back: without ours, the next
 // breakpoint would be taken for the target's own. It runs in the target only, never
-// here: position-independent, no stack but what it pushes, all signals blocked (sa_mask).
+// here: position-independent, no stack but what it pushes.
+//
+// Where it stands before a handler of the target's, all signals are blocked meanwhile (sa_mask).
+// Else none is, and a thread gets back to its code without a system call: a seccomp filter may end
+// the process for rt_sigreturn (OpenSSH's does). Which of the two holds is told by the restorer, as
+// the kernel takes it with the mask.
 //
 // Called as handler(signal in edi, siginfo in rsi, ucontext in rdx). Offsets are those of
 // <bits/types/siginfo_t.h> and of struct ucontext up to uc_sigmask (arch/x86/include/uapi/asm).
 #include <sys/syscall.h>
 
 #define SI_CODE 8
+#define UC_STACK_FLAGS 24
+#define UC_R8 40
+#define UC_R9 48
+#define UC_R10 56
+#define UC_R11 64
+#define UC_R12 72
+#define UC_R13 80
+#define UC_R14 88
+#define UC_R15 96
 #define UC_RDI 104
+#define UC_RSI 112
+#define UC_RBP 120
+#define UC_RBX 128
+#define UC_RDX 136
+#define UC_RAX 144
+#define UC_RCX 152
+#define UC_RSP 160
 #define UC_RIP 168
+#define UC_EFLAGS 176
+#define UC_CS 184
+#define UC_SS 190
+#define UC_FPSTATE 224
 #define UC_SIGMASK 296
+/* struct _fpx_sw_bytes, in the state's unused part: is it XSAVE's, and of which features? */
+#define FP_MAGIC 464
+#define FP_FEATURES 472
+#define FP_XSTATE_MAGIC1 0x46505853
+#define SS_AUTODISARM_ 0x80000000 /* the kernel has taken the sigaltstack away meanwhile */
 #define CODE_KERNEL 0x80 /* si_code of an int3 */
 #define SLOT_BYTES 64
 #define SLOT_KEY 56
@@ -22,6 +52,7 @@
 #define MOST_HOLDS 8 /* then nobody is left who puts the code back */
 #define SIGNAL_TRAP 5
 #define TRAP_BIT (1 << (SIGNAL_TRAP - 1))
+#define SIG_BLOCK_ 0
 #define SIG_SETMASK_ 2
 #define SIGSET_BYTES 8
 #define SA_NODEFER_ 0x40000000
@@ -33,8 +64,10 @@
 
         .section .rodata
         .globl  memleax_trap_handler, memleax_trap_handler_restorer
+        .globl  memleax_trap_handler_unblocked_restorer
         .globl  memleax_trap_handler_parking, memleax_trap_handler_way_back, memleax_trap_handler_data
         .hidden memleax_trap_handler, memleax_trap_handler_restorer
+        .hidden memleax_trap_handler_unblocked_restorer
         .hidden memleax_trap_handler_parking, memleax_trap_handler_way_back, memleax_trap_handler_data
         .balign 16
 memleax_trap_handler:
@@ -86,14 +119,58 @@ memleax_trap_handler:
 .Lgo:
         movb    $1, memleax_trap_handler+UNATTENDED(%rip)
         mov     %r10, UC_RIP(%rdx)
-.Ldone:
-        ret
+        jmp     .Ldone
 .Lback:
         mov     %rcx, UC_RIP(%rdx)
-        ret
+        jmp     .Ldone
 .Lagain:                                        // the pc is at the int3: the tracer kept it there
         testb   $0x80, SLOT_KEY+7(%r10)
         jz      .Lnext
+
+.Ldone:                                         // back to what was interrupted, as it is in rdx
+        lea     memleax_trap_handler_unblocked_restorer(%rip), %rax
+        cmp     %rax, (%rsp)
+        jne     .Lsigreturn
+        testl   $SS_AUTODISARM_, UC_STACK_FLAGS(%rdx)
+        jnz     .Lsigreturn
+        xor     %eax, %eax
+        rdsspq  %rax                            // a no-op without a shadow stack
+        test    %rax, %rax
+        jnz     .Lsigreturn
+        mov     UC_FPSTATE(%rdx), %rcx
+        test    %rcx, %rcx
+        jz      .Lsigreturn
+        cmpl    $FP_XSTATE_MAGIC1, FP_MAGIC(%rcx)
+        jne     .Lsigreturn
+        mov     %rdx, %r8
+        movzwl  UC_SS(%r8), %eax                // iretq takes all five at once
+        push    %rax
+        push    UC_RSP(%r8)
+        push    UC_EFLAGS(%r8)
+        movzwl  UC_CS(%r8), %eax
+        push    %rax
+        push    UC_RIP(%r8)
+        push    UC_R8(%r8)
+        mov     FP_FEATURES(%rcx), %eax
+        mov     FP_FEATURES+4(%rcx), %edx
+        xrstor64 (%rcx)
+        mov     UC_R9(%r8), %r9
+        mov     UC_R10(%r8), %r10
+        mov     UC_R11(%r8), %r11
+        mov     UC_R12(%r8), %r12
+        mov     UC_R13(%r8), %r13
+        mov     UC_R14(%r8), %r14
+        mov     UC_R15(%r8), %r15
+        mov     UC_RDI(%r8), %rdi
+        mov     UC_RSI(%r8), %rsi
+        mov     UC_RBP(%r8), %rbp
+        mov     UC_RBX(%r8), %rbx
+        mov     UC_RDX(%r8), %rdx
+        mov     UC_RAX(%r8), %rax
+        mov     UC_RCX(%r8), %rcx
+        pop     %r8
+        iretq
+.Lsigreturn:
         ret
 
 .Lforeign:
@@ -112,7 +189,15 @@ memleax_trap_handler:
 1:      call    .Lset_default
         pop     %rsi
         cmpl    $CODE_KERNEL, SI_CODE(%rsi)
-        je      .Ldone
+        je      .Lsigreturn
+        push    $TRAP_BIT                       // to come behind rt_sigreturn
+        mov     $SIG_BLOCK_, %edi
+        mov     %rsp, %rsi
+        xor     %edx, %edx
+        mov     $SIGSET_BYTES, %r10d
+        mov     $SYS_rt_sigprocmask, %eax
+        syscall
+        pop     %rdi
         mov     $SYS_getpid, %eax
         syscall
         mov     %eax, %edi
@@ -171,6 +256,10 @@ memleax_trap_handler:
         jmp     *memleax_trap_handler_data(%rip)
 
 memleax_trap_handler_restorer:
+        mov     $SYS_rt_sigreturn, %eax
+        syscall
+
+memleax_trap_handler_unblocked_restorer:
         mov     $SYS_rt_sigreturn, %eax
         syscall
 

@@ -4,6 +4,7 @@
 extern "C" {
 extern const std::uint8_t memleax_trap_handler[];
 extern const std::uint8_t memleax_trap_handler_restorer[];
+extern const std::uint8_t memleax_trap_handler_unblocked_restorer[];
 extern const std::uint8_t memleax_trap_handler_parking[];
 extern const std::uint8_t memleax_trap_handler_way_back[];
 extern const std::uint8_t memleax_trap_handler_data[];
@@ -19,6 +20,7 @@ TrapHandlerCode trap_handler_code() {
     TrapHandlerCode result;
     result.entry = 0;
     result.restorer = offset(memleax_trap_handler_restorer);
+    result.unblocked_restorer = offset(memleax_trap_handler_unblocked_restorer);
     result.parking = offset(memleax_trap_handler_parking);
     result.way_back = offset(memleax_trap_handler_way_back);
     result.data = offset(memleax_trap_handler_data);

@@ -121,6 +121,12 @@ RecoveryRecord::SignalAction TrapHandler::action(const RecoveryRecord::SignalAct
     ours.handler = page_.begin + code.entry;
     ours.flags = SA_SIGINFO | kRestorerFlag |
                  (has_own ? before.flags & (SA_ONSTACK | SA_RESTART) : SA_ONSTACK | SA_RESTART);
+    if (!has_own && code.unblocked_restorer != 0) {
+        // No system call: a seccomp filter may end the process for rt_sigreturn.
+        ours.flags |= SA_NODEFER;
+        ours.restorer = page_.begin + code.unblocked_restorer;
+        return ours;
+    }
     // The target's handler, to which ours only jumps, returns through its own restorer: it may run
     // for longer than our page is there.
     ours.restorer = has_own && (before.flags & kRestorerFlag) != 0 ? before.restorer

@@ -43,8 +43,7 @@ class TrapHandler final : public OwnCode {
         return mapped() ? std::vector{page_} : std::vector<AddrRange>();
     }
     [[nodiscard]] bool contains(CodeAddr pc) const override { return page_.contains(pc); }
-    /// It is short, blocks all signals but for its last instruction, and has registers of the
-    /// interrupted code that only it can put back.
+    /// It is short, and has registers of the interrupted code that only it can put back.
     [[nodiscard]] bool move_out(arch::Registers* /*regs*/) const override { return false; }
     /// The page stays, with a warning, if the action may_be_saved().
     Result<void> unmap(Tid worker) override;
