@@ -63,7 +63,7 @@ if [ -n "$choice" ]; then
     # of each kind, and no signals by the hundred thousand, which take minutes there.
     long=("exact_counts:Recursion.*:*_O2_fp_pie:*/alloc_all_cxx_O2_nofp_pie:*plugin_250:*split_stack:*other_stacks:*/realloc_chains:*failed_new:*/threads16:*/longjmp*:*/thread_churn"
         "left_as_found:-*threads16*:*cross_thread*:*forker_16*:*mixed_work*:*/signals:*churn*:*cxx*:*longjmp*"
-        "leak_check:-*OfThreadsInMalloc*:*OfAThousandThreads:*_auto:*_copy:*_stripped_*:*musl_*:*_static_fork"
+        "leak_check:-*OfThreadsInMalloc*:*OfAThousandThreads:*_auto:*_copy:*_stripped_*:*musl_dynamic_*:*_static_fork"
         "sleeper:*/read:*/futex:*/epoll_wait:*/poll:*/nanosleep:*/sigsuspend:*AHandler*"
         "trap_action:-*_static_*:*musl_*:*interposed*:*FirstInstruction*" "transfers:*/write:*IsLeftAlone*"
         "vfork:-*Followed*:*IsFound*:*ChildIsStopped*:*AfterALaunch*")
