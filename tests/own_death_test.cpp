@@ -267,6 +267,12 @@ TEST(OwnDeathOf, AndOfItsGuardiansLeavesAllRegistersAtEachHit) {
     work_unattended(fixture);
 }
 
+// Threads may share one (varnish's do): two hits at once, and each is where the other was.
+TEST(OwnDeathOf, AndOfItsGuardiansNeedsNoAlternateStack) {
+    Fixture fixture("shared_altstack");
+    work_unattended(fixture);
+}
+
 TEST(OwnDeathOf, AndOfItsGuardiansTakesNoSystemCallAtAHit) {
     if (arch::trap_handler_code().unblocked_restorer == 0) {
         GTEST_SKIP() << "not on this CPU";

@@ -119,8 +119,10 @@ RecoveryRecord::SignalAction TrapHandler::action(const RecoveryRecord::SignalAct
     const bool has_own = before.handler > 1;
     RecoveryRecord::SignalAction ours{};
     ours.handler = page_.begin + code.entry;
+    // Not on an alternate stack, which threads may share (varnish's do), but where a handler of the
+    // target's own is: Go's has to be, as goroutines' stacks are small.
     ours.flags = SA_SIGINFO | kRestorerFlag |
-                 (has_own ? before.flags & (SA_ONSTACK | SA_RESTART) : SA_ONSTACK | SA_RESTART);
+                 (has_own ? before.flags & (SA_ONSTACK | SA_RESTART) : SA_RESTART);
     if (!has_own && code.unblocked_restorer != 0) {
         // No system call: a seccomp filter may end the process for rt_sigreturn.
         ours.flags |= SA_NODEFER;
