@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace memleax {
 namespace {
@@ -398,15 +399,18 @@ TEST_F(CallFollowerTest, WithCheckWhatAnInterposerAllocatesWithinIsHidden) {
 }
 
 TEST_F(CallFollowerTest, MappingsEndAtTheEntryAndBeginAtTheReturn) {
-    call("mmap", {0, 0x1800, 3, 0x22});
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const std::string begun = fmt::format("munmap begun +0 -{:x}", 2 * page);
+    call("mmap", {0, page + page / 2, 3, 0x22});
     ret(0x200000);
-    EXPECT_THAT(told(), ElementsAre("mmap begun +0 -0", "mmap succeeded +2000 -0"));
-    call("munmap", {0x200000, 0x2000});
+    EXPECT_THAT(told(),
+                ElementsAre("mmap begun +0 -0", fmt::format("mmap succeeded +{:x} -0", 2 * page)));
+    call("munmap", {0x200000, 2 * page});
     ret(0);
-    EXPECT_THAT(told(), ElementsAre("munmap begun +0 -2000", "munmap succeeded +0 -0"));
-    call("munmap", {0x200000, 0x2000});
+    EXPECT_THAT(told(), ElementsAre(begun, "munmap succeeded +0 -0"));
+    call("munmap", {0x200000, 2 * page});
     ret(~std::uint64_t{0});
-    EXPECT_THAT(told(), ElementsAre("munmap begun +0 -2000", "munmap failed +0 -0"));
+    EXPECT_THAT(told(), ElementsAre(begun, "munmap failed +0 -0"));
 }
 
 TEST_F(CallFollowerTest, CodeThatIsGoneIsNotKnownAnyMore) {

@@ -65,8 +65,8 @@ TEST(HugePages, AreFoundFromAnyOfTheirPages) {
     }
     const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     const std::uint64_t huge = sizes->largest;
-    void* const room =
-        mmap(nullptr, 4 * huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* const room = mmap(nullptr, 4 * huge, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     ASSERT_NE(room, MAP_FAILED);
     const std::uint64_t begin = (reinterpret_cast<std::uint64_t>(room) + huge - 1) & ~(huge - 1);
     const auto touch = [](std::uint64_t address) {

@@ -71,7 +71,7 @@ TEST_F(StopCostTest, IsNothingForOneThatWaitsForAByte) {
 }
 
 TEST_F(StopCostTest, IsTheRestForOneThatWritesMoreThanAPipeTakes) {
-    const std::vector<char> bytes(std::size_t{1} << 20U);
+    const std::vector<char> bytes(std::size_t{2} << 20U); // it takes 16 pages, of up to 64 KiB
     EXPECT_EQ(cost_in(
                   [&] {
                       EXPECT_EQ(write(end(1), bytes.data(), bytes.size()),
