@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "arch.hpp"
 #include "leaks_support.hpp"
@@ -101,6 +102,43 @@ INSTANTIATE_TEST_SUITE_P(
         "semtimedop", "nanosleep", "old_nanosleep", "absolute_nanosleep", "io_getevents",
         "io_pgetevents", "io_uring", "io_uring_sqpoll", "io_uring_worker"),
     [](const auto& instance) { return std::string(instance.param); });
+
+// What the kernel continues by restart_syscall(2), which a filter may forbid.
+class SleeperWithAFilter : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(SleeperWithAFilter, IsNotContinuedByAnotherCall) {
+    if (arch::kResultReplacesArgument) {
+        GTEST_SKIP() << "not on this CPU";
+    }
+    if (geteuid() != 0) {
+        GTEST_SKIP() << "its filter can be suspended by root only";
+    }
+    ChildProcess fixture({fixture_path("sleeper"), GetParam(), "filtered"});
+    const std::string first = fixture.read_line().value_or("(the end)");
+    if (first.starts_with("skip")) {
+        GTEST_SKIP() << first;
+    }
+    ASSERT_EQ(first, "ready");
+    const auto ask = [&](const char* command) {
+        fixture.send(command);
+        return read_answer(fixture);
+    };
+    for (int visit = 1; visit <= 4; ++visit) {
+        Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+        memleax.wait_until_watching();
+        EXPECT_THAT(ask("annoy").failures, IsEmpty());
+        if (visit % 2 == 0) {
+            EXPECT_THAT(ask("go").failures, IsEmpty());
+        }
+        EXPECT_EQ(memleax.interrupt_and_finish().status, 0);
+    }
+    EXPECT_THAT(ask("go").failures, IsEmpty());
+    fixture.send("quit");
+    EXPECT_EQ(fixture.wait_for_end(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, SleeperWithAFilter, ::testing::Values("poll", "nanosleep", "futex"),
+                         [](const auto& instance) { return std::string(instance.param); });
 
 // It sleeps until its handler runs. That the thread is just being made to begin its call again,
 // when the signal comes, must not make it sleep on.

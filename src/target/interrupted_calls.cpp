@@ -99,8 +99,18 @@ void InterruptedCalls::begin_again(Tid tid, int signal) {
     if (!StoppedThread(tid).get_registers(&regs)) {
         return;
     }
-    const auto call = arch::call_that_failed_with(regs, EINTR);
-    if (!call || !can_begin_again(*call)) {
+    auto call = arch::call_that_failed_with(regs, EINTR);
+    if (call && !can_begin_again(*call)) {
+        return;
+    }
+    // The kernel would go on with it by restart_syscall(2). A seccomp filter may end the process
+    // for that (OpenSSH's does), and not for the call itself, with all of its time limit.
+    constexpr int kContinued = 516; // ERESTART_RESTARTBLOCK
+    const bool is_continued = !arch::kResultReplacesArgument && !call;
+    if (is_continued) {
+        call = arch::call_that_failed_with(regs, kContinued);
+    }
+    if (!call) {
         return;
     }
     // A handler that is about to run is a reason for EINTR. One whose signal comes while the thread
@@ -108,7 +118,7 @@ void InterruptedCalls::begin_again(Tid tid, int signal) {
     // mask of epoll_pwait, which is in force within the call only.
     const auto info = try_read_process_info(tid);
     if (!info || (signal != 0 && !is_ignored(*info, signal)) ||
-        StoppedThread(tid).has_temporary_mask()) {
+        (is_continued && info->seccomp_mode == 0) || StoppedThread(tid).has_temporary_mask()) {
         return;
     }
     for (int other = 1; other < NSIG; ++other) {

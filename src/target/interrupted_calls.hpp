@@ -45,6 +45,7 @@ class InterruptedCalls {
     }
     /// If this stop, or a signal that the target ignores and that only a traced thread wakes up
     /// for, has ended a system call with EINTR that without us would have gone on: begins it anew.
+    /// Likewise one that the kernel would continue by a call that the thread's filter may forbid.
     /// `signal`: what it is about to get, or 0.
     void begin_again(Tid tid, int signal);
     /// If a handler of this signal is to run before such a thread has got back into its call: ends
