@@ -16,6 +16,7 @@
 #include "arch.hpp"
 #include "kill_support.hpp"
 #include "leaks_support.hpp"
+#include "memleax/proc/process_info.hpp"
 #include "process_support.hpp"
 #include "program_support.hpp"
 #include "snapshot_support.hpp"
@@ -265,6 +266,22 @@ void work_unattended(Fixture& fixture) {
 TEST(OwnDeathOf, AndOfItsGuardiansLeavesAllRegistersAtEachHit) {
     Fixture fixture("kept_registers");
     work_unattended(fixture);
+}
+
+// The kernel takes the handler away at the hit of a thread that blocks SIGTRAP: it is put back at
+// once, as each hit after our death would end the process.
+TEST(OwnDeathOf, AHandlerThatABlockingThreadHasTakenAwayIsBackAtOnce) {
+    Fixture fixture("blocking_births");
+    Memleax memleax({"-q", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    for (int round = 0; round < 3; ++round) {
+        EXPECT_THAT(fixture.go().failures, IsEmpty());
+        const auto info = try_read_process_info(Tid(fixture.pid()));
+        ASSERT_TRUE(info);
+        EXPECT_NE(info->caught_signals & signal_bit(SIGTRAP), 0U);
+    }
+    EXPECT_EQ(memleax.interrupt_and_finish().status, 0);
+    EXPECT_EQ(fixture.quit(), 0);
 }
 
 // Threads may share one (varnish's do): two hits at once, and each is where the other was.

@@ -108,6 +108,7 @@ void TrapSignal::set_unblocked(Tid tid, Blocking* entry, bool unblocked) {
 }
 
 void TrapSignal::on_birth(Tid parent, Tid child) {
+    newborns_.insert(child);
     const auto it = blocking_.find(parent);
     if (it != blocking_.end()) {
         const Blocking inherited = it->second;
@@ -118,6 +119,7 @@ void TrapSignal::on_birth(Tid parent, Tid child) {
 
 void TrapSignal::on_thread_gone(Tid tid) {
     suspects_.erase(tid);
+    newborns_.erase(tid);
     action_.on_thread_gone(tid);
     if (blocking_.erase(tid) != 0) {
         target_.record().forget_blocking(tid);
@@ -126,11 +128,15 @@ void TrapSignal::on_thread_gone(Tid tid) {
 
 void TrapSignal::look_after(Tid tid) {
     bool gone = false;
+    const bool is_newborn = newborns_.erase(tid) != 0;
+    const std::int64_t now = monotonic_now().value();
     const auto it = blocking_.find(tid);
     if (it != blocking_.end() && !it->second.unblocked) {
         set_unblocked(tid, &it->second, true);
         gone = true;
-    } else if (hits_until_look_ <= 0 || suspects_.contains(tid)) {
+    } else if (hits_until_look_ <= 0 || is_newborn || now >= next_check_ ||
+               suspects_.contains(tid)) {
+        next_check_ = now + kNsBetweenChecks;
         gone = !is_caught(tid);
         if (gone && suspicion_ > 0) {
             suspects_.insert(tid); // it was there at the last hit
@@ -139,7 +145,6 @@ void TrapSignal::look_after(Tid tid) {
         }
         hits_until_look_ = suspicion_ > 0 ? 1 : kHitsBetweenLooks;
         suspicion_ -= suspicion_ > 0 ? 1 : 0;
-        const std::int64_t now = monotonic_now().value();
         if (action_.installed() && !gone && now > next_look_) {
             next_look_ = now + kNsBetweenLooks;
             action_.look(tid);

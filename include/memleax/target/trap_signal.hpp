@@ -26,8 +26,9 @@ namespace memleax {
 /// (kernel/signal.c, force_sig_info_to_task): then a later hit would kill it, were it not for us.
 /// So such threads stay unblocked until we leave, and the handler is put back after such a hit. A
 /// thread is known to block SIGTRAP if it did when we came, or if its creator did. Of one that
-/// begins to do so later only the effect is seen, within kHitsBetweenLooks hits, and then at each
-/// of its own.
+/// begins to do so later only the effect is seen: at its first hit if it was born meanwhile, as the
+/// workers of thread pools block all signals; else within kHitsBetweenLooks hits, or at the first
+/// one after kNsBetweenChecks, and then at each of its own.
 ///
 /// TrapAction has what the target itself has set, and sets meanwhile.
 class TrapSignal {
@@ -41,7 +42,8 @@ class TrapSignal {
     void adopt();
     /// A stopped thread has executed a breakpoint of ours.
     void after_hit(Tid tid) {
-        if (--hits_until_look_ <= 0 || !blocking_.empty() || !suspects_.empty()) {
+        if (--hits_until_look_ <= 0 || !blocking_.empty() || !suspects_.empty() ||
+            !newborns_.empty() || monotonic_now().value() >= next_check_) {
             look_after(tid);
         }
     }
@@ -70,6 +72,7 @@ class TrapSignal {
   private:
     static constexpr int kHitsBetweenLooks = 256;
     static constexpr std::int64_t kNsBetweenLooks = kNsPerSecond;
+    static constexpr std::int64_t kNsBetweenChecks = 2'000'000;
     /// So many hits are looked at one by one once the handler was found gone.
     static constexpr int kHitsOfSuspicion = 64;
 
@@ -88,7 +91,9 @@ class TrapSignal {
     absl::flat_hash_map<Tid, Blocking> blocking_;
     TrapAction action_;
     bool has_warned_of_pending_ = false;
-    std::int64_t next_look_ = 0; ///< at the action, in monotonic ns
+    std::int64_t next_look_ = 0;        ///< at the action, in monotonic ns
+    std::int64_t next_check_ = 0;       ///< whether the handler is there, likewise
+    absl::flat_hash_set<Tid> newborns_; ///< threads born meanwhile, until their first hit
     /// Threads whose hits have been found to take the handler away: they block SIGTRAP for a while,
     /// again and again. Each of their hits is looked after.
     absl::flat_hash_set<Tid> suspects_;
