@@ -120,7 +120,6 @@ int recover(RecoveryFile& file) {
         if (const auto done = restore_process(record); done) {
             log_warning("memleax was killed; process {} is as it was before", pid);
         } else {
-            (void)restore_jumps(*record);
             log_warning("memleax was killed: {}", done.error().message());
             status = 1;
         }
