@@ -200,17 +200,25 @@ TEST(OwnDeathOf, WhatTheTargetMapsWhereOursWasIsItsOwn) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+/// False if the guardian is not found; then neither is killed.
+bool kill_with_its_guardian(Memleax& memleax) {
+    const auto guardian = guardian_of(memleax);
+    if (!guardian) {
+        return false;
+    }
+    EXPECT_EQ(kill(*guardian, SIGKILL), 0);
+    memleax.process().signal(SIGKILL);
+    (void)memleax.finish();
+    return true;
+}
+
 TEST(OwnDeathOf, AndOfItsGuardiansIsToldByTheNextMemleax) {
     Fixture fixture("survivor");
     Memleax memleax({"-q", std::to_string(fixture.pid())});
     memleax.wait_until_watching();
-    const auto guardian = guardian_of(memleax);
-    if (!guardian) {
+    if (!kill_with_its_guardian(memleax)) {
         GTEST_SKIP() << "this kernel does not list children (CONFIG_PROC_CHILDREN)";
     }
-    ASSERT_EQ(kill(*guardian, SIGKILL), 0);
-    memleax.process().signal(SIGKILL);
-    (void)memleax.finish();
     const auto next = Memleax({"-t", "10", std::to_string(fixture.pid())}).finish();
     EXPECT_EQ(next.output, "");
     EXPECT_THAT(next.errors, HasSubstr("a memleax that watched it was killed, and its guardian"));
@@ -252,13 +260,9 @@ TEST(OwnDeathOf, AndOfItsGuardiansLeavesAllRegistersAsTheyWere) {
 void work_unattended(Fixture& fixture) {
     Memleax memleax({"-q", "--engine", "int3", std::to_string(fixture.pid())});
     memleax.wait_until_watching();
-    const auto guardian = guardian_of(memleax);
-    if (!guardian) {
+    if (!kill_with_its_guardian(memleax)) {
         GTEST_SKIP() << "this kernel does not list children (CONFIG_PROC_CHILDREN)";
     }
-    ASSERT_EQ(kill(*guardian, SIGKILL), 0);
-    memleax.process().signal(SIGKILL);
-    (void)memleax.finish();
     EXPECT_THAT(fixture.go().failures, IsEmpty());
     EXPECT_EQ(fixture.quit(), 0);
 }
