@@ -5,12 +5,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "leaks_support.hpp"
 #include "process_support.hpp"
 #include "prompt_support.hpp"
 #include "share_support.hpp"
 #include "snapshot_support.hpp"
+#include "stress_support.hpp"
 
 namespace memleax::testing {
 namespace {
@@ -49,6 +51,29 @@ TEST(InlineEngine, OnlyTheFirstCallFromAPlaceStops) {
     // One place, and the ring may have been full.
     EXPECT_GE(calls.at("stopped"), 1);
     EXPECT_LT(calls.at("stopped"), kBlocks / 100);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// Who comes to a breakpoint with SIGTRAP blocked is ended by it if nobody is there to take the hit:
+// there is none between our death and the guardian, nor on the jumps' way out.
+TEST(InlineEngine, ItsDeathLetsCallsPassThatAreMadeWithAllSignalsBlocked) {
+    Fixture fixture("blocking_calls");
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    Stress stress(20);
+    while (stress.next()) {
+        Memleax memleax({"--engine", "inline", "--log", "debug", std::to_string(fixture.pid())});
+        wait_until_patched(memleax);
+        fixture.process().send("spin");
+        ASSERT_EQ(fixture.process().read_line(), "spinning");
+        usleep(static_cast<unsigned>(stress.number_to(30'000))); // until it is hit
+        memleax.process().signal(SIGKILL);
+        const auto result = memleax.finish();
+        SCOPED_TRACE(result.errors);
+        EXPECT_EQ(result.status, SIGKILL);
+        EXPECT_THAT(fixture.ask("stop").failures, IsEmpty());
+        EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked),
+                    IsEmpty());
+    }
     EXPECT_EQ(fixture.quit(), 0);
 }
 

@@ -193,6 +193,9 @@ void BreakpointTable::adopt() {
         }
         auto breakpoint = std::make_unique<Breakpoint>();
         breakpoint->patch = entry.patch;
+        if (entry.patch.is_jump()) {
+            breakpoint->jump = entry.patch;
+        }
         breakpoint->record = i;
         if (entry.stands_for != 0) {
             breakpoint->stands_for = CodeAddr(entry.stands_for);

@@ -58,6 +58,13 @@ bool CodePatch::is_in(const RemoteMemory& memory) const {
            std::equal(first.begin(), first.end(), arch::kBreakpointBytes.begin());
 }
 
+bool CodePatch::begins_in(const RemoteMemory& memory) const {
+    std::array<std::uint8_t, arch::kBreakpointBytes.size()> first{};
+    return memory.try_read_unmasked(address.as_data(), std::as_writable_bytes(std::span(first))) ==
+               first.size() &&
+           std::equal(first.begin(), first.end(), patched.begin());
+}
+
 Result<void> CodePatch::put_in(RemoteMemory& memory) const {
     return memory.write(address.as_data(), patched_bytes());
 }

@@ -11,9 +11,12 @@
 
 namespace memleax {
 
-/// The first and urgent part: the original code, without attaching. The target may run, and may
-/// even be traced by the dying one.
+/// The first and urgent part, without attaching: no call needs a tracer any more. What is left are
+/// jumps, by which calls pass. The target may run, and may even be traced by the dying one.
 Result<void> restore_code(const RecoveryRecord& record);
+
+/// Where restore_process() has failed: the jumps, too, without attaching.
+Result<void> restore_jumps(const RecoveryRecord& record);
 
 /// Everything else. Fails if the process is gone, another one by now, or may not be traced.
 Result<void> restore_process(const std::shared_ptr<RecoveryRecord>& record);

@@ -44,6 +44,8 @@ struct CodePatch {
     /// Are our bytes there? Not if they have not been put in yet, if somebody else has written
     /// there, or if nothing can be read there.
     [[nodiscard]] bool is_in(const RemoteMemory& memory) const;
+    /// Does the code begin with ours? Of a jump: is it complete, and not one on its way in or out?
+    [[nodiscard]] bool begins_in(const RemoteMemory& memory) const;
     Result<void> put_in(RemoteMemory& memory) const;
     /// Puts the original bytes back if ours are there: true. Leaves alone what somebody else has
     /// written: false.

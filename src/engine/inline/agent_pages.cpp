@@ -26,6 +26,18 @@ std::vector<AddrRange> used(const std::array<AddrRange, N>& ranges,
 
 } // namespace
 
+bool disable_agent(const RecoveryRecord& record, RemoteMemory& memory) {
+    const AddrRange& first = record.agent_data[0];
+    if (record.agent_data_count.load() == 0 || first.size() == 0) {
+        return false;
+    }
+    const std::uint8_t no = 0;
+    return memory
+        .write(RemoteAddr(first.begin) + static_cast<std::int64_t>(offsetof(agent::Data, enabled)),
+               {&no, 1})
+        .ok();
+}
+
 std::vector<AddrRange> AgentPages::ranges() const {
     return used(target_.record().agent_code, target_.record().agent_code_count);
 }
@@ -101,11 +113,7 @@ std::set<Tid> AgentPages::inside() const {
 }
 
 void AgentPages::disable() {
-    if (const auto data = agent_data()) {
-        const std::uint8_t no = 0;
-        (void)target_.memory().write(
-            *data + static_cast<std::int64_t>(offsetof(agent::Data, enabled)), {&no, 1});
-    }
+    (void)disable_agent(target_.record(), target_.memory());
 }
 
 Result<void> AgentPages::unmap(Tid worker) {

@@ -14,6 +14,10 @@
 
 namespace memleax {
 
+/// No call of the process is told of any more, and none needs the tracer. False: there is no agent,
+/// or it cannot be reached.
+bool disable_agent(const RecoveryRecord& record, RemoteMemory& memory);
+
 class AgentPages final : public OwnCode {
   public:
     /// It must outlive this.

@@ -12,6 +12,7 @@
 #include "detacher.hpp"
 #include "inline/agent_pages.hpp"
 #include "memleax/base/log.hpp"
+#include "memleax/proc/freezer.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/breakpoint.hpp"
 #include "memleax/target/process_copy.hpp"
@@ -67,42 +68,66 @@ class Indifferent final : public DetachObserver {
     void on_thread_gone(const ThreadGone& /*gone*/) override {}
 };
 
-std::vector<CodePatch> jumps_of(const RecoveryRecord& record) {
-    std::vector<CodePatch> jumps;
-    for (std::uint32_t i = 0; i < record.breakpoint_count.load(); ++i) {
-        if (record.breakpoints[i].patch.is_jump()) {
-            jumps.push_back(record.breakpoints[i].patch);
-        }
-    }
-    return jumps;
-}
-
-} // namespace
-
-Result<void> restore_code(const RecoveryRecord& record) {
+Result<RemoteMemory> memory_of(const RecoveryRecord& record) {
     const Tid pid = pid_of(record);
     auto memory = RemoteMemory::open(pid);
-    if (!memory) {
-        return std::move(memory).error();
-    }
-    if (!is_the_same(record)) {
+    if (memory && !is_the_same(record)) {
         return Error(fmt::format("process {} has ended", pid.value()));
     }
-    Result<void> result = make_breakpoints_of_jumps(jumps_of(record), *memory);
+    return memory;
+}
+
+/// What `is_left` says of a jump stays as it is.
+template <typename IsLeft>
+Result<void> restore_but(const RecoveryRecord& record, RemoteMemory& memory,
+                         const IsLeft& is_left) {
+    const auto stays = [&is_left](const CodePatch& patch) {
+        return patch.is_jump() && is_left(patch);
+    };
+    std::vector<CodePatch> jumps;
+    for (std::uint32_t i = 0; i < record.breakpoint_count.load(); ++i) {
+        const CodePatch& patch = record.breakpoints[i].patch;
+        if (patch.is_jump() && !is_left(patch)) {
+            jumps.push_back(patch);
+        }
+    }
+    Result<void> result = make_breakpoints_of_jumps(jumps, memory);
     // A thread that waits in our handler (kSlotHolds) goes on as soon as the code there is whole,
     // and must not meet a breakpoint then: it may be about to take the handler away.
     for (const bool held : {false, true}) {
         for (std::uint32_t i = 0; i < record.breakpoint_count.load(); ++i) {
             const RecoveryRecord::Breakpoint& entry = record.breakpoints[i];
-            if (entry.holds != held) {
+            if (entry.holds != held || stays(entry.patch)) {
                 continue;
             }
-            if (auto restored = entry.patch.take_out(*memory); !restored) {
+            if (auto restored = entry.patch.take_out(memory); !restored) {
                 result = std::move(restored).error();
             }
         }
     }
     return result;
+}
+
+} // namespace
+
+// On its way out a jump is a breakpoint for some milliseconds, and until there is a tracer again a
+// hit ends the process if its thread blocks SIGTRAP, as the workers of thread pools do, or a child
+// by vfork whose handler is the default. So a jump that is whole waits for the tracer; meanwhile
+// the agent lets all calls pass.
+Result<void> restore_code(const RecoveryRecord& record) {
+    auto memory = memory_of(record);
+    if (!memory) {
+        return std::move(memory).error();
+    }
+    const bool all_pass = disable_agent(record, *memory);
+    return restore_but(record, *memory,
+                       [&](const CodePatch& jump) { return all_pass && jump.begins_in(*memory); });
+}
+
+Result<void> restore_jumps(const RecoveryRecord& record) {
+    auto memory = memory_of(record);
+    return memory ? restore_but(record, *memory, [](const CodePatch& /*jump*/) { return false; })
+                  : std::move(memory).error();
 }
 
 namespace {
@@ -112,6 +137,9 @@ Result<void> restore_in_this_thread(const std::shared_ptr<RecoveryRecord>& recor
     const Tid pid = pid_of(*record);
     if (!wait_until_untraced(pid) || !is_the_same(*record)) {
         return Error(fmt::format("process {} has ended, or somebody else traces it", pid.value()));
+    }
+    if (file_of_freezer(pid)) {
+        (void)restore_jumps(*record); // nobody can come to a breakpoint
     }
     await_thaw(pid); // a borrowed thread's registers are put back first of all
     const std::vector<OwedSignal> owed = owed_signals(*record);

@@ -66,6 +66,7 @@ void restore_child(const std::shared_ptr<RecoveryRecord>& record) {
         return;
     }
     if (const auto restored = restore_process(record); !restored) {
+        (void)restore_jumps(*record);
         log_debug("child {}: {}", pid_of(*record).value(), restored.error().message());
     }
 }
