@@ -6,8 +6,11 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "memleax/report/report_writer.hpp"
 
 namespace memleax {
 namespace {
@@ -241,6 +244,22 @@ TEST(OptionsTest, HelpAndVersion) {
         const auto& exit = std::get<EarlyExit>(parsed);
         EXPECT_EQ(exit.status, 0);
         EXPECT_EQ(exit.text, "memleax " MEMLEAX_VERSION "\n");
+    }
+}
+
+TEST(OptionsTest, HelpHasTheFormatsInColumns) {
+    const auto parsed = parse({"-h"});
+    const std::string& help = std::get<EarlyExit>(parsed).text;
+    std::size_t column = 0;
+    for (const ReportFormat& format : report_formats()) {
+        const std::string name = fmt::format("\n{:31}{} ", "", format.name);
+        const std::size_t begin = help.find(name);
+        ASSERT_NE(begin, std::string::npos) << format.name << " runs into its text:\n" << help;
+        const std::size_t text = help.find_first_not_of(' ', begin + name.size()) - begin;
+        column = column == 0 ? text : column;
+        EXPECT_EQ(text, column) << format.name;
+        const std::string line = help.substr(begin + 1, help.find('\n', begin + 1) - begin - 1);
+        EXPECT_LE(line.size(), 80U) << line;
     }
 }
 

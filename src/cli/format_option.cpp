@@ -1,11 +1,32 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "format_option.hpp"
 
+#include <algorithm>
+#include <string_view>
+
 #include <fmt/format.h>
 
 #include "option_values.hpp"
 
 namespace memleax {
+
+namespace {
+
+/// Lines of so many characters at most, the further ones with a margin.
+std::string wrapped(std::string_view text, std::size_t width, std::size_t margin) {
+    std::string result;
+    while (text.size() > width) {
+        const std::size_t blank = text.rfind(' ', width);
+        if (blank == std::string_view::npos) {
+            break;
+        }
+        result.append(text.substr(0, blank)).append("\n").append(margin, ' ');
+        text.remove_prefix(blank + 1);
+    }
+    return result.append(text);
+}
+
+} // namespace
 
 std::vector<std::string> format_names() {
     std::vector<std::string> names;
@@ -18,10 +39,17 @@ std::vector<std::string> format_names() {
 }
 
 std::string format_help() {
+    constexpr std::size_t kWidth = 49; // beside the options' names, on a terminal of 80 columns
+    std::size_t column = 0;
+    for (const ReportFormat& format : report_formats()) {
+        column = std::max(column, std::string_view(format.name).size() + 1);
+    }
     std::string text = "form of the report:";
     for (const ReportFormat& format : report_formats()) {
-        text += fmt::format("\n{:<14}{}{}", format.name, format.what,
-                            format.write != nullptr ? "" : " (not in this build)");
+        const std::string what =
+            fmt::format("{}{}", format.what, format.write != nullptr ? "" : " (not in this build)");
+        text +=
+            fmt::format("\n{:<{}}{}", format.name, column, wrapped(what, kWidth - column, column));
     }
     return text;
 }

@@ -23,8 +23,8 @@ constexpr std::array kFormats{
     ReportFormat{"folded-faults", ".folded", "page faults (--track faults), for flame graphs",
                  write_folded_faults},
     ReportFormat{"folded-resident", ".folded",
-                 "bytes that page faults brought in and that are still there "
-                 "(--track faults,mmap,brk), for flame graphs",
+                 "bytes of page faults that are still there (--track faults,mmap,brk), for flame "
+                 "graphs",
                  write_folded_resident},
     ReportFormat{"pprof", ".pb.gz", "for pprof: profile.proto, in gzip", write_pprof, {}, true},
     ReportFormat{"callgrind", ".callgrind", "for KCachegrind", write_callgrind},
