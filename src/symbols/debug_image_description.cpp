@@ -53,13 +53,20 @@ std::optional<LanguageRuntime> find_runtime(Dwfl_Module* module, Elf* elf, int s
     return std::nullopt;
 }
 
+/// Why the last attempt has found none, if there is more to say: "" if none is there, as in most
+/// modules. libdwfl has no public number for that.
+std::string why_no_dwarf() {
+    const std::string why = dwfl_errmsg(-1);
+    return why == "No DWARF information found" ? "" : why;
+}
+
 } // namespace
 
 ModuleDescription DebugImage::describe() {
     // Looks for a separate file if there is none in this one; its name is known only afterwards.
     Dwarf_Addr bias = 0;
     Dwarf* dwarf = dwfl_module_getdwarf(module_, &bias);
-    const std::string no_dwarf = dwarf == nullptr ? dwfl_errmsg(-1) : "";
+    const std::string no_dwarf = dwarf == nullptr ? why_no_dwarf() : "";
     const int symbols = dwfl_module_getsymtab(module_);
     const char* main_file = nullptr;
     const char* debug_file = nullptr;
@@ -76,7 +83,7 @@ ModuleDescription DebugImage::describe() {
         text = fmt::format("{} symbols ({})", symbols - 1, debug_file);
     }
     if (dwarf == nullptr) {
-        text += fmt::format(", no lines ({})", no_dwarf);
+        text += no_dwarf.empty() ? ", no lines" : fmt::format(", no lines ({})", no_dwarf);
     } else {
         text += fmt::format(", lines ({})", debug_file != nullptr ? debug_file : ".debug_line");
     }
