@@ -212,6 +212,12 @@ TEST(TextReport, SaysWhatTheWatchingCost) {
     EXPECT_NE(text_of(write_text, report)
                   .find(line + "; what 10 calls without a stop took is not measured.\n"),
               std::string::npos);
+    report.session.stops = {.running = 0, .stopped = 1};
+    report.session.calls = {};
+    EXPECT_NE(text_of(write_text, report)
+                  .find("\n== Stopped for memleax at 1 of 1 look at which its threads would have "
+                        "run: too few to tell a share of the time.\n"),
+              std::string::npos);
 }
 
 TEST(TextReport, TellsHowTheProcessHasEnded) {
@@ -334,6 +340,53 @@ TEST_F(FirstSentence, CallsNothingElseALeak) {
                                    "nothing keeps growing; hidden: 1 call stack called leaking");
     report.totals.leaking_stacks = 0;
     report.callstacks.clear();
+    EXPECT_EQ(sentence_of(report),
+              "No leak seen: nothing that was allocated meanwhile is still live");
+}
+
+// Of a process that nobody watched when it allocated them, a look at its heap tells.
+TEST_F(FirstSentence, OfLostBlocksWithoutACallStack) {
+    LeakFindings& found = report.leak_check.emplace();
+    found.complete = true;
+    found.totals[static_cast<std::size_t>(LossClass::definite)] = {2, 1024};
+    const auto lost = [](LossClass loss, BlockCount count) {
+        LeakRecord record;
+        record.loss = loss;
+        record.count = count;
+        return record;
+    };
+    found.records = {lost(LossClass::definite, {2, 1024}), lost(LossClass::indirect, {1, 1024}),
+                     lost(LossClass::reachable, {4, 4096})};
+    leak().judgement = judged(Verdict::too_early, reason::SeenShortly{.seen_s = 4}, 2, 1500);
+    const std::string sentence =
+        "LOST: 2.0 KiB in 3 blocks that nothing points to any more, allocated where nobody watched";
+    EXPECT_EQ(sentence_of(report), sentence);
+    leak().judgement =
+        judged(Verdict::leaking, reason::StayForGood{.share = 0.4}, 1, 2 * 1024 * 1024);
+    EXPECT_EQ(sentence_of(report), "LEAK: parse_line (leak.c:7) by way of strdup: 2.0 MiB a "
+                                   "second, 40 % never freed; besides, lost: 2.0 KiB in 3 blocks");
+    report.callstacks.clear();
+    EXPECT_EQ(sentence_of(report), sentence);
+    report.session.events = {};
+    EXPECT_EQ(sentence_of(report), sentence) << "not: nothing to judge";
+    found.records[0].callstack = found.records[1].callstack = 7; // which somebody hides
+    EXPECT_EQ(sentence_of(report), "Nothing to judge: no allocation was seen");
+    found.complete = false;
+    found.records[0].callstack = found.records[1].callstack = 0;
+    EXPECT_EQ(sentence_of(report), "Nothing to judge: no allocation was seen");
+}
+
+TEST_F(FirstSentence, OfASessionThatHasSeenNoCall) {
+    report.callstacks.clear();
+    report.session.events = {};
+    EXPECT_EQ(sentence_of(report), "Nothing to judge: no allocation was seen");
+    report.leak_check.emplace().complete = true;
+    EXPECT_EQ(sentence_of(report),
+              "Nothing to judge: no allocation was seen; no block of the heap is lost");
+    report.leak_check.reset();
+    report.session.events.unfollowed_alloc = 2;
+    EXPECT_EQ(sentence_of(report), "Not judged: none of 2 allocations could be followed");
+    report.mapped.emplace().mapped = 1;
     EXPECT_EQ(sentence_of(report),
               "No leak seen: nothing that was allocated meanwhile is still live");
 }

@@ -84,8 +84,11 @@ TEST(StoppedShare, OfSeveralLooksIsThatOfAll) {
     sum += {.running = 1, .stopped = 1};
     EXPECT_EQ(sum.all(), 8U);
     EXPECT_EQ(sum.share(), 0.125);
+    EXPECT_EQ(stopped_text(sum), "for memleax at 1 of 8 looks at which its threads would have run: "
+                                 "too few to tell a share of the time");
+    sum += {.running = 7, .stopped = 1};
     EXPECT_EQ(stopped_text(sum), "for memleax: 12.5% of the time in which its threads would have "
-                                 "run (1 of 8 looks)");
+                                 "run (2 of 16 looks)");
 }
 
 /// Running and stopped.

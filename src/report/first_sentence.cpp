@@ -25,6 +25,11 @@ std::string percent(double share) {
     return p < 1 && p > 0 ? "under 1 %" : fmt::format("{:.0f} %", p);
 }
 
+std::string sentence_amount(BlockCount count) {
+    return fmt::format("{} in {}", bytes_text(static_cast<double>(count.bytes)),
+                       number_of(count.blocks, "block"));
+}
+
 /// With what it has called, if that is not just malloc.
 std::string place_of(const CallStackReport& stack, NameStyle style) {
     if (stack.frames.empty()) {
@@ -67,9 +72,8 @@ struct Group {
     }
     /// "3 call stacks hold 1.2 KiB in 5 blocks".
     [[nodiscard]] std::string holding() const {
-        return fmt::format("{} hold{} {} in {}", number_of(stacks, "call stack"),
-                           stacks == 1 ? "s" : "", bytes_text(static_cast<double>(live.bytes)),
-                           number_of(live.blocks, "block"));
+        return fmt::format("{} hold{} {}", number_of(stacks, "call stack"), stacks == 1 ? "s" : "",
+                           sentence_amount(live));
     }
 };
 
@@ -90,9 +94,38 @@ std::string lost_sentence(const Group& lost, NameStyle style) {
         lost.stacks < 2 ? ""
                         : fmt::format("; {} more call stack{} lost blocks", lost.stacks - 1,
                                       lost.stacks == 2 ? " has" : "s have");
-    return fmt::format("LOST: {}: {} in {} that nothing points to any more{}",
-                       place_of(*lost.worst, style), bytes_text(static_cast<double>(count.bytes)),
-                       number_of(count.blocks, "block"), others);
+    return fmt::format("LOST: {}: {} that nothing points to any more{}",
+                       place_of(*lost.worst, style), sentence_amount(count), others);
+}
+
+/// Lost blocks that no call stack of the report has: mostly from before the watching.
+BlockCount lost_elsewhere(const Report& report) {
+    BlockCount count;
+    if (report.leak_check && report.leak_check->complete) {
+        for (const LeakRecord& record : report.leak_check->records) {
+            const bool is_lost =
+                record.loss == LossClass::definite || record.loss == LossClass::indirect;
+            count = is_lost && record.callstack == 0 ? count + record.count : count;
+        }
+    }
+    return count;
+}
+
+/// Where no call stack has live blocks, and none is lost.
+std::string nothing_live_sentence(const Report& report) {
+    const Report::Events& events = report.session.events;
+    const std::uint64_t mapped = report.mapped ? report.mapped->mapped : 0;
+    if (events.alloc + events.realloc + mapped != 0) {
+        return "No leak seen: nothing that was allocated meanwhile is still live";
+    }
+    if (events.unfollowed_alloc != 0) {
+        return fmt::format("Not judged: none of {} could be followed",
+                           number_of(events.unfollowed_alloc, "allocation"));
+    }
+    const bool is_lost_known = report.leak_check && report.leak_check->complete &&
+                               report.leak_check->total(LossClass::definite).blocks == 0;
+    return std::string("Nothing to judge: no allocation was seen") +
+           (is_lost_known ? "; no block of the heap is lost" : "");
 }
 
 std::string growth_sentence(const Group& growing, NameStyle style) {
@@ -127,8 +160,15 @@ std::string first_sentence(const Report& report) {
     if (of(Verdict::lost).stacks > 0) {
         return lost_sentence(of(Verdict::lost), report.name_style);
     }
-    if (of(Verdict::leaking).stacks > 0) {
-        return leak_sentence(of(Verdict::leaking), report.name_style);
+    const BlockCount lost = lost_elsewhere(report);
+    if (of(Verdict::leaking).stacks > 0) { // which goes on
+        return leak_sentence(of(Verdict::leaking), report.name_style) +
+               (lost.blocks > 0 ? "; besides, lost: " + sentence_amount(lost) : "");
+    }
+    if (lost.blocks > 0) {
+        return fmt::format("LOST: {} that nothing points to any more, allocated where nobody "
+                           "watched",
+                           sentence_amount(lost));
     }
     const std::uint64_t hidden = report.totals.leaking_stacks;
     const std::string and_hidden =
@@ -147,10 +187,7 @@ std::string first_sentence(const Report& report) {
                and_hidden;
     }
     if (judged.stacks == 0) {
-        return (report.session.events.alloc + report.session.events.realloc == 0
-                    ? "Nothing to judge: no allocation was seen"
-                    : "No leak seen: nothing that was allocated meanwhile is still live") +
-               and_hidden;
+        return nothing_live_sentence(report) + and_hidden;
     }
     const Group& early = of(Verdict::too_early);
     if (early.stacks == judged.stacks) {

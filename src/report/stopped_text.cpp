@@ -9,6 +9,12 @@ namespace memleax {
 
 // The looks tell how much the share is worth.
 std::string stopped_text(const StopSamples& samples) {
+    constexpr std::uint64_t kFewest = 10;
+    if (samples.all() < kFewest) {
+        return fmt::format("for memleax at {} of {} at which its threads would have run: too few "
+                           "to tell a share of the time",
+                           samples.stopped, number_of(samples.all(), "look"));
+    }
     return fmt::format("for memleax: {} of the time in which its threads would have run ({} of {} "
                        "looks)",
                        share_text(samples.share().value_or(0)), samples.stopped, samples.all());
