@@ -152,6 +152,20 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Values("auto", "copy", "fork")),
     test_name);
 
+// So many that the dynamic linker has several segments for what dlopen has loaded. It keeps
+// pointers to cache lines within their blocks.
+TEST_F(LeakCheck, OfManyModulesTheLinkersOwnBlocksAreReachable) {
+    Fixture fixture("many_modules", {"90"});
+    fixture.go();
+    const auto result = check(fixture.pid());
+    EXPECT_EQ(exit_status(result), 0) << result.errors;
+    Leaks classes = classes_of(result.json());
+    classes.erase("reachable");
+    EXPECT_EQ(classes, (Leaks{{"definite", {}}, {"indirect", {}}, {"possible", {}}}))
+        << result.output;
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 TEST_F(LeakCheck, ABlockIsInTheClassThatItsPointerGivesItNow) {
     Fixture fixture("leak_cases", {"moving"});
     const Leaks before = classes_of(check(fixture.pid()).json());

@@ -54,6 +54,7 @@ class BlockIndex {
                    ? std::optional(BlockLink(link.block() - 1, true))
                    : std::nullopt;
     }
+    [[nodiscard]] const HeapBlock& block(BlockLink link) const { return blocks_[link.block()]; }
     /// Most words are no links, and nothing more is to be done for them.
     [[nodiscard]] bool may_be_link(std::uint64_t word) const {
         return untagged(word) >= lowest_ && untagged(word) <= highest_;

@@ -28,18 +28,53 @@ constexpr std::uint64_t kMostTls = 64 << 10;
 } // namespace
 
 void RootSearch::add_word(std::uint64_t word, const RootPlace& place, BlockIndex::LastWord last) {
-    const auto add = [&](BlockLink link) {
-        roots_.push_back(link);
-        if (places_ != nullptr) {
-            places_->push_back(place);
-        }
+    const auto link = index_.find(word, last);
+    if (!link || (link->is_interior() && last == BlockIndex::LastWord::is_block &&
+                  add_object_segments(word, *link, place))) {
+        return;
+    }
+    add_root(*link, place);
+    if (const auto end = index_.find_end_at(*link)) {
+        add_root(*end, place);
+    }
+}
+
+// ld.so's _dl_find_object has the objects that dlopen has loaded in segments, which begin at a
+// cache line within their block, and keeps pointers to those begins only (elf/dl-find_object.c,
+// since glibc 2.35). A segment has the address of its block, for __libc_freeres.
+bool RootSearch::add_object_segments(std::uint64_t word, BlockLink link, const RootPlace& place) {
+    constexpr std::uint64_t kCacheLine = 128;     // its estimate, for any CPU
+    constexpr std::uint64_t kSmallestObject = 32; // three addresses at least, and eh_frame
+    constexpr int kMostSegments = 64;             // each is twice as long as the one before
+    struct Segment {
+        std::uint64_t previous;
+        std::uint64_t to_free;
+        std::uint64_t size;
+        std::uint64_t allocated;
     };
-    if (const auto link = index_.find(word, last)) {
-        add(*link);
-        if (const auto end = index_.find_end_at(*link)) {
-            add(*end);
+    const auto segment_at = [&](std::uint64_t at, const HeapBlock& block) {
+        const std::uint64_t begin = block.address.value();
+        auto segment = at % kCacheLine == 0 && at - begin < kCacheLine
+                           ? memory_.try_read_object<Segment>(RemoteAddr(at))
+                           : std::nullopt;
+        const bool is_one = segment && segment->to_free == begin &&
+                            segment->size <= segment->allocated &&
+                            segment->allocated <= block.size / kSmallestObject;
+        return is_one ? segment : std::nullopt;
+    };
+    auto segment = segment_at(word, index_.block(link));
+    if (!segment) {
+        return false;
+    }
+    add_root(BlockLink(link.block(), false), place);
+    for (int i = 0; i < kMostSegments && segment && segment->previous != 0; ++i) {
+        const auto previous = index_.find(segment->previous);
+        segment = previous ? segment_at(segment->previous, index_.block(*previous)) : std::nullopt;
+        if (segment) {
+            add_root(BlockLink(previous->block(), false), place);
         }
     }
+    return true;
 }
 
 void RootSearch::add_kernel_pointers(std::span<const std::uint64_t> words) {

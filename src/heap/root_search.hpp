@@ -41,10 +41,19 @@ class RootSearch {
   private:
     static constexpr std::size_t kPiece = 1U << 20;
 
+    void add_root(BlockLink link, const RootPlace& place) {
+        roots_.push_back(link);
+        if (places_ != nullptr) {
+            places_->push_back(place);
+        }
+    }
     void add_word(std::uint64_t word, const RootPlace& place,
                   BlockIndex::LastWord last = BlockIndex::LastWord::is_header);
     void add_range(AddrRange range, BlockIndex::LastWord last);
     void add_chunk_pointers(AddrRange range);
+    /// A pointer into a block, in a static variable. That of _dl_find_object is one to the block,
+    /// and so are those that it leads to. False: it is another's.
+    bool add_object_segments(std::uint64_t word, BlockLink link, const RootPlace& place);
     /// The pointer to its thread's dynamic TLS, which is to the second element of that block.
     void add_dtv(std::uint64_t thread_pointer, Tid tid);
     [[nodiscard]] AddrRange in_use(const Mapping& mapping, bool has_guard,
