@@ -86,6 +86,10 @@ std::optional<ProcessInfo> parse_process_info(std::string_view status, const std
     if (fields.size() > kStartBrk) {
         info.heap_begin = RemoteAddr(number<std::uint64_t>(fields[kStartBrk]));
     }
+    constexpr std::size_t kExitCode = 49; // field 52
+    if (info.has_ended() && fields.size() > kExitCode && number<int>(fields[kExitCode]) != 0) {
+        info.wait_status = number<int>(fields[kExitCode]);
+    }
     info.pending_signals = number<std::uint64_t>(status_field(status, "SigPnd"), 16);
     info.shared_pending_signals = number<std::uint64_t>(status_field(status, "ShdPnd"), 16);
     info.blocked_signals = number<std::uint64_t>(status_field(status, "SigBlk"), 16);

@@ -57,6 +57,9 @@ struct ProcessInfo {
     std::uint64_t effective_capabilities = 0; ///< bit n for capability n
     int seccomp_mode = 0;                     ///< 0: none, 1: strict, 2: filter (seccomp(2))
     RemoteAddr heap_begin; ///< where the break's memory begins (start_brk); 0: not ours to know
+    /// Of one that has ended and that nobody has reaped. Not of exit status 0: who may not know
+    /// reads a 0 as well.
+    std::optional<int> wait_status;
     std::uint64_t start_time = 0; ///< clock ticks since boot: tells a pid that was given anew
 
     [[nodiscard]] bool has_ended() const { return state == 'Z' || state == 'X'; }

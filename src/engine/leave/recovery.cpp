@@ -12,6 +12,8 @@
 #include "detacher.hpp"
 #include "inline/agent_pages.hpp"
 #include "memleax/base/log.hpp"
+#include "memleax/base/printable.hpp"
+#include "memleax/events/process_end.hpp"
 #include "memleax/proc/freezer.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/breakpoint.hpp"
@@ -34,20 +36,38 @@ bool is_the_same(const RecoveryRecord& record) {
     return info && info->start_time == record.start_time;
 }
 
+Error has_ended(const RecoveryRecord& record) {
+    const auto info = try_read_process_info(pid_of(record));
+    const bool is_known = info && info->wait_status && info->start_time == record.start_time;
+    return Error(fmt::format("process {} has ended{}", record.pid.load(),
+                             is_known ? ": " + end_text(info->wait_status) : ""));
+}
+
 /// As long as the tracer is on its way out, its threads are still taken.
-bool wait_until_untraced(Tid pid) {
+Result<void> wait_until_untraced(const RecoveryRecord& record) {
+    const Tid pid = pid_of(record);
+    Tid tracer;
     for (int i = 0; i < kMostPauses; ++i) {
-        const std::vector<Tid> threads = list_threads(pid);
-        const bool traced = std::any_of(threads.begin(), threads.end(), [](Tid tid) {
+        bool lives = false;
+        tracer = Tid();
+        for (const Tid tid : list_threads(pid)) {
             const auto info = try_read_process_info(tid);
-            return info && !info->has_ended() && info->tracer.value() != 0;
-        });
-        if (!traced) {
-            return !threads.empty();
+            if (info && !info->has_ended()) {
+                lives = true;
+                tracer = info->tracer.value() != 0 ? info->tracer : tracer;
+            }
+        }
+        if (!lives || !is_the_same(record)) {
+            return has_ended(record);
+        }
+        if (tracer.value() == 0) {
+            return {};
         }
         poll(nullptr, 0, kPauseMs);
     }
-    return false;
+    const auto by = try_read_process_info(tracer);
+    return Error(fmt::format("process {} is not put back, as it is still traced, by {} ({})",
+                             pid.value(), tracer.value(), by ? printable(by->comm) : "?"));
 }
 
 /// How many ancestors it has.
@@ -135,8 +155,8 @@ namespace {
 /// By a thread that ends afterwards (see Target).
 Result<void> restore_in_this_thread(const std::shared_ptr<RecoveryRecord>& record) {
     const Tid pid = pid_of(*record);
-    if (!wait_until_untraced(pid) || !is_the_same(*record)) {
-        return Error(fmt::format("process {} has ended, or somebody else traces it", pid.value()));
+    if (auto untraced = wait_until_untraced(*record); !untraced) {
+        return untraced;
     }
     if (file_of_freezer(pid)) {
         (void)restore_jumps(*record); // nobody can come to a breakpoint
