@@ -21,14 +21,15 @@ Error&& Error::while_doing(const std::string& task) && {
 }
 
 std::string Error::message() const {
-    std::string text = what_;
-    if (errnum_ != 0) {
-        text += ": " + std::generic_category().message(errnum_);
-    }
-    if (!advice_.empty()) {
-        text += "; " + advice_;
-    }
-    return text;
+    return text(errnum_ != 0 ? ": " + std::generic_category().message(errnum_) : "");
+}
+
+std::string Error::reason() const {
+    return text("");
+}
+
+std::string Error::text(const std::string& why) const {
+    return what_ + why + (advice_.empty() ? "" : "; " + advice_);
 }
 
 void assertion_failed(const char* expression, const char* file, int line) {

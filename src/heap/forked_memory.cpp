@@ -103,7 +103,7 @@ Result<std::unique_ptr<ForkedMemory>> ForkedMemory::take(HeldProcess& process,
     }
     pages->keep(ranges_of(others));
     if (!room->copy(target.memory(), others, *pages)) {
-        return discard(Error("there is no room for what a copy does not have", ENOMEM));
+        return discard(Error("there is no room for what a copy does not have"));
     }
     std::unique_ptr<ForkedMemory> memory(new ForkedMemory(target.pid(), *copy));
     memory->in_copy_ = std::move(in_copy);
@@ -115,7 +115,7 @@ Result<void> ForkedMemory::read(std::vector<AddrRange>* wiped, PresentPages* pag
                                 StoredMemory* room) {
     auto flagged = read_flagged_mappings(copy_->pid(), "wf");
     if (!flagged) {
-        return Error("the kernel does not tell what is wiped in a copy", ENOTSUP);
+        return Error("the kernel does not tell what is wiped in a copy");
     }
     const bool is_known = std::none_of(in_copy_.begin(), in_copy_.end(), [&](const Mapping& each) {
         return overlap(*flagged, each.range);
@@ -129,16 +129,16 @@ Result<void> ForkedMemory::read(std::vector<AddrRange>* wiped, PresentPages* pag
     const std::size_t short_before = room->short_reads();
     CopyThatMayEnd copy(*copy_, pid_);
     if (!room->copy(copy, in_copy_, copied)) {
-        return Error("the process has grown beyond what there is room for", ENOMEM);
+        return Error("the process has grown beyond what there is room for");
     }
     if (copy.has_ended()) {
-        return Error("its memory has become too scarce for a copy of it", ENOMEM);
+        return Error("its memory has become too scarce for a copy of it");
     }
     if (copy_->is_dead()) { // its number may have been another's
-        return Error("somebody has killed the copy of it", ECHILD);
+        return Error("somebody has killed the copy of it");
     }
     if (room->short_reads() != short_before) {
-        return Error("a part of its memory cannot be read in a copy", EIO);
+        return Error("a part of its memory cannot be read in a copy");
     }
     pages->adopt(copied);
     return {};

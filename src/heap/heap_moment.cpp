@@ -6,6 +6,8 @@
 #include <iterator>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "memleax/base/log.hpp"
 #include "memleax/proc/copyable.hpp"
 #include "memleax/proc/kernel_pointers.hpp"
@@ -62,8 +64,9 @@ Result<HeapMoment> take_moment(HeldProcess& process, std::vector<ThreadView> thr
         if (room->memory()->copy(process.target().memory(), searched, *moment.pages)) {
             moment.memory = std::exchange(room->memory(), std::nullopt);
         } else {
-            log_info("the process stands still while its heap is read: it has grown beyond what "
-                     "there is room for");
+            room->tell(fmt::format("process {} stands still while its heap is read: it has grown "
+                                   "beyond what there is room for",
+                                   pid.value()));
         }
     }
     return moment;
@@ -78,6 +81,7 @@ void add_places(HeapMoment moment, HeapSnapshot* snapshot) {
 }
 
 void RoomForCopy::prepare(Tid pid) {
+    pid_ = pid;
     if (is_wanted_) {
         // It is to be no burden for whoever shares the machine's memory, or a control group, with
         // us.
@@ -85,8 +89,9 @@ void RoomForCopy::prepare(Tid pid) {
         memory_ = StoredMemory::reserve(pid, available_memory() / kPart);
         is_wanted_ = false;
         if (!memory_) {
-            log_info("the process stands still while its heap is read: there is no room for a copy "
-                     "of its memory");
+            tell(fmt::format("process {} stands still while its heap is read: there is no room "
+                             "for a copy of its memory",
+                             pid.value()));
         }
     }
     forks_ = forks_ && try_read_resident_bytes(pid).value_or(0) >= fork_from_;
@@ -99,8 +104,15 @@ void RoomForCopy::prepare(Tid pid) {
 
 void RoomForCopy::do_not_fork(const Error& why) {
     forks_ = false;
-    log_info("the process stands still while its memory is copied, and is not forked: {}",
-             why.message());
+    tell(not_forked_text(pid_, why.message()));
+}
+
+void RoomForCopy::tell(const std::string& line) {
+    if (told_ != nullptr) {
+        told_->tell(line);
+    } else {
+        log_info("{}", line);
+    }
 }
 
 Result<void> RoomForCopy::complete(HeapMoment* moment) {
@@ -113,7 +125,7 @@ Result<void> RoomForCopy::complete(HeapMoment* moment) {
     if (read.error().errnum() != EAGAIN) {
         do_not_fork(read.error());
     }
-    return Error(read.error().message(), EAGAIN);
+    return Error(read.error().reason(), EAGAIN);
 }
 
 } // namespace memleax

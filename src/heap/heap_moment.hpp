@@ -41,7 +41,7 @@ class RoomForCopy {
   public:
     explicit RoomForCopy(const HeapOptions& options)
         : is_wanted_(!options.in_place), forks_(options.forks && !options.in_place),
-          fork_from_(options.fork_from) {}
+          fork_from_(options.fork_from), told_(options.told) {}
 
     /// Before the process stands still.
     void prepare(Tid pid);
@@ -50,6 +50,8 @@ class RoomForCopy {
     [[nodiscard]] bool forks() const { return forks_ && memory_; }
     /// It cannot be, from now on, and the user is told why.
     void do_not_fork(const Error& why);
+    /// The user.
+    void tell(const std::string& line);
     /// Mappings of which a copy has nothing, as far as is known.
     [[nodiscard]] std::vector<AddrRange>& wiped() { return wiped_; }
     /// When the process runs on: reads what the copy of it has, which is to be ended then. An Error
@@ -60,6 +62,8 @@ class RoomForCopy {
     bool is_wanted_;
     bool forks_;
     std::uint64_t fork_from_;
+    ToldOfLooks* told_;
+    Tid pid_;
     std::optional<StoredMemory> memory_;
     std::vector<AddrRange> wiped_;
 };

@@ -38,7 +38,7 @@ template <class Once> Result<HeapSnapshot> look_until_complete(Once&& look_once)
             if (look.error().errnum() != EAGAIN) {
                 return std::move(look).error();
             }
-            last.why = look.error().message();
+            last.why = look.error().reason(); // EAGAIN is for us
         } else if (look->snapshot.complete || !look->snapshot.unlisted.empty()) {
             return std::move(look->snapshot);
         } else {

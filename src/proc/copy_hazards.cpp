@@ -2,7 +2,6 @@
 #include "copy_hazards.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <string>
@@ -29,12 +28,11 @@ constexpr std::string_view kRing = "anon_inode:[io_uring]";
 /// copy's page alone: open(2), NOTES. Linux 6.5 pins the pages of block devices' reads, which
 /// helps; not each file system does.
 Error has_io(std::string_view kind) {
-    return Error(fmt::format("a fork may take what {} reads for it", kind), ENOTSUP);
+    return Error(fmt::format("a fork may take what {} reads for it", kind));
 }
 
 Error has_huge_pages() {
-    return Error("it has private huge pages (MAP_HUGETLB), of which there may be none for a copy",
-                 ENOTSUP);
+    return Error("it has private huge pages (MAP_HUGETLB), of which there may be none for a copy");
 }
 
 } // namespace
@@ -91,7 +89,7 @@ Result<void> check_descriptors_copyable(Tid pid) {
         const auto text =
             try_read_proc_file(folder + "/fdinfo/" + descriptor->path().filename().string());
         if (is_told_of_forks(text.value_or(""))) {
-            return Error("its userfaultfd has forks wait until they are read", ENOTSUP);
+            return Error("its userfaultfd has forks wait until they are read");
         }
     }
     return failure ? Error("its descriptors cannot be looked at", failure.value()) : Result<void>();

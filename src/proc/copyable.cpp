@@ -2,7 +2,6 @@
 #include "memleax/proc/copyable.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <string>
 
 #include <fmt/format.h>
@@ -56,13 +55,13 @@ Result<void> check_threads(Tid pid) {
             continue;
         }
         if (info->seccomp_mode != 0) {
-            return Error("it has a seccomp filter, which its children have, too", EPERM);
+            return Error("it has a seccomp filter, which its children have, too");
         }
         if (!forks_into_own_namespace(pid, tid)) {
-            return Error("its children are in another PID namespace", ENOTSUP);
+            return Error("its children are in another PID namespace");
         }
         if (waits_for_all_kinds(pid, tid)) {
-            return Error("it waits for children of all kinds (__WALL)", ENOTSUP);
+            return Error("it waits for children of all kinds (__WALL)");
         }
     }
     return {};
@@ -77,7 +76,7 @@ Result<void> check_processes(Tid pid) {
                 const auto most = try_read_number(folder + "/pids.max");
                 const auto now = try_read_number(folder + "/pids.current");
                 if (most && *most < now.value_or(*most) + kLeft) {
-                    return Error("its control group has no room for further processes", EAGAIN);
+                    return Error("its control group has no room for further processes");
                 }
             }
         }
@@ -88,8 +87,7 @@ Result<void> check_processes(Tid pid) {
 Result<void> check_memory(Tid pid) {
     const auto overcommit = try_read_proc_file("/proc/sys/vm/overcommit_memory");
     if (!may_overcommit(overcommit.value_or(""))) {
-        return Error("the machine promises no more memory than it has (vm.overcommit_memory)",
-                     ENOMEM);
+        return Error("the machine promises no more memory than it has (vm.overcommit_memory)");
     }
     auto written = try_read_written_bytes(pid);
     if (!written) {
@@ -115,7 +113,7 @@ bool may_overcommit(std::string_view overcommit_memory) {
 
 Result<void> check_copyable(Tid pid) {
     if (syscall(kCloseRange, ~0U, ~0U, 0) != 0) { // of no descriptor
-        return Error("the kernel has no close_range(2) (Linux 5.9)", ENOSYS);
+        return Error("the kernel has no close_range(2) (Linux 5.9)");
     }
     const auto mappings = read_maps(pid);
     if (!mappings) {

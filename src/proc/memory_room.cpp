@@ -2,7 +2,6 @@
 #include "memleax/proc/memory_room.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <optional>
 
 #include "control_group.hpp"
@@ -73,10 +72,10 @@ Result<void> MemoryRoom::check(std::uint64_t bytes) const {
     const bool is_in_groups = std::all_of(limits_.begin(), limits_.end(),
                                           [bytes](const auto& each) { return has(each, bytes); });
     if (!is_in_groups) {
-        return Error("its control group has no room for its memory a second time", ENOMEM);
+        return Error("its control group has no room for its memory a second time");
     }
     if (is_machine_asked_ && read_meminfo().available.value_or(0) < bytes) {
-        return Error("the machine has no room for its memory a second time", ENOMEM);
+        return Error("the machine has no room for its memory a second time");
     }
     return {};
 }

@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "memleax/base/log.hpp"
 #include "memleax/heap/heap_snapshot.hpp"
 #include "memleax/proc/process_memory.hpp"
 #include "tracked_blocks.hpp"
@@ -22,14 +21,16 @@ constexpr std::uint64_t kBytesWorthAFork = 8U << 20;
 
 /// Of a process that is being watched. With a copy of it each page that it writes to would be one
 /// more fault of its own.
-HeapOptions watched_heap_options(const SessionOptions& options, Tid pid) {
+HeapOptions watched_heap_options(const SessionOptions& options, ProcessAccount& process) {
     HeapOptions result = heap_options(options);
+    result.told = &process.told_of_looks();
+    result.told->begin_look();
     result.link_words = true;
     if (result.forks && options.allocators->tracked().faults) {
         result.forks = false;
-        if (try_read_resident_bytes(pid).value_or(0) >= result.fork_from) {
-            log_info("the process stands still while its memory is copied, and is not forked: that "
-                     "would make page faults, and those are tracked");
+        if (try_read_resident_bytes(process.pid()).value_or(0) >= result.fork_from) {
+            result.told->tell(not_forked_text(
+                process.pid(), "that would make page faults, and those are tracked"));
         }
     }
     return result;
@@ -81,7 +82,7 @@ Result<HeapView*> look_at_heap(ProcessAccount& process, Watcher& watcher,
     const PerformRequest perform = [&](TargetState state, const TargetWork& work) {
         return watcher.perform(process.pid(), state, work);
     };
-    const HeapOptions how = watched_heap_options(options, process.pid());
+    const HeapOptions how = watched_heap_options(options, process);
     auto snapshot = take_heap_snapshot(perform, how);
     if (snapshot && !snapshot->unlisted.empty()) {
         snapshot = look_at_watched_blocks(process.tracker(), watcher, perform, how,

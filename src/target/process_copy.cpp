@@ -140,7 +140,7 @@ Result<std::shared_ptr<ProcessCopy>> ProcessCopy::make(Target& target,
     if (auto ended = end_copy(target); !ended) { // one that could not be reaped before
         return std::move(ended).error();
     }
-    Error problem("no thread of it can make a copy now", EAGAIN);
+    Error problem("no thread of it can make a copy now");
     constexpr std::size_t kMostTries = 4;
     std::vector<Tid> threads = fit_to_clone(target);
     threads.resize(std::min(threads.size(), kMostTries));
@@ -165,8 +165,12 @@ Result<std::shared_ptr<ProcessCopy>> ProcessCopy::make(Target& target,
             }
             return ready ? made.error() : ready.error();
         }
-        problem = !made ? made.error() : Error("it cannot be copied", static_cast<int>(-*made));
-        if (problem.errnum() != ENOTSUP && problem.errnum() != EAGAIN) {
+        const int errnum = made ? static_cast<int>(-*made) : made.error().errnum();
+        const bool may_another = errnum == ENOTSUP || errnum == EAGAIN;
+        problem = made          ? Error("it cannot be copied", errnum)
+                  : may_another ? Error(made.error().reason())
+                                : made.error();
+        if (!may_another) {
             break;
         }
     }

@@ -23,8 +23,12 @@ class Error {
     [[nodiscard]] int errnum() const { return errnum_; }
     /// One line: what, ": strerror", "; advice".
     [[nodiscard]] std::string message() const;
+    /// The same without strerror, of an errno that only tells our own code what to do.
+    [[nodiscard]] std::string reason() const;
 
   private:
+    [[nodiscard]] std::string text(const std::string& why) const;
+
     std::string what_;
     std::string advice_;
     int errnum_ = 0;

@@ -13,6 +13,7 @@
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
 #include "memleax/heap/heap_graph.hpp"
+#include "memleax/heap/told_of_looks.hpp"
 #include "memleax/proc/maps.hpp"
 #include "memleax/supervise/target_request.hpp"
 #include "memleax/target/recovery_record.hpp"
@@ -63,6 +64,7 @@ struct HeapOptions {
     bool forks = false;
     std::uint64_t fork_from = 0;    ///< bytes; a process that has less in memory is copied at once
     Caretaker* caretaker = nullptr; ///< with `forks`, of a process that nobody watches
+    ToldOfLooks* told = nullptr;    ///< null: there is one look only
 };
 
 /// For the malloc of glibc and of musl (src/heap/*_layout.hpp have the versions), only:

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "memleax/base/types.hpp"
+#include "memleax/heap/told_of_looks.hpp"
 #include "memleax/proc/memory_look.hpp"
 #include "memleax/proc/stopped_share.hpp"
 #include "memleax/session/heap_view.hpp"
@@ -74,6 +75,8 @@ class ProcessAccount final : public ProcessKeeper {
     [[nodiscard]] const std::string& heap_problem() const { return heap_problem_; }
     void set_heap_problem(std::string why) { heap_problem_ = std::move(why); }
 
+    ToldOfLooks& told_of_looks() { return told_of_looks_; }
+
     AccountAccess account() override { return {tracker_, tracker_, tracker_}; }
     void on_given_up() override;
     [[nodiscard]] bool is_given_up() const { return given_up_.load(); }
@@ -97,6 +100,7 @@ class ProcessAccount final : public ProcessKeeper {
     bool has_last_memory_ = false;
     std::unique_ptr<HeapView> heap_;
     std::string heap_problem_;
+    ToldOfLooks told_of_looks_; ///< also the tracer thread's, at work for us in a look
 };
 
 /// All of a session's processes, also those that have ended.

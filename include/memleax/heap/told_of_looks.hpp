@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/// How a look at a heap is made, if the user may wonder: a line that need not be read twice.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "memleax/base/types.hpp"
+
+namespace memleax {
+
+/// Of one process. What is as it was at the last look is not told again.
+class ToldOfLooks {
+  public:
+    void begin_look();
+    void tell(const std::string& line);
+
+  private:
+    std::set<std::string> before_; ///< at the last look
+    std::set<std::string> now_;
+};
+
+/// Why it stands still for longer than a fork takes.
+std::string not_forked_text(Tid pid, std::string_view why);
+
+} // namespace memleax
