@@ -213,6 +213,20 @@ TEST_F(HtmlReport, LeakCheck) {
     EXPECT_EQ(leaks.at("records")[3][10], json::array({holder, 1}));
 }
 
+TEST_F(HtmlReport, LeakCheckSaysOfWhichProcessABlockIs) {
+    Report report = leak_check_report();
+    report.follows_forks = true;
+    report.processes.resize(2);
+    report.processes[1].comm = "worker";
+    report.processes[1].pid = 8;
+    report.leak_check->records[1].process = 1; // nothing else is known of where it comes from
+    const json all = data(report);
+    const std::size_t node = all.at("leaks").at("records")[1][6];
+    ASSERT_GT(node, 0U);
+    const json& frame = all.at("frames").at(all.at("tree").at(2 * node - 1).get<std::size_t>());
+    EXPECT_EQ(all.at("names").at(frame[0].get<std::size_t>()), "worker-8");
+}
+
 TEST_F(HtmlReport, LostBlocksComeFirst) {
     Report report = leak_check_report();
     EXPECT_EQ(

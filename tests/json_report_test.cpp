@@ -210,6 +210,32 @@ TEST(JsonReport, TellsHowTheProcessHasEnded) {
     EXPECT_FALSE(session(7 << 8).contains("exit_status"));
 }
 
+TEST(JsonReport, LeakCheckOfEachProcess) {
+    Report report = sample_report();
+    report.follows_forks = true;
+    report.processes.resize(2);
+    report.processes[1].number = 2;
+    report.processes[1].pid = 8;
+    report.processes[1].leak_check.emplace().complete = true;
+    report.processes[1].leak_check->totals[0] = {1, 100};
+    LeakRecord record;
+    record.count = {1, 100};
+    record.process = 1;
+    report.leak_check = *report.processes[1].leak_check;
+    report.leak_check->records = {record};
+    const json all = json::parse(text_of(write_json, report));
+    EXPECT_FALSE(all.at("processes")[0].contains("leak_check")) << "nobody has looked";
+    const json& own = all.at("processes")[1].at("leak_check");
+    EXPECT_EQ(own.at("definite"), json::parse(R"({"blocks": 1, "bytes": 100})"));
+    EXPECT_FALSE(own.contains("records"));
+    EXPECT_EQ(all.at("leak_check").at("records"), json::parse(R"([{"class": "definite", "blocks": 1,
+        "bytes": 100, "addresses": [], "process": 2, "pid": 8}])"));
+    report.leak_check->complete = false; // the other one has ended
+    const json some = json::parse(text_of(write_json, report));
+    EXPECT_EQ(some.at("leak_check").at("complete"), false);
+    EXPECT_EQ(some.at("leak_check").at("records"), all.at("leak_check").at("records"));
+}
+
 TEST(JsonReport, NumbersAreExact) {
     constexpr std::uint64_t kMax = 18446744073709551615U;
     Report report = sample_report();

@@ -391,6 +391,68 @@ TEST_F(FirstSentence, OfASessionThatHasSeenNoCall) {
               "No leak seen: nothing that was allocated meanwhile is still live");
 }
 
+/// Of two processes, with a lost block each; what could be found in the second.
+Report leak_checks_of_two(bool is_second_complete) {
+    Report report;
+    report.follows_forks = true;
+    report.processes.resize(2);
+    LeakFindings& all = report.leak_check.emplace();
+    for (std::uint32_t i = 0; i < 2; ++i) {
+        Report::Process& process = report.processes[i];
+        process.pid = 7 + i;
+        process.comm = i == 0 ? "server" : "worker";
+        process.exe = "/bin/" + process.comm;
+        process.leak_check.emplace().complete = i == 0 || is_second_complete;
+        process.leak_check->why = "it has ended";
+        process.leak_check->pause_s = 0.001 * (i + 1);
+        if (process.leak_check->complete) {
+            process.leak_check->totals[0] = {1, 100 + i};
+            LeakRecord record;
+            record.size = 100 + i;
+            record.count = {1, 100 + i};
+            record.addresses = {RemoteAddr(0x10)};
+            record.process = i;
+            all.records.push_back(record);
+            all.totals[0] = all.totals[0] + record.count;
+        }
+    }
+    all.complete = is_second_complete;
+    return report;
+}
+
+constexpr const char* kNothingElse = " indirectly lost:            0 B in 0 blocks\n"
+                                     "   possibly lost:            0 B in 0 blocks\n"
+                                     " still reachable:            0 B in 0 blocks\n";
+
+TEST(TextReport, LeakCheckOfEachProcess) {
+    const std::string first = fmt::format("== Leak check (the process stood still for 1.0 ms):\n"
+                                          " definitely lost:          100 B in 1 block\n{}"
+                                          "definitely lost: 1 block of 100 bytes at 0x10\n"
+                                          "\n== Process 8 (worker, /bin/worker).\n",
+                                          kNothingElse);
+    const std::string both = text_of(write_text, leak_checks_of_two(true));
+    EXPECT_LT(both.find("\n== Process 7 (server, /bin/server).\n"), both.find(first)) << both;
+    EXPECT_NE(both.find(first), std::string::npos) << both;
+    EXPECT_NE(both.find(fmt::format("== Leak check (the process stood still for 2.0 ms):\n"
+                                    " definitely lost:          101 B in 1 block\n{0}"
+                                    "definitely lost: 1 block of 101 bytes at 0x10\n"
+                                    "\n== Leak check of all 2 processes:\n"
+                                    " definitely lost:          201 B in 2 blocks\n{0}\n"
+                                    "== Live in all",
+                                    kNothingElse)),
+              std::string::npos)
+        << both;
+    const std::string one = text_of(write_text, leak_checks_of_two(false));
+    EXPECT_NE(one.find(first), std::string::npos) << one;
+    EXPECT_NE(one.find(fmt::format("== Leak check (the process stood still for 2.0 ms):\n"
+                                   "incomplete: it has ended\nnothing is said of any block\n"
+                                   "\n== Leak check of 1 of 2 processes:\n"
+                                   " definitely lost:          100 B in 1 block\n{}",
+                                   kNothingElse)),
+              std::string::npos)
+        << one;
+}
+
 TEST(TextReport, CallStacksWithoutALeakAreNotShown) {
     Report report = sample_report();
     report.callstacks.erase(report.callstacks.begin() + 1, report.callstacks.end());

@@ -20,6 +20,7 @@
 namespace memleax::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -72,6 +73,31 @@ TEST(Several, HaveAnAccountEach) {
     for (Fixture* fixture : {&one, &two, &three}) {
         EXPECT_EQ(fixture->quit(), 0);
     }
+}
+
+// Of each process in its own part of the report.
+TEST(Several, HaveALeakCheckEach) {
+    Fixture one("lost_blocks");
+    Fixture two("expiring");
+    const FixtureAnswer answer = one.go();
+    const auto result =
+        Memleax({"--leak-check", "-t", "0.2", text_of(one.pid()), text_of(two.pid())}).finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    const std::string& text = result.output;
+    const auto first = text.find(fmt::format("\n== Process {} (lost_blocks, ", one.pid()));
+    const auto second = text.find(fmt::format("\n== Process {} (expiring, ", two.pid()));
+    const auto sum = text.find("\n== Leak check of all 2 processes:\n");
+    ASSERT_TRUE(first < second && second < sum && sum != std::string::npos) << text;
+    const std::string of_one = text.substr(first, second - first);
+    const std::string of_two = text.substr(second, sum - second);
+    const auto lost = fmt::format(" in {} blocks\n", answer.truth.at("definite").blocks);
+    EXPECT_THAT(of_one, AllOf(HasSubstr("\n== Leak check ("), HasSubstr(lost),
+                              HasSubstr("\ndefinitely lost: ")));
+    EXPECT_THAT(of_two, AllOf(HasSubstr("\n== Leak check ("), Not(HasSubstr(lost)),
+                              Not(HasSubstr("\ndefinitely lost: "))));
+    EXPECT_THAT(text.substr(sum), AllOf(HasSubstr(lost), Not(HasSubstr("\ndefinitely lost: "))));
+    EXPECT_EQ(one.quit(), 0);
+    EXPECT_EQ(two.quit(), 0);
 }
 
 TEST(Several, OneThatCannotBeWatchedIsToldOf) {

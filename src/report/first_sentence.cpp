@@ -101,7 +101,8 @@ std::string lost_sentence(const Group& lost, NameStyle style) {
 /// Lost blocks that no call stack of the report has: mostly from before the watching.
 BlockCount lost_elsewhere(const Report& report) {
     BlockCount count;
-    if (report.leak_check && report.leak_check->complete) {
+    // Of several processes some may have been looked at.
+    if (report.leak_check && (report.leak_check->complete || report.follows_forks)) {
         for (const LeakRecord& record : report.leak_check->records) {
             const bool is_lost =
                 record.loss == LossClass::definite || record.loss == LossClass::indirect;

@@ -249,8 +249,10 @@ void DataWriter::write_counts(const HeapCounts& counts) {
 
 void DataWriter::write_record(const LeakRecord& record) {
     const bool is_watched = record.callstack != 0;
+    // Of one whose call stack is not known the process alone, if there are several.
+    const SourceFrame* root = root_of(record.process, MemoryKind::heap, "");
     const std::uint32_t node =
-        is_watched ? tree_.insert(record.frames, root_of(record.process, MemoryKind::heap, "")) : 0;
+        is_watched || root != nullptr ? tree_.insert(record.frames, root) : 0;
     const bool is_whole = !is_watched || record.end == StackEnd::outermost;
     out_.print("[{},{},{},{},{},{},{},{},[", static_cast<unsigned>(record.loss), record.size,
                pair(record.count), name(record.type), record.callstack, node,

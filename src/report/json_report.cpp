@@ -277,6 +277,10 @@ Json process_json(const Report::Process& process) {
     if (process.looks) {
         json["memory"] = memory_looks_json(*process.looks);
     }
+    if (process.leak_check) {
+        json["leak_check"] = leak_findings_json(*process.leak_check);
+        json["leak_check"].erase("records"); // they are with those of the others
+    }
     return json;
 }
 
@@ -355,10 +359,21 @@ void write_json(const Report& report, ReportSink& sink) {
         member("unfollowed", unfollowed);
     }
     if (report.leak_check) {
-        const Json found = leak_findings_json(*report.leak_check);
-        if (report.leak_check->complete) {
-            write_with_stacks("leak_check", found, "records", report.leak_check->records,
-                              leak_record_json, sink);
+        Json found = leak_findings_json(*report.leak_check);
+        const bool is_of_some = report.follows_forks && !report.leak_check->records.empty();
+        if (report.leak_check->complete || is_of_some) {
+            found.emplace("records", Json::array());
+            write_with_stacks(
+                "leak_check", found, "records", report.leak_check->records,
+                [&report](const LeakRecord& record) {
+                    Json json = leak_record_json(record);
+                    if (const Report::Process* process = process_of(report, record.process)) {
+                        json["process"] = process->number;
+                        json["pid"] = process->pid;
+                    }
+                    return json;
+                },
+                sink);
         } else {
             member("leak_check", found);
         }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -93,6 +94,26 @@ Json counts_json(const HeapCounts& counts) {
     return json;
 }
 
+/// The records are those of one process, or all.
+void write_findings(const LeakFindings& findings, const std::vector<LeakRecord>& records,
+                    std::optional<std::uint32_t> process, NameStyle style, ReportSink& sink) {
+    if (!findings.complete) {
+        sink.write(fmt::format("incomplete: {}\nnothing is said of any block\n", findings.why));
+        return;
+    }
+    std::uint64_t blocks = 0;
+    for (const BlockCount& count : findings.totals) {
+        blocks += count.blocks;
+    }
+    sink.write(unlisted_text(findings.unlisted, blocks) + leak_totals_text(findings));
+    BacktraceTexts backtraces(4, style);
+    for (const LeakRecord& record : records) {
+        if (record.loss != LossClass::reachable && (!process || record.process == *process)) {
+            sink.write(record_text(record, backtraces));
+        }
+    }
+}
+
 } // namespace
 
 const char* describe(LossClass loss) {
@@ -162,29 +183,24 @@ std::string unlisted_text(std::string_view unlisted, std::uint64_t blocks) {
                                           number_of(blocks, "block"), unlisted);
 }
 
-void write_leak_findings(const LeakFindings& findings, NameStyle style, ReportSink& sink) {
-    if (!findings.complete) {
-        sink.write(fmt::format("incomplete: {}\nnothing is said of any block\n", findings.why));
-        return;
-    }
-    std::uint64_t blocks = 0;
-    for (const BlockCount& count : findings.totals) {
-        blocks += count.blocks;
-    }
-    std::string text = unlisted_text(findings.unlisted, blocks);
+std::string leak_totals_text(const LeakFindings& findings) {
+    std::string text;
     for (const LossClass loss : kAllClasses) {
         const BlockCount& count = findings.total(loss);
         text += fmt::format("{:>16}: {:>14} in {}\n", title(loss),
                             bytes_text(static_cast<double>(count.bytes)),
                             number_of(count.blocks, "block"));
     }
-    sink.write(text);
-    BacktraceTexts backtraces(4, style);
-    for (const LeakRecord& record : findings.records) {
-        if (record.loss != LossClass::reachable) {
-            sink.write(record_text(record, backtraces));
-        }
-    }
+    return text;
+}
+
+void write_leak_findings(const LeakFindings& findings, NameStyle style, ReportSink& sink) {
+    write_findings(findings, findings.records, std::nullopt, style, sink);
+}
+
+void write_leak_findings_of(const LeakFindings& findings, const std::vector<LeakRecord>& records,
+                            std::uint32_t index, NameStyle style, ReportSink& sink) {
+    write_findings(findings, records, index, style, sink);
 }
 
 std::string heap_counts_text(const LeakFindings& findings) {

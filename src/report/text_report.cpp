@@ -270,6 +270,51 @@ void write_probes(const Report& report, std::optional<std::uint32_t> process, Re
     }
 }
 
+std::string leak_check_heading(const LeakFindings& findings) {
+    return fmt::format("== Leak check (the process stood still for {:.1f} ms):\n",
+                       findings.pause_s * 1000);
+}
+
+/// Of one process among several.
+void write_leak_check(const Report& report, std::uint32_t process, ReportSink& sink) {
+    if (const auto& findings = report.processes[process].leak_check) {
+        sink.write(leak_check_heading(*findings));
+        write_leak_findings_of(*findings, report.leak_check->records, process, report.name_style,
+                               sink);
+        sink.write(heap_counts_text(*findings));
+    }
+}
+
+/// Of several processes together, as far as they could be looked at.
+std::string leak_check_sum(const Report& report) {
+    const std::size_t all = report.processes.size();
+    const auto complete = static_cast<std::size_t>(
+        std::count_if(report.processes.begin(), report.processes.end(), [](const auto& process) {
+            return process.leak_check && process.leak_check->complete;
+        }));
+    if (all < 2 || complete == 0) {
+        return "";
+    }
+    const std::string of =
+        complete == all ? fmt::format("all {}", all) : fmt::format("{} of {}", complete, all);
+    return fmt::format("== Leak check of {} processes:\n{}\n", of,
+                       leak_totals_text(*report.leak_check));
+}
+
+/// Of all processes, or of the one that there is.
+void write_leak_check(const Report& report, ReportSink& sink) {
+    if (!report.leak_check) {
+        return;
+    }
+    if (report.follows_forks) {
+        sink.write("\n" + leak_check_sum(report));
+        return;
+    }
+    sink.write(leak_check_heading(*report.leak_check));
+    write_leak_findings(*report.leak_check, report.name_style, sink);
+    sink.write(heap_counts_text(*report.leak_check) + "\n");
+}
+
 } // namespace
 
 void write_text(const Report& report, ReportSink& sink) {
@@ -290,14 +335,10 @@ void write_text(const Report& report, ReportSink& sink) {
             write_page_faults(report, i, sink);
             write_probes(report, i, sink);
             shown += write_stacks(report, i, backtraces, sink);
+            write_leak_check(report, i, sink);
         }
     }
-    if (report.leak_check) {
-        sink.write(fmt::format("== Leak check (the process stood still for {:.1f} ms):\n",
-                               report.leak_check->pause_s * 1000));
-        write_leak_findings(*report.leak_check, report.name_style, sink);
-        sink.write(heap_counts_text(*report.leak_check) + "\n");
-    }
+    write_leak_check(report, sink);
     if (shown == 0 && report.has_page_faults_only()) {
         sink.write("== No allocation was seen.\n");
         return;

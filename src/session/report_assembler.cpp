@@ -37,6 +37,11 @@ void add_leak_check(ProcessAccount& process, bool is_tried, Report* report) {
     } else {
         found.why = process.heap_problem();
     }
+    if (report->follows_forks) {
+        auto& own = report->processes.back().leak_check;
+        own = found;
+        own->records.clear();
+    }
     if (!report->leak_check) {
         report->leak_check = std::move(found);
         return;

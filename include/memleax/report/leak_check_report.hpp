@@ -55,6 +55,14 @@ std::string unlisted_text(std::string_view unlisted, std::uint64_t blocks);
 /// The lines of these classes and of lost blocks, with the call stacks that are known.
 void write_leak_findings(const LeakFindings& findings, NameStyle style, ReportSink& sink);
 
+/// The same of one process among several, `index` in Report::processes, whose lost blocks are among
+/// these records.
+void write_leak_findings_of(const LeakFindings& findings, const std::vector<LeakRecord>& records,
+                            std::uint32_t index, NameStyle style, ReportSink& sink);
+
+/// The lines of the classes alone.
+std::string leak_totals_text(const LeakFindings& findings);
+
 /// The types with most bytes, and who holds most.
 std::string heap_counts_text(const LeakFindings& findings);
 

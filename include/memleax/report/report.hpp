@@ -178,6 +178,8 @@ struct Report {
         Totals totals;
         std::optional<Mapped> mapped;     ///< absent: not tracked
         std::optional<MemoryLooks> looks; ///< at whose memory is short; absent: nobody has looked
+        /// Of one among several; absent: nobody has looked. Its records are in Report::leak_check.
+        std::optional<LeakFindings> leak_check;
     };
 
     std::string version;

@@ -46,10 +46,11 @@ function leakDetails(model, record) {
 
 /** Where it was allocated, if that was watched; else its size. */
 function leakPlace(model, record) {
-  const { frame } = record;
+  const { frame, node } = record;
   const watched = model.session.look ? '' : 'not watched, ';
+  const process = node === 0 ? '' : model.frames[model.tree.frame[node]].short; // of several, as all that is known
   const parts = record.callstack === 0
-    ? [watched + eachSize(record)]
+    ? [process, watched + eachSize(record)]
     : [`#${record.callstack}`, frame === null ? '' : lineText(frame) || frame.module];
   const name = record.callstack === 0 ? record.type || `${model.session.look ? 'type ' : ''}not known` : placeText(frame);
   const type = record.callstack !== 0 ? record.type : '';
