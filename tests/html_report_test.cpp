@@ -213,6 +213,14 @@ TEST_F(HtmlReport, LeakCheck) {
     EXPECT_EQ(leaks.at("records")[3][10], json::array({holder, 1}));
 }
 
+TEST_F(HtmlReport, LeakCheckSaysWhatPossiblyLostBlocksHaveInCommon) {
+    Report report = leak_check_report();
+    EXPECT_EQ(data(report).at("leaks").at("common"), "");
+    report.leak_check->common_offset = CommonOffset{16, 4812};
+    EXPECT_THAT(std::string(data(report).at("leaks").at("common")),
+                HasSubstr("possibly lost blocks are pointed to 16 bytes behind their begin: "));
+}
+
 TEST_F(HtmlReport, LeakCheckSaysOfWhichProcessABlockIs) {
     Report report = leak_check_report();
     report.follows_forks = true;

@@ -69,6 +69,32 @@ TEST(LeakCheckReportTest, Json) {
     EXPECT_FALSE(check["records"][2].contains("addresses")) << "it is reachable";
 }
 
+TEST(LeakCheckReportTest, SaysWhatPossiblyLostBlocksHaveInCommon) {
+    LeakCheckReport report = example();
+    report.totals[static_cast<std::size_t>(LossClass::possible)] = {4900, 490000};
+    report.common_offset = CommonOffset{16, 4812};
+    const auto text = [&report] {
+        StringSink sink;
+        write_leak_check_text(report, sink);
+        return sink.text;
+    };
+    EXPECT_NE(text().find(" still reachable:           40 B in 1 block\n"
+                          "4812 of 4900 possibly lost blocks are pointed to 16 bytes behind their "
+                          "begin: most likely whoever wraps malloc keeps a header there, or they "
+                          "are linked by a member that is there\n"
+                          "definitely lost: 1 block of 1000 bytes"),
+              std::string::npos)
+        << text();
+    StringSink json;
+    write_leak_check_json(report, json);
+    EXPECT_EQ(nlohmann::json::parse(json.text)["leak_check"]["possible"]["common_offset"],
+              (nlohmann::json{{"offset", 16}, {"blocks", 4812}}));
+    report.common_offset->blocks = 4900;
+    EXPECT_NE(text().find("\nall 4900 possibly lost blocks are pointed to 16 bytes"),
+              std::string::npos)
+        << text();
+}
+
 TEST(LeakCheckReportTest, TheLargestOfManyTypes) {
     LeakCheckReport report = example();
     report.types.clear();

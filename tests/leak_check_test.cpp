@@ -148,9 +148,23 @@ INSTANTIATE_TEST_SUITE_P(
                                          "chain_6", "chain_7", "chain_8", "chain_9", "cycles",
                                          "trees", "of_no_bytes", "unreadable_page",
                                          "array_of_objects", "second_base", "behind_the_length",
-                                         "shared_text"),
+                                         "shared_text", "behind_a_header"),
                        ::testing::Values("auto", "copy", "fork")),
     test_name);
+
+TEST_F(LeakCheck, SaysWhatPossiblyLostBlocksHaveInCommon) {
+    Fixture fixture("leak_cases", {"behind_a_header"});
+    const auto before = check(fixture.pid()).json().at("leak_check").at("possible");
+    EXPECT_FALSE(before.contains("common_offset")) << before;
+    EXPECT_LT(before.at("blocks"), 40) << "texts of libstdc++'s older kind: not one of ten";
+    fixture.go();
+    for (const char* way : {"copy", "fork"}) {
+        const auto result = check(fixture.pid(), {"--snapshot", way});
+        EXPECT_EQ(result.json().at("leak_check").at("possible").at("common_offset"),
+                  (nlohmann::json{{"offset", 32}, {"blocks", 400}}));
+    }
+    EXPECT_EQ(fixture.quit(), 0);
+}
 
 // So many that the dynamic linker has several segments for what dlopen has loaded. It keeps
 // pointers to cache lines within their blocks.

@@ -146,6 +146,8 @@ TEST(HeapGraphTest, WhatDroppedBlocksHoldAreRoots) {
     graph.details.link_words = {0, 1, 2, 3, 4};
     const RootPlace place{.kind = RootPlace::Kind::memory, .tid = {}, .address = RemoteAddr(0x500)};
     graph.details.root_places = {place, place};
+    graph.details.pointer_offsets.resize(4);
+    graph.details.pointer_offsets.add(3, 16);
     drop_blocks({false, true, false, false}, &graph);
     EXPECT_EQ(
         graph.blocks,
@@ -160,6 +162,9 @@ TEST(HeapGraphTest, WhatDroppedBlocksHoldAreRoots) {
     };
     EXPECT_EQ(graph.details.root_places,
               (std::vector<RootPlace>{place, in_block(0x2010), in_block(0x2018)}));
+    for (std::uint32_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(graph.details.pointer_offsets.has(i, 2), i == 2) << i;
+    }
 }
 
 } // namespace

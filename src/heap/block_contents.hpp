@@ -11,6 +11,15 @@
 
 namespace memleax {
 
+/// Where details of the graph, which has its blocks, are to be noted; null: nowhere.
+inline HeapDetails* details_of(HeapGraph* graph, const HeapOptions& options) {
+    if (!options.details) {
+        return nullptr;
+    }
+    graph->details.pointer_offsets.resize(graph->blocks.size());
+    return &graph->details;
+}
+
 class BlockContents {
   public:
     /// The graph has its blocks. The mappings, which ascend, and the graph must outlive this.
@@ -34,6 +43,12 @@ class BlockContents {
         graph_->links.add(link);
         if (options_.link_words) {
             graph_->details.link_words.push_back(static_cast<std::uint32_t>(number));
+        }
+    }
+    /// That is to so many bytes behind the begin of its block.
+    void note_offset(BlockLink link, std::uint64_t offset) {
+        if (options_.details) {
+            graph_->details.pointer_offsets.add(link.block(), offset);
         }
     }
     /// There is nothing more.

@@ -55,6 +55,10 @@ class BlockIndex {
                    : std::nullopt;
     }
     [[nodiscard]] const HeapBlock& block(BlockLink link) const { return blocks_[link.block()]; }
+    /// How far behind the block's begin this word, of which find() has made the link, leads.
+    [[nodiscard]] std::uint64_t offset(BlockLink link, std::uint64_t word) const {
+        return untagged(word) - block(link).address.value();
+    }
     /// Most words are no links, and nothing more is to be done for them.
     [[nodiscard]] bool may_be_link(std::uint64_t word) const {
         return untagged(word) >= lowest_ && untagged(word) <= highest_;

@@ -18,6 +18,9 @@ void BlockWords::add_link(std::uint64_t at, std::uint64_t word) {
     if (const auto link = index_.find(word, BlockIndex::LastWord::is_block)) {
         const std::uint64_t number = (at - begin_) / sizeof at;
         contents_->add_link(*link, number);
+        if (link->is_interior()) {
+            contents_->note_offset(*link, index_.offset(*link, word));
+        }
         if (const auto end = index_.find_end_at(*link)) {
             contents_->add_link(*end, number);
         }

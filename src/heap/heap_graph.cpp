@@ -49,6 +49,9 @@ void drop_blocks(const std::vector<bool>& is_gone, HeapGraph* graph) {
         const HeapBlock& block = graph->blocks[i];
         if (!is_gone[i]) {
             result.blocks.push_back(block);
+            if (!graph->details.pointer_offsets.empty()) {
+                details.pointer_offsets.push_back_of(graph->details.pointer_offsets, i);
+            }
             result.links.begin_block();
         }
         for (const BlockLink link : graph->links.of(i)) {

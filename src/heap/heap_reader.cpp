@@ -60,6 +60,9 @@ bool read_links(MemoryReader& memory, const BlockIndex& index, const HeapBlocks&
             }
             if (const auto link = find_link(index, window, at, *word, end)) {
                 contents->add_link(*link, (at - begin) / sizeof at);
+                if (link->is_interior()) {
+                    contents->note_offset(*link, index.offset(*link, *word));
+                }
             }
         }
     }
@@ -135,9 +138,8 @@ HeapLook HeapReader::look_at(HeapMoment moment, MemoryReader& memory, const Heap
     }
     snapshot.graph.blocks = std::move(heap.blocks);
     const BlockIndex index(snapshot.graph.blocks, moment.books->behind_blocks());
-    HeapDetails& details = snapshot.graph.details;
     RootSearch roots(memory, index, pages, moment.books->thread_block(),
-                     options.details ? &details.root_places : nullptr);
+                     details_of(&snapshot.graph, options));
     roots.add_threads(threads);
     roots.add_kernel_pointers(moment.kernel_pointers);
     std::vector<AddrRange> no_roots = std::move(moment.own_memory);

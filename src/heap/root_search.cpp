@@ -34,6 +34,9 @@ void RootSearch::add_word(std::uint64_t word, const RootPlace& place, BlockIndex
         return;
     }
     add_root(*link, place);
+    if (details_ != nullptr && link->is_interior()) {
+        details_->pointer_offsets.add(link->block(), index_.offset(*link, word));
+    }
     if (const auto end = index_.find_end_at(*link)) {
         add_root(*end, place);
     }

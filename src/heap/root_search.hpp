@@ -19,10 +19,10 @@ namespace memleax {
 
 class RootSearch {
   public:
-    /// The `places` of the roots are noted there; null: they are not.
+    /// The places of the roots, and their offsets, are noted in `details`; null: they are not.
     RootSearch(MemoryReader& memory, const BlockIndex& index, const PresentPages& pages,
-               const ThreadBlock& block, std::vector<RootPlace>* places)
-        : memory_(memory), index_(index), pages_(pages), block_(block), places_(places),
+               const ThreadBlock& block, HeapDetails* details)
+        : memory_(memory), index_(index), pages_(pages), block_(block), details_(details),
           buffer_(kPiece) {}
 
     /// Blocks lie anywhere, and what is theirs of the words that are read goes there. Then a part
@@ -43,8 +43,8 @@ class RootSearch {
 
     void add_root(BlockLink link, const RootPlace& place) {
         roots_.push_back(link);
-        if (places_ != nullptr) {
-            places_->push_back(place);
+        if (details_ != nullptr) {
+            details_->root_places.push_back(place);
         }
     }
     void add_word(std::uint64_t word, const RootPlace& place,
@@ -73,7 +73,7 @@ class RootSearch {
     const BlockIndex& index_;
     const PresentPages& pages_;
     const ThreadBlock& block_;
-    std::vector<RootPlace>* places_;
+    HeapDetails* details_;
     std::vector<std::byte> buffer_;
     std::vector<BlockLink> roots_;
     std::uint64_t pointer_offset_ = 0; ///< of the thread pointer in the control block

@@ -66,7 +66,7 @@ HeapSnapshot look_at_tracked(HeapMoment moment, MemoryReader& memory, HeapBlocks
     BlockContents contents(moment.mappings, options, &snapshot.graph);
     BlockWords words(index, snapshot.graph.blocks, &contents);
     RootSearch roots(memory, index, *moment.pages, *libraries.thread_block,
-                     options.details ? &snapshot.graph.details.root_places : nullptr);
+                     details_of(&snapshot.graph, options));
     roots.set_block_words(&words);
     roots.add_threads(moment.threads);
     roots.add_kernel_pointers(moment.kernel_pointers);

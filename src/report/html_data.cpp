@@ -14,6 +14,7 @@
 #include "frame_labels.hpp"
 #include "frame_tree.hpp"
 #include "function_name.hpp"
+#include "memleax/report/leak_check_report.hpp"
 #include "memleax/report/memory_shortage.hpp"
 #include "memleax/report/own_frame.hpp"
 #include "memleax/report/verdict_text.hpp"
@@ -214,9 +215,10 @@ void DataWriter::write_stack(const CallStackReport& stack) {
 }
 
 void DataWriter::write_leaks(const LeakFindings& findings) {
-    out_.print("\"leaks\":{{\"complete\":{},\"why\":{},\"unlisted\":{},\"pause\":{},\"totals\":[",
+    out_.print("\"leaks\":{{\"complete\":{},\"why\":{},\"unlisted\":{},\"pause\":{},\"common\":{},"
+               "\"totals\":[",
                findings.complete, json_text(findings.why), json_text(findings.unlisted),
-               number(findings.pause_s));
+               number(findings.pause_s), json_text(common_offset_text(findings)));
     const char* separator = "";
     for (const BlockCount& total : findings.totals) {
         out_.print("{}{}", separator, pair(total));

@@ -105,7 +105,9 @@ void write_findings(const LeakFindings& findings, const std::vector<LeakRecord>&
     for (const BlockCount& count : findings.totals) {
         blocks += count.blocks;
     }
-    sink.write(unlisted_text(findings.unlisted, blocks) + leak_totals_text(findings));
+    const std::string common = common_offset_text(findings);
+    sink.write(unlisted_text(findings.unlisted, blocks) + leak_totals_text(findings) + common +
+               (common.empty() ? "" : "\n"));
     BacktraceTexts backtraces(4, style);
     for (const LeakRecord& record : records) {
         if (record.loss != LossClass::reachable && (!process || record.process == *process)) {
@@ -183,6 +185,20 @@ std::string unlisted_text(std::string_view unlisted, std::uint64_t blocks) {
                                           number_of(blocks, "block"), unlisted);
 }
 
+std::string common_offset_text(const LeakFindings& findings) {
+    if (!findings.common_offset) {
+        return "";
+    }
+    const std::uint64_t all = findings.total(LossClass::possible).blocks;
+    return fmt::format(
+        "{} possibly lost blocks are pointed to {} bytes behind their begin: most likely whoever "
+        "wraps malloc keeps a header there, or they are linked by a member that is there",
+        findings.common_offset->blocks == all
+            ? fmt::format("all {}", all)
+            : fmt::format("{} of {}", findings.common_offset->blocks, all),
+        findings.common_offset->bytes);
+}
+
 std::string leak_totals_text(const LeakFindings& findings) {
     std::string text;
     for (const LossClass loss : kAllClasses) {
@@ -224,6 +240,10 @@ nlohmann::ordered_json leak_findings_json(const LeakFindings& findings) {
         }
         for (const LossClass loss : kAllClasses) {
             check[describe(loss)] = count_json(findings.total(loss));
+        }
+        if (findings.common_offset) {
+            check["possible"]["common_offset"] = {{"offset", findings.common_offset->bytes},
+                                                  {"blocks", findings.common_offset->blocks}};
         }
         check["types"] = counts_json(findings.types);
         check["holders"] = counts_json(findings.holders);

@@ -18,6 +18,8 @@ HeapView::HeapView(HeapSnapshot snapshot, Tid pid, SharedTracker& tracker, Stack
     : snapshot_(std::move(snapshot)), tracker_(tracker), names_(names) {
     group_roots();
     classes_ = classify(graph(), roots_);
+    common_offset_ = common_offset(graph(), classes_);
+    snapshot_.graph.details.pointer_offsets = PointerOffsets(); // they have served
     find_stacks();
     find_types(pid);
 }
@@ -232,6 +234,7 @@ LeakFindings HeapView::findings(std::uint32_t process) {
     result.unlisted = snapshot_.unlisted;
     result.pause_s = seconds(snapshot_.pause_ns);
     result.totals = classes_.totals;
+    result.common_offset = common_offset_;
     std::vector<LeakRecordKey> keys;
     result.records = leak_records(graph().blocks, classes_.classes, facts_, &keys);
     // By record. Blocks that lie side by side mostly are of one, and held by one.

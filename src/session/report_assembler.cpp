@@ -41,6 +41,7 @@ void add_leak_check(ProcessAccount& process, bool is_tried, Report* report) {
         auto& own = report->processes.back().leak_check;
         own = found;
         own->records.clear();
+        found.common_offset.reset();
     }
     if (!report->leak_check) {
         report->leak_check = std::move(found);

@@ -10,6 +10,7 @@
 #include "memleax/base/types.hpp"
 #include "memleax/heap/block_link.hpp"
 #include "memleax/heap/block_links.hpp"
+#include "memleax/heap/pointer_offsets.hpp"
 
 namespace memleax {
 
@@ -51,6 +52,7 @@ struct HeapDetails {
     std::vector<RootPlace> root_places;    ///< one for each of HeapGraph::roots
     LargeVector<FirstWord> first_words;    ///< by block, ascending
     LargeVector<std::uint32_t> link_words; ///< of each link: which word of its block it is
+    PointerOffsets pointer_offsets;        ///< of pointers from anywhere
 };
 
 struct HeapGraph {

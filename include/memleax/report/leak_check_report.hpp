@@ -60,6 +60,9 @@ void write_leak_findings(const LeakFindings& findings, NameStyle style, ReportSi
 void write_leak_findings_of(const LeakFindings& findings, const std::vector<LeakRecord>& records,
                             std::uint32_t index, NameStyle style, ReportSink& sink);
 
+/// Why most of the possibly lost blocks are that, in a sentence; "" if they have nothing in common.
+std::string common_offset_text(const LeakFindings& findings);
+
 /// The lines of the classes alone.
 std::string leak_totals_text(const LeakFindings& findings);
 

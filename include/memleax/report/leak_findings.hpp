@@ -5,9 +5,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "memleax/analysis/common_offset.hpp"
 #include "memleax/analysis/reachability.hpp"
 #include "memleax/base/types.hpp"
 #include "memleax/events/allocation_event.hpp"
@@ -47,8 +49,10 @@ struct LeakFindings {
     /// if all blocks of the heap are.
     std::string unlisted;
     std::array<BlockCount, kLossClasses> totals{}; ///< by LossClass
-    std::vector<LeakRecord> records;               ///< by class, most bytes first
-    HeapCounts types;                              ///< of all blocks whose type is known
+    /// Why most of the possibly lost ones are that; of several processes each has its own.
+    std::optional<CommonOffset> common_offset;
+    std::vector<LeakRecord> records; ///< by class, most bytes first
+    HeapCounts types;                ///< of all blocks whose type is known
     HeapCounts holders; ///< variables, stacks, ...: what would be lost without each of them
 
     [[nodiscard]] const BlockCount& total(LossClass which) const {

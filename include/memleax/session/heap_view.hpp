@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "memleax/analysis/common_offset.hpp"
 #include "memleax/analysis/holders.hpp"
 #include "memleax/analysis/reachability.hpp"
 #include "memleax/heap/heap_snapshot.hpp"
@@ -94,6 +95,7 @@ class HeapView {
     RootGroups roots_;
     std::vector<std::string> group_names_;
     Reachability classes_;
+    std::optional<CommonOffset> common_offset_;
     LargeVector<BlockFacts> facts_; ///< of each block; empty if nothing is known of any
     std::vector<std::string> types_{""};
     std::optional<HolderChains> chains_;

@@ -123,13 +123,13 @@ function showCounts(model, id, rows) {
 }
 
 function showLeaks(model) {
-  const { complete, why, unlisted, pause, totals, types, holders, records } = model.leaks;
+  const { complete, why, unlisted, pause, common, totals, types, holders, records } = model.leaks;
   const stood = pause > 0 ? ` The process stood still for ${digits(pause * 1000)} ms.` : '';
   const scope = unlisted === ''
     ? `The whole heap at one moment${model.session.look ? '' : ', also of before the watching'}, by what points to its blocks`
     : `Only blocks that were watched, at one moment, by what points to them (${unlisted})`;
   byId('leaks-look').textContent = complete
-    ? `${scope}.${stood}`
+    ? `${scope}.${stood}${common === '' ? '' : ` ${common[0].toUpperCase()}${common.slice(1)}.`}`
     : `Incomplete: ${why}. Nothing is said of any block.${stood}`;
   byId('leaks').hidden = false;
   for (const id of ['leaks-totals', 'leaks-classes', 'leaks-scroll']) {
