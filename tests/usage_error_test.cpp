@@ -80,7 +80,7 @@ TEST(UsageErrorTest, WrongTarget) {
     EXPECT_EQ(refused({"--ns-pid", "3", "--name", "a"}),
               "--ns-pid: goes with one PID, that of a process of the namespace");
     EXPECT_EQ(refused({"--leak-check", "1", "2"}),
-              "--leak-check: looks at one process: give one PID");
+              "--leak-check: looks at one process: give one PID, or --time as well");
     EXPECT_EQ(refused({"99999999999"}), "'99999999999' is too large for a process id");
     for (const char* word :
          {"redis", "", "0", "-5", "+5", "5x", "5.0", " 5", "0x10", "1 2", "%s{}"}) {

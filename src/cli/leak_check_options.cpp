@@ -20,7 +20,7 @@ void check_leak_check(const Options& options) {
                          "or another option says that the process is to be watched");
     }
     if (is_single_look(options) && options.pids.size() + options.names.size() > 1) {
-        throw UsageError("--leak-check: looks at one process: give one PID");
+        throw UsageError("--leak-check: looks at one process: give one PID, or --time as well");
     }
 }
 

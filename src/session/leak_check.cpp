@@ -37,7 +37,7 @@ Result<Tid> process_to_check(const SessionOptions& options) {
         return pids.error();
     }
     if (pids->size() != 1) {
-        return Error("--leak-check looks at one process: give one PID");
+        return Error("--leak-check looks at one process: give one PID, or --time as well");
     }
     if (auto usable = check_debug_options(options); !usable) {
         return std::move(usable).error();
