@@ -12,7 +12,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include "memleax/base/patience.hpp"
 #include "memleax/heap/heap_snapshot.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/recovery_record.hpp"
@@ -123,7 +125,13 @@ TEST_P(HeapOfAStoppedProcess, ItStaysStopped) {
         look(fixture.pid(), {.details = true, .forks = GetParam(), .caretaker = &nobody});
     EXPECT_EQ(snapshot.forked, GetParam());
     EXPECT_GT(snapshot.graph.blocks.size(), 0U);
-    EXPECT_EQ(try_read_process_info(Tid(fixture.pid()))->state, 'T');
+    // Let go of, a thread of a stopped process runs for a moment, within the kernel, to stop again
+    // (__ptrace_unlink(), JOBCTL_STOP_PENDING).
+    const auto state = [&fixture] { return try_read_process_info(Tid(fixture.pid()))->state; };
+    for (const Patience patience(5000); state() == 'R' && !patience.is_over();) {
+        usleep(1000);
+    }
+    EXPECT_EQ(state(), 'T');
     EXPECT_THAT(children_of(fixture.pid()), ::testing::IsEmpty());
     fixture.process().signal(SIGCONT);
     EXPECT_THAT(fixture.go().failures, ::testing::IsEmpty());
