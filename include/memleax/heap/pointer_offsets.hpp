@@ -19,7 +19,7 @@ class PointerOffsets {
     void resize(std::size_t blocks) { marks_.resize(blocks); }
     /// Of a pointer into a block, so many bytes behind its begin.
     void add(std::uint32_t block, std::uint64_t offset) {
-        if (offset % kWord == 0 && offset <= kWord * kMostWords) {
+        if (offset % kWord == 0 && offset - 1 < kWord * kMostWords) { // nor 0
             marks_[block] |= static_cast<std::uint8_t>(1U << (offset / kWord - 1));
         }
     }
