@@ -307,7 +307,7 @@ void write_leak_check(const Report& report, ReportSink& sink) {
         return;
     }
     if (report.follows_forks) {
-        sink.write("\n" + leak_check_sum(report));
+        sink.write(fmt::format("\n{}", leak_check_sum(report)));
         return;
     }
     sink.write(leak_check_heading(*report.leak_check));
