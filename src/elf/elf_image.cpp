@@ -140,7 +140,8 @@ Result<std::shared_ptr<ElfImage>> ElfImage::parse(std::shared_ptr<ElfImage> imag
         } else {
             image->segments_.push_back({ElfAddr(segment.p_vaddr), FileOffset(segment.p_offset),
                                         segment.p_filesz, segment.p_memsz,
-                                        (segment.p_flags & PF_X) != 0, segment.p_align});
+                                        (segment.p_flags & PF_X) != 0,
+                                        (segment.p_flags & PF_W) != 0, segment.p_align});
         }
     }
     if (image->segments_.empty()) {

@@ -4,8 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <string_view>
+#include <tuple>
+
+#include <sys/stat.h>
 
 #include "memory_image.hpp"
 #include "module_search.hpp"
@@ -151,21 +156,45 @@ void add_cache(MemoryReader& memory, const Mapping& mapping, const ThreadView& t
     }
 }
 
+/// The processes of a browser have one file of 300 MB.
+class FilesOfJemalloc {
+  public:
+    static bool have(const Module& module) {
+        constexpr std::string_view kVersion = "5.3.0-0-g";
+        struct stat status {};
+        if (fstat(module.image->descriptor(), &status) != 0) {
+            return false;
+        }
+        static FilesOfJemalloc files;
+        const std::lock_guard lock(files.mutex_);
+        const auto [known, is_new] =
+            files.known_.try_emplace(File{status.st_dev, status.st_ino, status.st_size,
+                                          status.st_mtim.tv_sec, status.st_mtim.tv_nsec},
+                                     false);
+        if (is_new) {
+            search_file(module, [&has = known->second, kVersion](std::string_view text) {
+                has = text.find(kVersion) != std::string_view::npos;
+                return has;
+            });
+        }
+        return known->second;
+    }
+
+  private:
+    using File = std::tuple<dev_t, ino_t, off_t, time_t, long>; // size, and when it was changed
+    std::mutex mutex_;
+    std::map<File, bool> known_;
+};
+
 } // namespace
 
 bool has_jemalloc(const ModuleMap& modules) {
-    constexpr std::string_view kVersion = "5.3.0-0-g";
     return std::any_of(modules.all().begin(), modules.all().end(), [&](const auto& module) {
         if (module->unloaded || !module->image ||
             (module.get() != modules.main() && !exports(*module, "malloc"))) {
             return false;
         }
-        bool found = false;
-        search_file(*module, [&found, kVersion](std::string_view text) {
-            found = text.find(kVersion) != std::string_view::npos;
-            return found;
-        });
-        return found;
+        return FilesOfJemalloc::have(*module);
     });
 }
 

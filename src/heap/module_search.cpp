@@ -2,6 +2,7 @@
 #include "module_search.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include <unistd.h>
@@ -51,19 +52,42 @@ bool may_be_static(const Module* program) {
     return program != nullptr && program->image && program->image->interpreter().empty();
 }
 
-void search_file(const Module& module, const std::function<bool(std::string_view)>& each) {
-    constexpr std::size_t kPiece = 1U << 20;
-    constexpr std::size_t kOverlap = 512;
-    std::string text;
-    for (off_t at = 0;; at += static_cast<off_t>(kPiece - kOverlap)) {
-        text.resize(kPiece);
-        const ssize_t got = pread(module.image->descriptor(), text.data(), text.size(), at);
-        if (got <= 0) {
-            return;
+namespace {
+
+/// Parts of its file.
+std::vector<AddrRange> constants_of(const ElfImage& image) {
+    std::vector<AddrRange> parts;
+    for (const ElfSegment& segment : image.segments()) {
+        if (!segment.executable && !segment.writable && segment.file_size != 0) {
+            const std::uint64_t begin = segment.offset.value();
+            parts.push_back({begin, begin + segment.file_size});
         }
-        text.resize(static_cast<std::size_t>(got));
-        if (each(std::string_view(text)) || text.size() < kPiece) {
-            return;
+    }
+    constexpr auto kAll = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
+    return parts.empty() ? std::vector{AddrRange{0, kAll}} : parts;
+}
+
+} // namespace
+
+void search_file(const Module& module, const std::function<bool(std::string_view)>& each) {
+    constexpr std::uint64_t kPiece = 1U << 20;
+    constexpr std::uint64_t kOverlap = 512;
+    std::string text;
+    for (const AddrRange& part : constants_of(*module.image)) {
+        for (std::uint64_t at = part.begin; at < part.end; at += kPiece - kOverlap) {
+            text.resize(std::min(kPiece, part.end - at));
+            const ssize_t got =
+                pread(module.image->descriptor(), text.data(), text.size(), static_cast<off_t>(at));
+            if (got <= 0) {
+                break;
+            }
+            text.resize(static_cast<std::size_t>(got));
+            if (each(std::string_view(text))) {
+                return;
+            }
+            if (text.size() < kPiece) {
+                break;
+            }
         }
     }
 }

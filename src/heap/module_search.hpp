@@ -24,8 +24,9 @@ std::vector<AddrRange> find_code(const Module& module, SymbolTable table,
 /// Has the program no dynamic linker? Nor has that itself, if it was run by hand. Null is none.
 bool may_be_static(const Module* program);
 
-/// Calls `each` for all of the module's file, in pieces that overlap by 512 bytes, until it returns
-/// true.
+/// Calls `each` for the constants in the module's file, in pieces that overlap by 512 bytes, until
+/// it returns true: for what is neither code nor can be written to, or all, if the linker has put
+/// constants to the code.
 void search_file(const Module& module, const std::function<bool(std::string_view)>& each);
 
 } // namespace memleax

@@ -29,6 +29,7 @@ struct ElfSegment {
     std::uint64_t file_size = 0;
     std::uint64_t memory_size = 0;
     bool executable = false;
+    bool writable = false;
     std::uint64_t alignment = 0;
 };
 
