@@ -130,6 +130,8 @@ inline constexpr std::size_t kWayBackDataAt = std::size_t{64} * 1024;
 inline constexpr std::size_t kWayBackDataBytes = std::size_t{16} * 1024;
 /// From there on: a byte that the handler sets as soon as a hit has had no tracer.
 inline constexpr std::size_t kUnattendedAt = 8;
+/// And one that it sets as soon as a thread waits there (kSlotHolds).
+inline constexpr std::size_t kHeldAt = kUnattendedAt + 2;
 inline constexpr std::size_t kReturnFrameAt = 64;
 [[nodiscard]] TrapHandlerCode trap_handler_code();
 

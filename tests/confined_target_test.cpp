@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <optional>
+#include <memory>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -87,20 +87,29 @@ void PrintTo(const Confinement& confinement, std::ostream* out) {
     *out << confinement.name();
 }
 
+/// Null if the kernel is too old for this.
+std::unique_ptr<Fixture> confined_if_possible(const std::vector<std::string>& arguments) {
+    try {
+        return std::make_unique<Fixture>("confined", arguments);
+    } catch (const std::runtime_error& problem) {
+        for (const std::string young : {"no_exec_gain", "dispatched"}) {
+            if (std::string(problem.what()).find("cannot " + young) != std::string::npos) {
+                return nullptr;
+            }
+        }
+        throw;
+    }
+}
+
 class Confined : public ::testing::TestWithParam<Confinement> {};
 
 TEST_P(Confined, IsWatchedLikeAnyOther) {
     if (GetParam().needs_root && geteuid() != 0) {
         GTEST_SKIP() << "for root only";
     }
-    std::optional<Fixture> fixture;
-    try {
-        fixture.emplace("confined", GetParam().arguments);
-    } catch (const std::runtime_error& problem) {
-        if (std::string(problem.what()).find("cannot no_exec_gain") != std::string::npos) {
-            GTEST_SKIP() << "the kernel has no PR_SET_MDWE";
-        }
-        throw;
+    const auto fixture = confined_if_possible(GetParam().arguments);
+    if (fixture == nullptr) {
+        GTEST_SKIP() << "this kernel cannot do that";
     }
     expect_watched(fixture->process(), fixture->pid(),
                    [&] { return Memleax(watch(fixture->pid())); });
@@ -226,6 +235,17 @@ TEST(Filtered, MemleaxIsToldOfItsOwnFilter) {
     Fixture fixture("confined", {"mmap_kills"});
     expect_refusal(
         fixture, [&] { return filtered(fixture); }, "without a filter of its own");
+}
+
+// Nothing is done in it, and nobody waits for its system call for ever.
+TEST(Dispatched, ItsOwnHandlerGetsNoneOfOurCalls) {
+    const auto fixture = confined_if_possible({"dispatched"});
+    if (fixture == nullptr) {
+        GTEST_SKIP() << "this kernel cannot do that";
+    }
+    expect_refusal(
+        *fixture, [&] { return Memleax(watch(fixture->pid())); },
+        "has its system calls dispatched to a handler of its own");
 }
 
 TEST_F(Unprivileged, AnUndumpableProcessIsRefused) {

@@ -30,6 +30,7 @@
 #define WAY_BACK_DATA 0x10000 /* kWayBackDataAt */
 #define UNATTENDED 8 /* kUnattendedAt */
 #define WAITED 9 /* in vain, so often */
+#define HELD 10 /* kHeldAt */
 #define RETURN_FRAME 64 /* kReturnFrameAt */
 
         .section .rodata
@@ -72,6 +73,8 @@ memleax_trap_handler:
         ldrb    w15, [x14, #WAITED]
         cmp     w15, #MOST_HOLDS
         b.hs    .Lgo
+        mov     w11, #1
+        strb    w11, [x14, #HELD]
         mov     w12, #HOLD_ROUNDS               // no system call: a filter might end the process
         mov     w13, #BREAKPOINT
 .Lhold:

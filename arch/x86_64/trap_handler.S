@@ -60,6 +60,7 @@
 #define WAY_BACK_DATA 0x10000 /* kWayBackDataAt */
 #define UNATTENDED (WAY_BACK_DATA + 8) /* kUnattendedAt */
 #define WAITED (UNATTENDED + 1) /* in vain, so often */
+#define HELD (UNATTENDED + 2) /* kHeldAt */
 #define RETURN_FRAME (WAY_BACK_DATA + 64) /* kReturnFrameAt */
 
         .section .rodata
@@ -108,6 +109,7 @@ memleax_trap_handler:
         jne     .Lgo
         cmpb    $MOST_HOLDS, memleax_trap_handler+WAITED(%rip)
         jae     .Lgo
+        movb    $1, memleax_trap_handler+HELD(%rip)
         mov     $HOLD_ROUNDS, %r8d              // no system call: a filter might end the process
 .Lhold:
         cmpb    $BREAKPOINT, (%rcx)

@@ -37,6 +37,21 @@ bool is_fault(Tid tid, int signal, CodeAddr instruction, const DeferredStops& as
     return code.contains(reinterpret_cast<std::uintptr_t>(info.si_addr)) || aside.has(signal);
 }
 
+/// Does the thread's own handler get its system calls (PR_SET_SYSCALL_USER_DISPATCH, since Linux
+/// 5.11; Wine's)? Then none is made for us.
+bool is_dispatched(Tid tid, int signal) {
+    constexpr int kUserDispatch = 2; // SYS_USER_DISPATCH, which libraries' headers may lack
+    siginfo_t info{};
+    return signal == SIGSYS && ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0 &&
+           info.si_code == kUserDispatch;
+}
+
+Error not_dispatched_to_kernel(Tid tid) {
+    return Error(fmt::format("thread {} has its system calls dispatched to a handler of its own "
+                             "(PR_SET_SYSCALL_USER_DISPATCH)",
+                             tid.value()));
+}
+
 /// Is it the stop at the end of a single step? After a system call some kernels make it up as if by
 /// a user who has no pid (user_single_step_report).
 bool is_step_trap(Tid tid, int signal) {
@@ -116,6 +131,10 @@ Result<void> Stepper::run_system_call(Tid tid, CodeAddr instruction, bool to_sig
             entered = true;
         } else if ((*status >> 16) == 0) {
             done = entered && stand_in && signal == stand_in->number();
+            if (is_dispatched(tid, signal)) {
+                aside.give_back(target_);
+                return not_dispatched_to_kernel(tid);
+            }
             if (is_fault(tid, signal, instruction, aside)) {
                 aside.give_back(target_);
                 return Error(fmt::format("thread {} cannot execute our system call", tid.value()),
@@ -170,6 +189,9 @@ Result<CloneMade> Stepper::run_clone(Tid tid, CodeAddr instruction) {
             ptrace(PTRACE_GETEVENTMSG, tid.value(), nullptr, &child);
             made.child = Tid(static_cast<int>(child));
             at = behind;
+        } else if (event == 0 && is_dispatched(tid, signal)) {
+            aside.give_back(target_);
+            return not_dispatched_to_kernel(tid);
         } else if (event == 0) {
             aside.signal(); // SIGSTOP cannot be held back
         } else {

@@ -97,13 +97,29 @@ Result<RemoteMemory> memory_of(const RecoveryRecord& record) {
     return memory;
 }
 
+/// Has a thread come to sigaction(3) for SIGTRAP, and waits for the code to be whole?
+bool is_any_held(const RecoveryRecord& record, RemoteMemory& memory) {
+    constexpr auto kAt = static_cast<std::int64_t>(arch::kWayBackDataAt + arch::kHeldAt);
+    return !record.handler.empty() &&
+           memory.try_read_object<std::uint8_t>(RemoteAddr(record.handler.begin) + kAt)
+                   .value_or(1) != 0;
+}
+
 /// What `is_left` says of a jump stays as it is.
 template <typename IsLeft>
 Result<void> restore_but(const RecoveryRecord& record, RemoteMemory& memory,
                          const IsLeft& is_left) {
-    const auto stays = [&is_left](const CodePatch& patch) {
-        return patch.is_jump() && is_left(patch);
+    using Entry = RecoveryRecord::Breakpoint;
+    Result<void> result;
+    const auto restore = [&](const auto& which) {
+        for (std::uint32_t i = 0; i < record.breakpoint_count.load(); ++i) {
+            if (const Entry& entry = record.breakpoints[i]; which(entry)) {
+                auto restored = entry.patch.take_out(memory);
+                result = restored ? std::move(result) : std::move(restored).error();
+            }
+        }
     };
+    const auto holds = [](const Entry& entry) { return entry.holds; };
     std::vector<CodePatch> jumps;
     for (std::uint32_t i = 0; i < record.breakpoint_count.load(); ++i) {
         const CodePatch& patch = record.breakpoints[i].patch;
@@ -111,19 +127,21 @@ Result<void> restore_but(const RecoveryRecord& record, RemoteMemory& memory,
             jumps.push_back(patch);
         }
     }
-    Result<void> result = make_breakpoints_of_jumps(jumps, memory);
+    restore([](const Entry& entry) { return !entry.patch.is_jump() && !entry.holds; });
     // A thread that waits in our handler (kSlotHolds) goes on as soon as the code there is whole,
-    // and must not meet a breakpoint then: it may be about to take the handler away.
-    for (const bool held : {false, true}) {
-        for (std::uint32_t i = 0; i < record.breakpoint_count.load(); ++i) {
-            const RecoveryRecord::Breakpoint& entry = record.breakpoints[i];
-            if (entry.holds != held || stays(entry.patch)) {
-                continue;
-            }
-            if (auto restored = entry.patch.take_out(memory); !restored) {
-                result = std::move(restored).error();
-            }
-        }
+    // and must not meet a breakpoint then: it may be about to take the handler away. If there is
+    // none, it comes before the jumps, which take some 16 ms: children by vfork come to it with all
+    // signals blocked (Python's subprocess), and end there.
+    const bool is_last = is_any_held(record, memory);
+    if (!is_last) {
+        restore(holds);
+    }
+    if (auto made = make_breakpoints_of_jumps(jumps, memory); !made) {
+        result = std::move(made);
+    }
+    restore([&](const Entry& entry) { return entry.patch.is_jump() && !is_left(entry.patch); });
+    if (is_last) {
+        restore(holds);
     }
     return result;
 }
