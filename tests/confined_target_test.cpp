@@ -248,6 +248,21 @@ TEST(Dispatched, ItsOwnHandlerGetsNoneOfOurCalls) {
         "has its system calls dispatched to a handler of its own");
 }
 
+TEST(Dispatched, ItsHeapIsLookedAtWithoutAFork) {
+    const auto fixture = confined_if_possible({"dispatched"});
+    if (fixture == nullptr) {
+        GTEST_SKIP() << "this kernel cannot do that";
+    }
+    const TargetSnapshot before = take_snapshot(fixture->pid());
+    const auto result =
+        Memleax({"--leak-check", "--snapshot", "fork", std::to_string(fixture->pid())}).finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_THAT(result.errors, HasSubstr("is not forked: thread"));
+    EXPECT_THAT(differences(before, take_snapshot(fixture->pid()), Meanwhile::idle), IsEmpty());
+    EXPECT_THAT(fixture->go().failures, IsEmpty());
+    EXPECT_EQ(fixture->quit(), 0) << fixture->process().errors();
+}
+
 TEST_F(Unprivileged, AnUndumpableProcessIsRefused) {
     Fixture fixture(target({"undumpable"}));
     expect_refusal(
