@@ -386,7 +386,8 @@ TEST_F(FirstSentence, OfASessionThatHasSeenNoCall) {
     report.leak_check.reset();
     report.session.events.unfollowed_alloc = 2;
     EXPECT_EQ(sentence_of(report), "Not judged: none of 2 allocations could be followed");
-    report.mapped.emplace().mapped = 1;
+    report.mapped = Report::Mapped{};
+    report.mapped->mapped = 1;
     EXPECT_EQ(sentence_of(report),
               "No leak seen: nothing that was allocated meanwhile is still live");
 }
