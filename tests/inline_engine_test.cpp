@@ -5,8 +5,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
+#include "kill_support.hpp"
 #include "leaks_support.hpp"
 #include "process_support.hpp"
 #include "prompt_support.hpp"
@@ -65,8 +65,7 @@ TEST(InlineEngine, ItsDeathLetsCallsPassThatAreMadeWithAllSignalsBlocked) {
         wait_until_patched(memleax);
         fixture.process().send("spin");
         ASSERT_EQ(fixture.process().read_line(), "spinning");
-        usleep(static_cast<unsigned>(stress.number_to(30'000))); // until it is hit
-        memleax.process().signal(SIGKILL);
+        kill_at_random_moment(memleax, stress, 30'000);
         const auto result = memleax.finish();
         SCOPED_TRACE(result.errors);
         EXPECT_EQ(result.status, SIGKILL);

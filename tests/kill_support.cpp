@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "kill_support.hpp"
 
+#include <chrono>
+#include <csignal>
 #include <fstream>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -21,6 +24,11 @@ SignalAtPtraceCall::SignalAtPtraceCall(Memleax& memleax, int call, const std::st
     // No such process" for one that has ended since, as the thread of a barrier (CodeBarrier) does.
     for (std::size_t i = 0; i < threads.size() && strace_->find_error_line(" attach"); ++i) {
     }
+}
+
+void kill_at_random_moment(Memleax& memleax, Stress& stress, int most_us) {
+    std::this_thread::sleep_for(std::chrono::microseconds(stress.number_to(most_us)));
+    memleax.process().signal(SIGKILL);
 }
 
 std::optional<pid_t> guardian_of(Memleax& memleax) {

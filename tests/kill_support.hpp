@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "process_support.hpp"
+#include "stress_support.hpp"
 
 namespace memleax::testing {
 
@@ -29,6 +30,9 @@ class KillAtPtraceCall : public SignalAtPtraceCall {
   public:
     KillAtPtraceCall(Memleax& memleax, int call) : SignalAtPtraceCall(memleax, call, "SIGKILL") {}
 };
+
+/// After so many microseconds at most. This is where it is hit, not a wait for anything.
+void kill_at_random_moment(Memleax& memleax, Stress& stress, int most_us);
 
 /// The process that repairs the target when memleax has been killed. Nothing if this kernel does
 /// not list children (CONFIG_PROC_CHILDREN).

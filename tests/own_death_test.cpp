@@ -3,10 +3,8 @@
 // signals and masks back as soon as the guardian says so.
 //
 // 500 times: MEMLEAX_STRESS_COUNT=20 own_death_test
-#include <chrono>
 #include <csignal>
 #include <cstring>
-#include <thread>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -31,12 +29,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-/// Kills memleax so long after its start, say, that it is anywhere between that and a steady watch.
-/// This is where it is hit, not a wait for anything.
-void kill_at_random_moment(Memleax& memleax, Stress& stress) {
-    std::this_thread::sleep_for(std::chrono::microseconds(stress.number_to(60'000)));
-    memleax.process().signal(SIGKILL);
-}
+/// From its start to a steady watch.
+constexpr int kMostDelayUs = 60'000;
 
 /// A memleax that is killed when a thread of its begins its `call`th ptrace call.
 CommandLine killed_at_call(int call, const std::vector<std::string>& arguments) {
@@ -82,7 +76,7 @@ TEST_P(OwnDeath, LeavesTheTargetAsItWas) {
         if (stress.number_to(4) == 1) {
             memleax.wait_until_watching();
         }
-        kill_at_random_moment(memleax, stress);
+        kill_at_random_moment(memleax, stress, kMostDelayUs);
         check_survival(memleax);
     }
     EXPECT_EQ(fixture_.quit(), 0);
@@ -320,7 +314,7 @@ TEST(OwnDeathOf, AFamilyIsLeftAsItWas) {
         bool killed = false;
         while (family.size() < 4) {
             if (!killed && family.size() == early) {
-                kill_at_random_moment(memleax, stress);
+                kill_at_random_moment(memleax, stress, kMostDelayUs);
                 killed = true;
             }
             const auto line = fixture.process().read_line();
@@ -330,7 +324,7 @@ TEST(OwnDeathOf, AFamilyIsLeftAsItWas) {
             }
         }
         if (!killed) {
-            kill_at_random_moment(memleax, stress);
+            kill_at_random_moment(memleax, stress, kMostDelayUs);
         }
         const auto result = memleax.finish();
         SCOPED_TRACE(result.errors);

@@ -38,9 +38,9 @@ void add_leak_check(ProcessAccount& process, bool is_tried, Report* report) {
         found.why = process.heap_problem();
     }
     if (report->follows_forks) {
-        auto& own = report->processes.back().leak_check;
-        own = found;
-        own->records.clear();
+        std::vector<LeakRecord> records = std::exchange(found.records, {});
+        report->processes.back().leak_check = found;
+        found.records = std::move(records);
         found.common_offset.reset();
     }
     if (!report->leak_check) {

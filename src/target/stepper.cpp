@@ -37,13 +37,15 @@ bool is_fault(Tid tid, int signal, CodeAddr instruction, const DeferredStops& as
     return code.contains(reinterpret_cast<std::uintptr_t>(info.si_addr)) || aside.has(signal);
 }
 
-/// Does the thread's own handler get its system calls (PR_SET_SYSCALL_USER_DISPATCH, since Linux
-/// 5.11; Wine's)? Then none is made for us.
-bool is_dispatched(Tid tid, int signal) {
+/// Does the thread's own handler get this system call (PR_SET_SYSCALL_USER_DISPATCH, since Linux
+/// 5.11; Wine's)? Then none is made for us. One of its own may have been raised before.
+bool is_dispatched(Tid tid, int signal, CodeAddr instruction) {
     constexpr int kUserDispatch = 2; // SYS_USER_DISPATCH, which libraries' headers may lack
     siginfo_t info{};
+    const auto code = AddrRange::at(instruction, arch::kSyscallBytes.size());
     return signal == SIGSYS && ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0 &&
-           info.si_code == kUserDispatch;
+           info.si_code == kUserDispatch &&
+           reinterpret_cast<std::uintptr_t>(info.si_call_addr) == code.end; // the pc behind it
 }
 
 Error not_dispatched_to_kernel(Tid tid) {
@@ -131,7 +133,7 @@ Result<void> Stepper::run_system_call(Tid tid, CodeAddr instruction, bool to_sig
             entered = true;
         } else if ((*status >> 16) == 0) {
             done = entered && stand_in && signal == stand_in->number();
-            if (is_dispatched(tid, signal)) {
+            if (is_dispatched(tid, signal, instruction)) {
                 aside.give_back(target_);
                 return not_dispatched_to_kernel(tid);
             }
@@ -189,7 +191,7 @@ Result<CloneMade> Stepper::run_clone(Tid tid, CodeAddr instruction) {
             ptrace(PTRACE_GETEVENTMSG, tid.value(), nullptr, &child);
             made.child = Tid(static_cast<int>(child));
             at = behind;
-        } else if (event == 0 && is_dispatched(tid, signal)) {
+        } else if (event == 0 && is_dispatched(tid, signal, instruction)) {
             aside.give_back(target_);
             return not_dispatched_to_kernel(tid);
         } else if (event == 0) {

@@ -15,7 +15,7 @@ namespace memleax {
 /// jumps, by which calls pass. The target may run, and may even be traced by the dying one.
 Result<void> restore_code(const RecoveryRecord& record);
 
-/// Where restore_process() has failed: the jumps, too, without attaching.
+/// The jumps, too, without attaching: where restore_process() has failed, or has to wait.
 Result<void> restore_jumps(const RecoveryRecord& record);
 
 /// Everything else. Fails if the process is gone, another one by now, or may not be traced.

@@ -10,7 +10,7 @@
 
 namespace memleax {
 
-/// Of one process. What is as it was at the last look is not told again.
+/// Of one process. A line is left out if it was among those of the look before.
 class ToldOfLooks {
   public:
     void begin_look();

@@ -109,17 +109,12 @@ bool is_any_held(const RecoveryRecord& record, RemoteMemory& memory) {
 template <typename IsLeft>
 Result<void> restore_but(const RecoveryRecord& record, RemoteMemory& memory,
                          const IsLeft& is_left) {
-    using Entry = RecoveryRecord::Breakpoint;
     Result<void> result;
-    const auto restore = [&](const auto& which) {
-        for (std::uint32_t i = 0; i < record.breakpoint_count.load(); ++i) {
-            if (const Entry& entry = record.breakpoints[i]; which(entry)) {
-                auto restored = entry.patch.take_out(memory);
-                result = restored ? std::move(result) : std::move(restored).error();
-            }
+    const auto keep_error = [&result](auto done) {
+        if (!done) {
+            result = std::move(done).error();
         }
     };
-    const auto holds = [](const Entry& entry) { return entry.holds; };
     std::vector<CodePatch> jumps;
     for (std::uint32_t i = 0; i < record.breakpoint_count.load(); ++i) {
         const CodePatch& patch = record.breakpoints[i].patch;
@@ -127,21 +122,29 @@ Result<void> restore_but(const RecoveryRecord& record, RemoteMemory& memory,
             jumps.push_back(patch);
         }
     }
-    restore([](const Entry& entry) { return !entry.patch.is_jump() && !entry.holds; });
+    const auto restore_breakpoints = [&](bool holding) {
+        for (std::uint32_t i = 0; i < record.breakpoint_count.load(); ++i) {
+            const RecoveryRecord::Breakpoint& entry = record.breakpoints[i];
+            if (!entry.patch.is_jump() && entry.holds == holding) {
+                keep_error(entry.patch.take_out(memory));
+            }
+        }
+    };
+    restore_breakpoints(false);
     // A thread that waits in our handler (kSlotHolds) goes on as soon as the code there is whole,
     // and must not meet a breakpoint then: it may be about to take the handler away. If there is
     // none, it comes before the jumps, which take some 16 ms: children by vfork come to it with all
     // signals blocked (Python's subprocess), and end there.
-    const bool is_last = is_any_held(record, memory);
+    const bool is_last = !jumps.empty() && is_any_held(record, memory);
     if (!is_last) {
-        restore(holds);
+        restore_breakpoints(true);
     }
-    if (auto made = make_breakpoints_of_jumps(jumps, memory); !made) {
-        result = std::move(made);
+    keep_error(make_breakpoints_of_jumps(jumps, memory));
+    for (const CodePatch& jump : jumps) {
+        keep_error(jump.take_out(memory));
     }
-    restore([&](const Entry& entry) { return entry.patch.is_jump() && !is_left(entry.patch); });
     if (is_last) {
-        restore(holds);
+        restore_breakpoints(true);
     }
     return result;
 }
