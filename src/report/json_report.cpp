@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 
-#include "frame_cache.hpp"
 #include "frame_json.hpp"
 #include "leak_json.hpp"
 #include "memleax/report/coverage.hpp"
@@ -16,6 +15,8 @@
 #include "memory_json.hpp"
 #include "page_fault_json.hpp"
 #include "probe_json.hpp"
+#include "process_json.hpp"
+#include "stack_texts.hpp"
 
 namespace memleax {
 
@@ -32,10 +33,7 @@ Json call_stack_json(const CallStackReport& stack, const Report::Process* proces
                      bool tells_kind) {
     Json json;
     json["id"] = stack.id;
-    if (process != nullptr) {
-        json["process"] = process->number;
-        json["pid"] = process->pid;
-    }
+    put_process(json, process);
     if (tells_kind) {
         json["kind"] = describe(stack.kind);
     }
@@ -83,62 +81,6 @@ Json call_stack_json(const CallStackReport& stack, const Report::Process* proces
     return json;
 }
 
-/// Indented as part of the document. File names and symbols come from untrusted files and need not
-/// be UTF-8.
-std::string text_of(const Json& json, unsigned indent) {
-    std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace);
-    const std::string margin(indent, ' ');
-    std::string result;
-    std::size_t begin = 0;
-    for (auto end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
-        result.append(text, begin, end + 1 - begin).append(margin);
-        begin = end + 1;
-    }
-    return result.append(text, begin);
-}
-
-/// A list of call stacks. Frames make up most of a report: the text of each is made once.
-class StackTexts {
-  public:
-    /// Its elements are indented so far.
-    explicit StackTexts(unsigned indent) : indent_(indent) {}
-
-    /// An element. `stack` has an empty array of frames.
-    std::string text(const Json& stack, const Backtrace& frames) {
-        std::string text = text_of(stack, indent_);
-        if (frames.empty()) {
-            return text;
-        }
-        std::string all;
-        for (const ResolvedFrame& frame : frames.machine_frames()) {
-            all += all.empty() ? "" : ",";
-            all +=
-                texts_.get(frame, [this](const ResolvedFrame& each) { return frames_text(each); });
-        }
-        all.append("\n").append(indent_ + 2, ' ');
-        return text.insert(place_in_empty("frames", text), all);
-    }
-
-    /// Where the elements of this array go; it is the only place of this text: within a string its
-    /// quotes would be escaped.
-    static std::size_t place_in_empty(const char* array, const std::string& text) {
-        const std::string empty = fmt::format("\"{}\": []", array);
-        return text.find(empty) + empty.size() - 1;
-    }
-
-  private:
-    std::string frames_text(const ResolvedFrame& frame) const {
-        std::string text;
-        for (const SourceFrame& call : *frame) {
-            text += text.empty() ? "\n" : ",\n";
-            text.append(indent_ + 4, ' ').append(text_of(frame_json(call), indent_ + 4));
-        }
-        return text;
-    }
-    FrameCache<std::string> texts_;
-    unsigned indent_;
-};
-
 Json events_json(const Report::Events& events) {
     return {{"alloc", events.alloc},
             {"free", events.free},
@@ -153,10 +95,7 @@ Json events_json(const Report::Events& events) {
 
 Json unfollowed_json(const UnfollowedReport& report, const Report::Process* process) {
     Json json;
-    if (process != nullptr) {
-        json["process"] = process->number;
-        json["pid"] = process->pid;
-    }
+    put_process(json, process);
     json["calls"] = report.calls.blocks;
     json["bytes"] = report.calls.bytes;
     json["reason"] = report.why == Unseen::generated_code ? "generated_code" : "no_breakpoint";
@@ -170,10 +109,7 @@ Json unfollowed_json(const UnfollowedReport& report, const Report::Process* proc
 Json error_json(const ErrorReport& report, const Report::Process* process) {
     const MemoryError& error = report.error;
     Json json{{"id", error.number}, {"kind", name_of(error.kind)}, {"count", error.count}};
-    if (process != nullptr) {
-        json["process"] = process->number;
-        json["pid"] = process->pid;
-    }
+    put_process(json, process);
     json["call"] = error.by_realloc ? "realloc" : "free";
     json["tid"] = error.tid.value();
     json["address"] = fmt::format("0x{:x}", error.address.value());
@@ -367,10 +303,7 @@ void write_json(const Report& report, ReportSink& sink) {
                 "leak_check", found, "records", report.leak_check->records,
                 [&report](const LeakRecord& record) {
                     Json json = leak_record_json(record);
-                    if (const Report::Process* process = process_of(report, record.process)) {
-                        json["process"] = process->number;
-                        json["pid"] = process->pid;
-                    }
+                    put_process(json, process_of(report, record.process));
                     return json;
                 },
                 sink);

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "process_json.hpp"
+
 namespace memleax {
 
 namespace {
@@ -69,10 +71,7 @@ Json page_faults_json(const PageFaultReport& faults) {
 Json fault_stack_json(const FaultStackReport& stack, const Report::Process* process) {
     static const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     Json json;
-    if (process != nullptr) {
-        json["process"] = process->number;
-        json["pid"] = process->pid;
-    }
+    put_process(json, process);
     json["minor"] = stack.minor;
     json["major"] = stack.major;
     json["touched"] = Json::array();
