@@ -21,25 +21,12 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// It watches, and all functions have their jumps, in whatever order: no stops any more but those
-/// that a test expects. With --log debug.
-void wait_until_patched(Memleax& memleax) {
-    bool watches = false;
-    bool is_patched = false;
-    while (!watches || !is_patched) {
-        const auto line = memleax.process().find_error_line("watch");
-        ASSERT_TRUE(line);
-        watches = watches || line->find("engine inline)") != std::string::npos;
-        is_patched = is_patched || line->find("watched without stops") != std::string::npos;
-    }
-}
-
 TEST(InlineEngine, OnlyTheFirstCallFromAPlaceStops) {
     constexpr int kBlocks = 20000;
     Fixture fixture("big_live", {std::to_string(kBlocks)});
     Memleax memleax({"--engine", "inline", "--log", "debug", "-F", "json", "-e", "1000",
                      std::to_string(fixture.pid())});
-    wait_until_patched(memleax);
+    memleax.wait_until_patched();
     const FixtureAnswer answer = fixture.go();
     const auto result = memleax.interrupt_and_finish();
     EXPECT_EQ(result.status, 0) << result.errors;
@@ -62,7 +49,42 @@ TEST(InlineEngine, ItsDeathLetsCallsPassThatAreMadeWithAllSignalsBlocked) {
     Stress stress(20);
     while (stress.next()) {
         Memleax memleax({"--engine", "inline", "--log", "debug", std::to_string(fixture.pid())});
-        wait_until_patched(memleax);
+        memleax.wait_until_patched();
+        fixture.process().send("spin");
+        ASSERT_EQ(fixture.process().read_line(), "spinning");
+        kill_at_random_moment(memleax, stress, 30'000);
+        const auto result = memleax.finish();
+        SCOPED_TRACE(result.errors);
+        EXPECT_EQ(result.status, SIGKILL);
+        EXPECT_THAT(fixture.ask("stop").failures, IsEmpty());
+        EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked),
+                    IsEmpty());
+    }
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// Nothing is to be seen of it: it is watched for the sake of SIGTRAP's action. Children by vfork
+// call it some sixty times each, and each is traced.
+TEST(InlineEngine, SigactionStopsForSigtrapOnly) {
+    Fixture fixture("vfork_actions");
+    Memleax memleax({"--engine", "inline", "--log", "debug", std::to_string(fixture.pid())});
+    memleax.wait_until_patched();
+    const FixtureAnswer answer = fixture.go();
+    EXPECT_THAT(answer.failures, IsEmpty());
+    EXPECT_GT(answer.counts.at("calls"), 10'000);
+    EXPECT_LT(answer.counts.at("switches"), answer.counts.at("calls") / 10);
+    EXPECT_EQ(memleax.interrupt_and_finish().status, 0);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// A breakpoint would end them, as nobody takes its hit: all their signals are blocked.
+TEST(InlineEngine, ItsDeathLeavesChildrenAloneThatCallSigaction) {
+    Fixture fixture("vfork_actions");
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    Stress stress(20);
+    while (stress.next()) {
+        Memleax memleax({"--engine", "inline", "--log", "debug", std::to_string(fixture.pid())});
+        memleax.wait_until_patched();
         fixture.process().send("spin");
         ASSERT_EQ(fixture.process().read_line(), "spinning");
         kill_at_random_moment(memleax, stress, 30'000);
@@ -97,7 +119,7 @@ TEST(InlineEngine, ChangesNoRegisterThatTheFunctionLeavesAlone) {
     Fixture fixture("kept_registers");
     Memleax memleax({"--engine", "inline", "--log", "debug", "-F", "json", "-e", "1000",
                      std::to_string(fixture.pid())});
-    wait_until_patched(memleax);
+    memleax.wait_until_patched();
     const FixtureAnswer answer = fixture.go();
     EXPECT_THAT(answer.failures, IsEmpty());
     const auto result = memleax.interrupt_and_finish();
@@ -177,7 +199,7 @@ TEST(InlineEngine, ChecksAndTracksWithoutStops) {
         arguments.insert(arguments.end(), options.begin(), options.end());
         arguments.push_back(std::to_string(fixture.pid()));
         Memleax memleax(arguments);
-        wait_until_patched(memleax);
+        memleax.wait_until_patched();
         const FixtureAnswer answer = fixture.go();
         const auto result = memleax.interrupt_and_finish();
         EXPECT_EQ(result.status, 0) << result.errors;
@@ -203,7 +225,7 @@ TEST(InlineEngine, ThousandsOfThreads) {
         Fixture fixture("threads16", {std::to_string(threads), std::to_string(operations)});
         Memleax memleax({"--engine", "inline", "--log", "debug", "-F", "json", "-e", "1000",
                          std::to_string(fixture.pid())});
-        wait_until_patched(memleax);
+        memleax.wait_until_patched();
         const FixtureAnswer answer = fixture.go();
         const auto result = memleax.interrupt_and_finish();
         EXPECT_EQ(result.status, 0) << result.errors;

@@ -145,6 +145,21 @@ std::string Memleax::wait_until_watching() {
     throw std::runtime_error("memleax ended before it watched:\n" + process_.errors());
 }
 
+// In whatever order, and the last of it comes after the others.
+void Memleax::wait_until_patched() {
+    bool watches = false;
+    bool is_patched = false;
+    while (!watches || !is_patched) {
+        const auto line = process_.find_error_line("watch");
+        if (!line) {
+            throw std::runtime_error("memleax ended before all was patched\n" + process_.state());
+        }
+        watches = watches || line->find("engine inline)") != std::string::npos;
+        is_patched = is_patched || (line->find("watched without stops") != std::string::npos &&
+                                    line->find("(at 0 places)") == std::string::npos);
+    }
+}
+
 void Memleax::interrupt() {
     process_.signal(SIGINT);
 }

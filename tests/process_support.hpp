@@ -90,6 +90,9 @@ class Memleax {
     /// The one line that says that every breakpoint is in place. Throws, with all of stderr, if
     /// memleax ends before it comes.
     std::string wait_until_watching();
+    /// With the inline engine and --log debug, instead: all functions have their jumps,
+    /// sigaction(3) as well. No stops any more but those that a test expects.
+    void wait_until_patched();
     void interrupt();
     /// Of a fixture that memleax has started, on its own stdin and stdout.
     FixtureAnswer let_fixture_go();

@@ -4,6 +4,7 @@
 // The jump is two words, a landing pad and `b`: where the page is guarded (BTI), a function that is
 // called through a pointer has to begin with one, and neither a branch nor a no-op is one (Arm ARM,
 // D8.4.5; a brk is let in). bti is a no-op where there is no such thing.
+#include <csignal>
 #include <cstring>
 
 #include "decoder.hpp"
@@ -93,6 +94,25 @@ std::optional<EntryJump> plain_jump(CodeAddr from, CodeAddr target) {
     return jump ? std::optional(two_words(*jump, kFiller)) : std::nullopt;
 }
 
+namespace {
+
+/// A thunk of these two instructions, the trap, and the way to the original code.
+std::array<std::uint8_t, kThunkFunctionAt> with_exits(std::uint32_t first, std::uint32_t second,
+                                                      CodeAddr original) {
+    constexpr std::size_t kLiteralAt = 24;
+    constexpr std::uint32_t kLoad = 0x58000011U | (kLiteralAt - kThunkPassExitAt) / 4 << 5U;
+    constexpr std::uint32_t kJump = 0xd61f0220; // br x17
+    const std::array<std::uint32_t, kLiteralAt / kInstructionBytes> words{first, second, kNop,
+                                                                          kLoad, kJump,  kFiller};
+    std::array<std::uint8_t, kThunkFunctionAt> code{};
+    std::memcpy(code.data(), words.data(), sizeof words);
+    const std::uint64_t literal = original.value();
+    std::memcpy(&code[kLiteralAt], &literal, sizeof literal);
+    return code;
+}
+
+} // namespace
+
 // x16 and x17 are nobody's at a function's entry. The original is in a slot, whose page is not
 // guarded.
 //
@@ -105,19 +125,19 @@ std::optional<EntryJump> plain_jump(CodeAddr from, CodeAddr target) {
 std::array<std::uint8_t, kThunkFunctionAt> thunk_code(CodeAddr thunk, CodeAddr stub,
                                                       CodeAddr original) {
     constexpr std::int64_t kBranchAt = 4;
-    constexpr std::size_t kLiteralAt = 24;
     constexpr std::uint32_t kAddress = 0x10000010U | kThunkFunctionAt / 4 << 5U;
-    constexpr std::uint32_t kLoad = 0x58000011U | (kLiteralAt - kThunkPassExitAt) / 4 << 5U;
-    constexpr std::uint32_t kJump = 0xd61f0220; // br x17
     const auto to_stub = branch_to(thunk + kBranchAt, stub);
     MEMLEAX_ASSERT(to_stub); // in the same piece of code
-    const std::array<std::uint32_t, kLiteralAt / kInstructionBytes> words{
-        kAddress, *to_stub, kNop, kLoad, kJump, kFiller};
-    std::array<std::uint8_t, kThunkFunctionAt> code{};
-    std::memcpy(code.data(), words.data(), sizeof words);
-    const std::uint64_t literal = original.value();
-    std::memcpy(&code[kLiteralAt], &literal, sizeof literal);
-    return code;
+    return with_exits(kAddress, *to_stub, original);
+}
+
+//       0  cmp  w0,#SIGTRAP
+//       4  b.ne 12
+//       8  and so on, as above
+std::array<std::uint8_t, kThunkFunctionAt> gate_code(CodeAddr /*gate*/, CodeAddr original) {
+    constexpr std::uint32_t kCompare = 0x7100001fU | SIGTRAP << 10U;
+    constexpr std::uint32_t kBranch = 0x54000001U | (kThunkPassExitAt - 4) / 4 << 5U;
+    return with_exits(kCompare, kBranch, original);
 }
 
 std::uint64_t thread_pointer(const Registers& /*regs*/) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Functions that begin with a jump of ours: what is under it, the jump, and the way into the agent.
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <initializer_list>
 
@@ -155,6 +156,26 @@ std::array<std::uint8_t, kThunkFunctionAt> thunk_code(CodeAddr thunk, CodeAddr s
     MEMLEAX_ASSERT(at == kThunkPassExitAt);
     put(restore);
     jump_to(original);
+    return code;
+}
+
+//       0  cmp  $SIGTRAP,%edi
+//       3  je   22
+//       5  jmp  original
+//      22  nop                               the trap
+//      23  jmp  original
+std::array<std::uint8_t, kThunkFunctionAt> gate_code(CodeAddr gate, CodeAddr original) {
+    constexpr std::size_t kJumpAt = 5;
+    constexpr std::size_t kBehindTrap = kThunkTrapAt + 1;
+    std::array<std::uint8_t, kThunkFunctionAt> code{};
+    code.fill(kBreakpointBytes[0]);
+    const std::array<std::uint8_t, kJumpAt> begin{0x83, 0xff, SIGTRAP, 0x74,
+                                                  kThunkTrapAt - kJumpAt};
+    std::copy(begin.begin(), begin.end(), code.begin());
+    code[kThunkTrapAt] = kNop;
+    for (const std::size_t at : {kJumpAt, kBehindTrap}) {
+        put_jump(std::span(code).subspan(at), gate + static_cast<std::int64_t>(at), original);
+    }
     return code;
 }
 

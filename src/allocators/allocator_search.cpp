@@ -60,7 +60,7 @@ struct AllocatorSearch::FoundSymbols {
     std::weak_ptr<const ElfImage> image; ///< the names point into it
     std::vector<Symbol> functions;       ///< exported ones first
     std::optional<ElfAddr> module_event;
-    std::vector<ElfAddr> signal_actions;
+    std::vector<std::pair<ElfAddr, std::uint64_t>> signal_actions; ///< with their sizes
     std::vector<ElfAddr> last_calls;
     ProbePoints probes;
     bool is_c_library = false;
@@ -110,7 +110,7 @@ const AllocatorSearch::FoundSymbols& AllocatorSearch::look_through(const Module&
             } else if (symbol.name == kCxxRuntime) {
                 found->is_cxx_runtime = true;
             } else if (symbol.name == kSignalAction && !symbol.indirect) {
-                found->signal_actions.push_back(symbol.address);
+                found->signal_actions.emplace_back(symbol.address, symbol.size);
             } else if (!symbol.indirect && std::find(kLastCalls.begin(), kLastCalls.end(),
                                                      symbol.name) != kLastCalls.end()) {
                 found->last_calls.push_back(symbol.address);
@@ -133,8 +133,8 @@ ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
     if (found.module_event) {
         places.module_event = module.to_runtime(*found.module_event);
     }
-    for (const ElfAddr address : found.signal_actions) {
-        places.signal_actions.push_back({module.to_runtime(address), found.is_c_library});
+    for (const auto& [address, size] : found.signal_actions) {
+        places.signal_actions.push_back({module.to_runtime(address), size, found.is_c_library});
     }
     for (const ElfAddr address : found.last_calls) {
         if (found.is_c_library) {

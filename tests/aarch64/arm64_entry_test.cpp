@@ -139,6 +139,22 @@ TEST(Arm64Entry, TheThunk) {
     EXPECT_EQ(kThunkPassExitAt, 12U);
 }
 
+TEST(Arm64Entry, TheGate) {
+    const auto code = gate_code(kEntry, kSlot);
+    EXPECT_EQ(hex(code), hex(bytes_of({
+                             0x7100141f, // cmp w0, #5
+                             0x54000041, // b.ne, 8 ahead
+                             0xd503201f, // nop
+                             0x58000071, // ldr x17, =kSlot
+                             0xd61f0220, // br x17
+                             0,
+                             0x000f0000,
+                             0xaaaa,
+                             0,
+                             0,
+                         })));
+}
+
 } // namespace
 } // namespace aarch64
 } // namespace memleax::arch

@@ -94,5 +94,16 @@ TEST(EntryJump, ReachesTwoGibibytes) {
     EXPECT_TRUE(entry_jump(kEntry, {}, kEntry + (1LL << 31) + 4));
 }
 
+TEST(Gate, LetsAllPassButSigtrap) {
+    const auto code = gate_code(kEntry, kEntry + 0x1000);
+    const Bytes begin(code.begin(), code.begin() + 10);
+    EXPECT_EQ(begin, (Bytes{0x83, 0xff, 5,             // cmp $5,%edi
+                            0x74, 17,                  // je 22
+                            0xe9, 0xf6, 0x0f, 0, 0})); // jmp
+    const Bytes trap(code.begin() + kThunkTrapAt, code.begin() + kThunkTrapAt + 6);
+    EXPECT_EQ(kThunkTrapAt, 22U);
+    EXPECT_EQ(trap, (Bytes{0x90, 0xe9, 0xe4, 0x0f, 0, 0}));
+}
+
 } // namespace
 } // namespace memleax::arch::test

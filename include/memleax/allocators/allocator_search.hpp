@@ -36,6 +36,7 @@ struct AllocatorEntry {
 /// signal/sigaction.c, musl src/signal/sigaction.c).
 struct SignalActionEntry {
     CodeAddr address;
+    std::uint64_t size = 0;    ///< as AllocatorEntry's
     bool of_c_library = false; ///< else an interposer's, with books of its own
 };
 

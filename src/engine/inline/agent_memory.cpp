@@ -175,7 +175,7 @@ Result<AgentMemory::Thunk> AgentMemory::add_function(CodeAddr entry, CodeAddr or
     if (!piece) {
         return std::move(piece).error();
     }
-    const CodeAddr thunk((*piece)->range.begin + (*piece)->used);
+    const CodeAddr thunk = (*piece)->next();
     const CodeAddr stub((*piece)->range.begin +
                         static_cast<std::uint64_t>(memleax_agent_stub - agent_code().data()));
     function.data = pages_.agent_data()->value();
@@ -188,11 +188,23 @@ Result<AgentMemory::Thunk> AgentMemory::add_function(CodeAddr entry, CodeAddr or
     std::copy(code.begin(), code.end(), bytes.begin());
     static_assert(arch::kThunkFunctionAt + sizeof function <= arch::kThunkBytes);
     std::memcpy(&bytes[arch::kThunkFunctionAt], &function, sizeof function);
+    return write_thunk(**piece, bytes);
+}
+
+Result<AgentMemory::Thunk> AgentMemory::write_thunk(Piece& piece,
+                                                    std::span<const std::uint8_t> bytes) {
+    const CodeAddr thunk = piece.next();
     if (auto written = target_.memory().write(thunk.as_data(), bytes); !written) {
         return std::move(written).error();
     }
-    (*piece)->used += arch::kThunkBytes;
+    piece.used += arch::kThunkBytes;
     return Thunk{thunk, CodeAddr(thunk.value() + arch::kThunkTrapAt)};
+}
+
+Result<AgentMemory::Thunk> AgentMemory::add_gate(CodeAddr entry, CodeAddr original, Tid worker) {
+    auto piece = piece_near(entry, worker);
+    return piece ? write_thunk(**piece, arch::gate_code((*piece)->next(), original))
+                 : std::move(piece).error();
 }
 
 RemoteAddr AgentMemory::at(std::size_t offset) const {

@@ -41,6 +41,8 @@ class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
     /// `original`; `function` says the rest (`called` 0: the original).
     Result<Thunk> add_function(CodeAddr entry, CodeAddr original, agent::Function function,
                                Tid worker);
+    /// The way through arch::gate_code, likewise.
+    Result<Thunk> add_gate(CodeAddr entry, CodeAddr original, Tid worker);
     /// Where calls by the agent return to: one place for each piece of its code.
     [[nodiscard]] const std::vector<CodeAddr>& return_places() const { return return_places_; }
 
@@ -79,6 +81,7 @@ class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
     struct Piece {
         AddrRange range;
         std::uint64_t used = 0; ///< bytes
+        [[nodiscard]] CodeAddr next() const { return CodeAddr(range.begin + used); }
     };
     void begin_epoch();
     /// Where the thread's ring and memos are.
@@ -89,6 +92,7 @@ class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
     [[nodiscard]] Place place_of(std::uint32_t index) const;
     Result<AddrRange> map_data(std::uint64_t bytes, Tid worker);
     Result<Piece*> piece_near(CodeAddr entry, Tid worker);
+    Result<Thunk> write_thunk(Piece& piece, std::span<const std::uint8_t> bytes);
     [[nodiscard]] RemoteAddr at(std::size_t offset) const;
     [[nodiscard]] RemoteAddr thread_at(std::uint32_t index, std::size_t offset) const;
     [[nodiscard]] RemoteAddr progress_at(std::uint32_t index, std::size_t offset) const;

@@ -37,6 +37,9 @@ Result<void> InlineEngine::watch(const WatchedPlaces& places, Tid worker) {
     auto watched = Int3Engine::watch(places, worker);
     if (watched) {
         patched_.add(follower_, first, worker);
+        for (const SignalActionEntry& action : places.signal_actions) {
+            add_gate(action, worker);
+        }
         threads_.set_functions(static_cast<int>(follower_.functions().size()));
     }
     tell_own_mappings();
@@ -55,6 +58,29 @@ Result<Breakpoint*> InlineEngine::insert(const AllocatorEntry& function, Tid wor
     return patched_.may_have_jump(function, worker, follower_.checks())
                ? breakpoints_.insert_at_entry(function.address, function.size, worker)
                : Int3Engine::insert(function, worker);
+}
+
+Result<Breakpoint*> InlineEngine::insert(const SignalActionEntry& action, Tid worker) {
+    const std::uint64_t begin = action.address.value();
+    return breakpoints_.any_probe_in({begin, begin + arch::kEntryJumpBytes})
+               ? Int3Engine::insert(action, worker)
+               : breakpoints_.insert_at_entry(action.address, action.size, worker);
+}
+
+// Without it, each call of it stops its thread.
+void InlineEngine::add_gate(const SignalActionEntry& action, Tid worker) {
+    Breakpoint* entry = breakpoints_.find(action.address);
+    if (entry == nullptr || !entry->is_signal_action) {
+        return;
+    }
+    auto trap = patched_.add_gate(entry, worker);
+    if (trap && *trap != nullptr) {
+        const auto set = set_signal_action(**trap, action.of_c_library);
+        trap = set ? std::move(trap) : Result<Breakpoint*>(set.error());
+    }
+    if (!trap) {
+        log_debug("sigaction keeps its breakpoint: {}", trap.error().message());
+    }
 }
 
 // They are not the program's (--track).

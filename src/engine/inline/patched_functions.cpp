@@ -13,6 +13,12 @@ namespace {
 /// Before all CPUs are waited for instead, which takes some milliseconds for each step.
 constexpr std::int64_t kForAllToRestNs = 2'000'000;
 
+/// Where no thread may be when the jump comes.
+AddrRange behind(const Breakpoint& entry) {
+    const std::uint64_t at = entry.address().value();
+    return {at + 1, at + arch::kEntryJumpBytes};
+}
+
 /// What the agent is to know of a function.
 agent::Function describe(const AllocatorEntry& entry, int number) {
     const AllocatorFunction& function = *entry.function;
@@ -92,16 +98,59 @@ void PatchedFunctions::add(const CallFollower& follower, int first, Tid worker) 
                       done.error().message());
             continue;
         }
-        const std::uint64_t at = function.address.value();
-        behind_entries.push_back({at + 1, at + arch::kEntryJumpBytes});
+        behind_entries.push_back(behind(*entry));
     }
     if (!behind_entries.empty()) {
-        proof_.begin(behind_entries);
-        proof_.look_at(worker);
+        begin_proof(behind_entries);
+        look_at(worker);
         waits_for_proof_ = !proof_.is_done();
         any_new_ = true;
         advance();
     }
+}
+
+void PatchedFunctions::begin_proof(const std::vector<AddrRange>& behind_entries) {
+    proof_.begin(behind_entries);
+    waits_for_proof_ = !proof_.is_done();
+}
+
+Result<Breakpoint*> PatchedFunctions::add_gate(Breakpoint* entry, Tid worker) {
+    if (gave_up_ || is_leaving_ || !memory_.mapped() || !entry->takes_jump || !entry->slot) {
+        return nullptr;
+    }
+    auto thunk = memory_.add_gate(entry->address(), *entry->slot, worker);
+    if (!thunk) {
+        return std::move(thunk).error();
+    }
+    auto trap = insert_trap(*thunk, entry->address(), worker);
+    if (trap) {
+        waiting_gates_.push_back({entry, *trap, thunk->entry});
+    }
+    return trap;
+}
+
+// While they wait, our death lets their breakpoints go at once; a jump on its way takes some
+// milliseconds.
+bool PatchedFunctions::take_waiting_gates() {
+    std::vector<AddrRange> behind_entries;
+    for (const Function& gate : std::exchange(waiting_gates_, {})) {
+        behind_entries.push_back(behind(*gate.entry));
+        gates_.push_back(gate);
+    }
+    if (!behind_entries.empty()) {
+        begin_proof(behind_entries);
+    }
+    return !behind_entries.empty();
+}
+
+std::vector<PatchedFunctions::Function*> PatchedFunctions::all() {
+    std::vector<Function*> result;
+    for (auto* functions : {&functions_, &gates_}) {
+        for (Function& function : *functions) {
+            result.push_back(&function);
+        }
+    }
+    return result;
 }
 
 Result<void> PatchedFunctions::patch(const AllocatorEntry& function, int number, Breakpoint* entry,
@@ -115,17 +164,24 @@ Result<void> PatchedFunctions::patch(const AllocatorEntry& function, int number,
     for (std::size_t i = places_before; i < memory_.return_places().size(); ++i) {
         unwinder_.add_own_return_place(memory_.return_places()[i]);
     }
-    auto trap = breakpoints_.insert(thunk->trap, worker);
+    auto trap = insert_trap(*thunk, function.address, worker);
     if (!trap) {
         return std::move(trap).error();
-    }
-    if (auto stands = breakpoints_.set_stands_for(**trap, function.address); !stands) {
-        return stands;
     }
     (*trap)->entry = number;
     functions_[static_cast<std::size_t>(number)] = {entry, *trap, thunk->entry,
                                                     described.kind == agent::Function::Kind::free};
     return {};
+}
+
+Result<Breakpoint*> PatchedFunctions::insert_trap(const AgentMemory::Thunk& thunk,
+                                                  CodeAddr function, Tid worker) {
+    auto trap = breakpoints_.insert(thunk.trap, worker);
+    if (!trap) {
+        return trap;
+    }
+    const auto stands = breakpoints_.set_stands_for(**trap, function);
+    return stands ? std::move(trap) : Result<Breakpoint*>(stands.error());
 }
 
 const PatchedFunctions::Function* PatchedFunctions::of_trap(const Breakpoint& breakpoint) const {
@@ -195,7 +251,7 @@ void PatchedFunctions::advance() {
         Result<void> done = is_leaving_ ? Result<void>() : barrier_.result();
         switch (step_) {
         case Step::none:
-            if (!any_new_ || is_leaving_) {
+            if (is_leaving_ || (!any_new_ && !take_waiting_gates())) {
                 return;
             }
             any_new_ = false;
@@ -235,10 +291,10 @@ void PatchedFunctions::advance() {
 
 Result<void> PatchedFunctions::prepare_jumps() {
     std::vector<BreakpointTable::Jump> jumps;
-    for (Function& function : functions_) {
-        if (function.entry != nullptr && function.entry->inserted && !function.has_jump) {
-            function.is_prepared = true;
-            jumps.push_back({function.entry, function.thunk});
+    for (Function* function : all()) {
+        if (function->entry != nullptr && function->entry->inserted && !function->has_jump) {
+            function->is_prepared = true;
+            jumps.push_back({function->entry, function->thunk});
         }
     }
     return breakpoints_.prepare_jumps(jumps);
@@ -246,18 +302,24 @@ Result<void> PatchedFunctions::prepare_jumps() {
 
 Result<void> PatchedFunctions::complete_jumps() {
     std::vector<Breakpoint*> jumps;
-    for (const Function& function : functions_) {
-        if (function.is_prepared) {
-            jumps.push_back(function.entry);
+    for (const Function* function : all()) {
+        if (function->is_prepared) {
+            jumps.push_back(function->entry);
         }
     }
     memory_.enable();
     auto put = breakpoints_.complete_jumps(jumps);
-    for (Function& function : functions_) {
-        function.has_jump = function.has_jump || (put && function.is_prepared);
-        function.is_prepared = false;
+    for (Function* function : all()) {
+        function->has_jump = function->has_jump || (put && function->is_prepared);
+        function->is_prepared = false;
     }
-    log_debug("{} functions are watched without stops", jumps.size());
+    const auto gates = std::count_if(gates_.begin(), gates_.end(),
+                                     [](const Function& gate) { return gate.has_jump; });
+    log_debug("{} functions are watched without stops; sigaction (at {} places) stops for SIGTRAP "
+              "only",
+              std::count_if(functions_.begin(), functions_.end(),
+                            [](const Function& function) { return function.has_jump; }),
+              gates);
     return put;
 }
 
@@ -272,13 +334,14 @@ void PatchedFunctions::begin_withdrawal() {
         return;
     }
     is_leaving_ = true;
+    const auto functions = all();
     const bool has_any = step_ == Step::behind ||
-                         std::any_of(functions_.begin(), functions_.end(),
-                                     [](const Function& function) { return function.has_jump; });
+                         std::any_of(functions.begin(), functions.end(),
+                                     [](const Function* function) { return function->has_jump; });
     step_ = Step::none;
     if (has_any) {
-        for (Function& function : functions_) {
-            function.has_jump = function.is_prepared = false;
+        for (Function* function : functions) {
+            function->has_jump = function->is_prepared = false;
         }
         breakpoints_.begin_withdrawal();
         begin_barrier(Step::back);
@@ -288,24 +351,35 @@ void PatchedFunctions::begin_withdrawal() {
 void PatchedFunctions::withdraw_jumps() {
     step_ = Step::none;
     breakpoints_.withdraw_jumps();
-    for (Function& function : functions_) {
-        function.has_jump = function.is_prepared = false;
+    for (Function* function : all()) {
+        function->has_jump = function->is_prepared = false;
     }
 }
 
 void PatchedFunctions::forget(AddrRange range) {
-    for (Function& function : functions_) {
-        if (function.entry != nullptr && range.contains(function.entry->address().value())) {
+    const auto is_gone = [&](const Function& function) {
+        const bool is_in =
+            function.entry != nullptr && range.contains(function.entry->address().value());
+        if (is_in) {
             const std::uint64_t trap = function.trap->address().value();
             breakpoints_.forget({trap, trap + 1});
+        }
+        return is_in;
+    };
+    for (Function& function : functions_) {
+        if (is_gone(function)) {
             function = {};
         }
     }
+    std::erase_if(gates_, is_gone);
+    std::erase_if(waiting_gates_, is_gone);
 }
 
 void PatchedFunctions::reset() {
     proof_.forget();
     functions_.clear();
+    gates_.clear();
+    waiting_gates_.clear();
     waits_for_proof_ = gave_up_ = any_new_ = false;
     step_ = Step::none;
 }

@@ -42,6 +42,10 @@ class PatchedFunctions {
     bool may_have_jump(const AllocatorEntry& function, Tid worker, bool checks);
     /// Each from this number on that can be gets its jump, now or later.
     void add(const CallFollower& follower, int first, Tid worker);
+    /// The function of this breakpoint gets a jump later, when the others have theirs: to code that
+    /// lets it do its work unless it is called for SIGTRAP (arch::gate_code). The breakpoint where
+    /// it stops then; null if the function cannot begin with a jump, or nothing here does.
+    Result<Breakpoint*> add_gate(Breakpoint* entry, Tid worker);
 
     /// The function whose trap this breakpoint is, once it has its jump; else null.
     [[nodiscard]] const Function* of_trap(const Breakpoint& breakpoint) const;
@@ -76,6 +80,10 @@ class PatchedFunctions {
     };
 
     Result<void> patch(const AllocatorEntry& function, int number, Breakpoint* entry, Tid worker);
+    Result<Breakpoint*> insert_trap(const AgentMemory::Thunk& thunk, CodeAddr function, Tid worker);
+    [[nodiscard]] std::vector<Function*> all();
+    void begin_proof(const std::vector<AddrRange>& behind_entries);
+    bool take_waiting_gates();
     [[nodiscard]] bool any_runs() const;
     void begin_barrier(Step step);
     void look_who_rests();
@@ -91,6 +99,8 @@ class PatchedFunctions {
     Unwinder& unwinder_;
     EntryProof proof_;
     std::vector<Function> functions_; ///< by the follower's number
+    std::vector<Function> gates_;     ///< that have their jump, or are about to get it
+    std::vector<Function> waiting_gates_;
     bool waits_for_proof_ = false;
     CodeBarrier barrier_;
     // While leaving, in its stead if it can be:

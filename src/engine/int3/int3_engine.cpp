@@ -90,7 +90,7 @@ bool Int3Engine::on_trap(Tid tid) {
 bool Int3Engine::set_trap_action(Tid tid, arch::Registers* regs, const Breakpoint& breakpoint) {
     TrapAction& action = trap_signal_.action();
     const bool is_answered =
-        breakpoint.of_c_library && action.answer_call(tid, breakpoint.address(), regs);
+        breakpoint.of_c_library && action.answer_call(tid, breakpoint.place(), regs);
     breakpoints_.move_on_to_slot(tid, *regs, breakpoint);
     if (!is_answered) {
         action.follow_change(tid);
@@ -129,14 +129,10 @@ void Int3Engine::reset() {
     reporter_.reset();
 }
 
-Result<void> Int3Engine::watch_signal_action(const SignalActionEntry& action, Tid worker) {
-    auto inserted = breakpoints_.insert(action.address, worker);
-    if (!inserted) {
-        return std::move(inserted).error();
-    }
-    (*inserted)->is_signal_action = true;
-    (*inserted)->of_c_library = action.of_c_library;
-    return breakpoints_.hold_unwatched(**inserted);
+Result<void> Int3Engine::set_signal_action(Breakpoint& breakpoint, bool of_c_library) {
+    breakpoint.is_signal_action = true;
+    breakpoint.of_c_library = of_c_library;
+    return breakpoints_.hold_unwatched(breakpoint);
 }
 
 Result<void> Int3Engine::watch(const WatchedPlaces& places, Tid worker) {
@@ -147,14 +143,17 @@ Result<void> Int3Engine::watch(const WatchedPlaces& places, Tid worker) {
         }
         (*inserted)->is_module_event = true;
     }
+    // Before the functions: one that has a probe in its first instructions keeps its breakpoint.
+    probes_.watch(places.probes, worker);
     for (const SignalActionEntry& action : places.signal_actions) {
+        auto inserted = insert(action, worker);
+        const auto watched = inserted ? set_signal_action(**inserted, action.of_c_library)
+                                      : Result<void>(std::move(inserted).error());
         // Without it, what the target sets is found out later (TrapSignal).
-        if (const auto watched = watch_signal_action(action, worker); !watched) {
+        if (!watched) {
             log_debug("sigaction at {:#x}: {}", action.address.value(), watched.error().message());
         }
     }
-    // Before the functions: one that has a probe in its first instructions keeps its breakpoint.
-    probes_.watch(places.probes, worker);
     for (const AllocatorEntry& function : places.functions) {
         auto inserted = insert(function, worker);
         if (!inserted) {
@@ -169,6 +168,10 @@ Result<void> Int3Engine::watch(const WatchedPlaces& places, Tid worker) {
 
 Result<Breakpoint*> Int3Engine::insert(const AllocatorEntry& function, Tid worker) {
     return breakpoints_.insert(function.address, worker);
+}
+
+Result<Breakpoint*> Int3Engine::insert(const SignalActionEntry& action, Tid worker) {
+    return breakpoints_.insert(action.address, worker);
 }
 
 void Int3Engine::restore_code() {

@@ -47,6 +47,9 @@ class Int3Engine : public Engine {
     virtual void before_going_on(Tid /*tid*/) {}
     /// Watches one function, which is numbered so.
     virtual Result<Breakpoint*> insert(const AllocatorEntry& function, Tid worker);
+    virtual Result<Breakpoint*> insert(const SignalActionEntry& action, Tid worker);
+    /// Its hits are those of sigaction(3).
+    Result<void> set_signal_action(Breakpoint& breakpoint, bool of_c_library);
 
     /// A thread's signal was delivered while it stood before a displaced instruction: it went back
     /// to the breakpoint, and its next hit there is not a new call.
@@ -66,7 +69,6 @@ class Int3Engine : public Engine {
     /// A hit that Breakpoint::sets_trap_action(), with these registers. False: the thread is not to
     /// go on now.
     bool set_trap_action(Tid tid, arch::Registers* regs, const Breakpoint& breakpoint);
-    Result<void> watch_signal_action(const SignalActionEntry& action, Tid worker);
 
     EngineHost& host_;
     Target& target_;
