@@ -122,6 +122,12 @@ struct TrapHandlerCode {
     /// tracer leaves the call's result at kWayBackDataAt bytes from the code's beginning, and gets
     /// its registers from the return_frame() that is kReturnFrameAt bytes further on.
     std::size_t way_back = 0;
+    /// Code up to `calls_end` that makes the system calls of the table at kCallTableAt one after
+    /// the other, and then sends its thread the signal that the table's end names: with that
+    /// signal the thread stops for its tracer, at `calls_end`. Without a tracer it gets its
+    /// registers back as above, if it ignores the signal.
+    std::size_t calls = 0;
+    std::size_t calls_end = 0;
     std::size_t data = 0;
 };
 /// In the next page, of whatever size: what is there is written to.
@@ -132,7 +138,18 @@ inline constexpr std::size_t kWayBackDataBytes = std::size_t{16} * 1024;
 inline constexpr std::size_t kUnattendedAt = 8;
 /// And one that it sets as soon as a thread waits there (kSlotHolds).
 inline constexpr std::size_t kHeldAt = kUnattendedAt + 2;
-inline constexpr std::size_t kReturnFrameAt = 64;
+/// A system call in the table, and what came of it.
+struct TableCall {
+    std::int64_t number = 0; ///< kEndOfCalls: the end, with the signal as the first argument
+    std::array<std::uint64_t, 6> arguments{};
+    std::int64_t result = 0; ///< see is_errno()
+};
+static_assert(sizeof(TableCall) == 64);
+inline constexpr std::int64_t kEndOfCalls = -1;
+inline constexpr std::size_t kCallTableAt = 64;
+inline constexpr std::size_t kReturnFrameAt = 1024;
+/// So many, and the end.
+inline constexpr std::size_t kMostCalls = (kReturnFrameAt - kCallTableAt) / sizeof(TableCall) - 1;
 [[nodiscard]] TrapHandlerCode trap_handler_code();
 
 /// What the handler reads. `region_count` AddrRanges of slots follow. Each slot's last 8 bytes are

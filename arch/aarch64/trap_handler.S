@@ -31,13 +31,18 @@
 #define UNATTENDED 8 /* kUnattendedAt */
 #define WAITED 9 /* in vain, so often */
 #define HELD 10 /* kHeldAt */
-#define RETURN_FRAME 64 /* kReturnFrameAt */
+#define CALL_TABLE 64 /* kCallTableAt */
+#define CALL_BYTES 64 /* struct TableCall */
+#define CALL_RESULT 56
+#define RETURN_FRAME 1024 /* kReturnFrameAt */
 
         .section .rodata
         .globl  memleax_trap_handler, memleax_trap_handler_restorer
         .globl  memleax_trap_handler_parking, memleax_trap_handler_way_back, memleax_trap_handler_data
         .hidden memleax_trap_handler, memleax_trap_handler_restorer
         .hidden memleax_trap_handler_parking, memleax_trap_handler_way_back, memleax_trap_handler_data
+        .globl  memleax_trap_handler_calls, memleax_trap_handler_calls_end
+        .hidden memleax_trap_handler_calls, memleax_trap_handler_calls_end
         .balign 16
 memleax_trap_handler:
         adr     x3, memleax_trap_handler_data
@@ -172,9 +177,37 @@ memleax_trap_handler_way_back:                  // the thread's own stack is not
         svc     #0
         adr     x1, memleax_trap_handler+WAY_BACK_DATA
         str     x0, [x1]
+.Lreturn:
         add     sp, x1, #RETURN_FRAME
         mov     x8, #SYS_rt_sigreturn
         svc     #0
+
+memleax_trap_handler_calls:
+        adr     x19, memleax_trap_handler+WAY_BACK_DATA
+        add     x20, x19, #CALL_TABLE
+1:      ldp     x8, x0, [x20]
+        tbnz    x8, #63, 2f
+        ldp     x1, x2, [x20, #16]
+        ldp     x3, x4, [x20, #32]
+        ldr     x5, [x20, #48]
+        svc     #0
+        str     x0, [x20, #CALL_RESULT]
+        add     x20, x20, #CALL_BYTES
+        b       1b
+2:      mov     x21, x0                         // its ids are those of its own PID namespace
+        mov     x8, #SYS_getpid
+        svc     #0
+        mov     x22, x0
+        mov     x8, #SYS_gettid
+        svc     #0
+        mov     x1, x0
+        mov     x0, x22
+        mov     x2, x21
+        mov     x8, #SYS_tgkill
+        svc     #0
+memleax_trap_handler_calls_end:
+        mov     x1, x19
+        b       .Lreturn
 
         .balign 16
 memleax_trap_handler_data:

@@ -6,6 +6,8 @@ extern const std::uint8_t memleax_trap_handler[];
 extern const std::uint8_t memleax_trap_handler_restorer[];
 extern const std::uint8_t memleax_trap_handler_parking[];
 extern const std::uint8_t memleax_trap_handler_way_back[];
+extern const std::uint8_t memleax_trap_handler_calls[];
+extern const std::uint8_t memleax_trap_handler_calls_end[];
 extern const std::uint8_t memleax_trap_handler_data[];
 }
 
@@ -21,6 +23,8 @@ TrapHandlerCode trap_handler_code() {
     result.restorer = offset(memleax_trap_handler_restorer);
     result.parking = offset(memleax_trap_handler_parking);
     result.way_back = offset(memleax_trap_handler_way_back);
+    result.calls = offset(memleax_trap_handler_calls);
+    result.calls_end = offset(memleax_trap_handler_calls_end);
     result.data = offset(memleax_trap_handler_data);
     result.code = {memleax_trap_handler, result.data};
     return result;

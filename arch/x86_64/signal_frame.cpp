@@ -69,7 +69,10 @@ struct StatePart {
     unsigned offset = 0;
     bool is_dynamic = false; ///< only for threads that have asked for it (XFD: AMX's tiles)
 };
-StatePart state_part(unsigned feature) {
+constexpr unsigned kFirstExtended = 2; ///< x87 and SSE are the legacy part
+constexpr unsigned kFeatures = 63;
+
+StatePart ask_state_part(unsigned feature) {
     constexpr unsigned kExtendedState = 0xd;
     constexpr unsigned kDynamic = 4;
     StatePart part;
@@ -82,6 +85,18 @@ StatePart state_part(unsigned feature) {
     return part;
 }
 
+// Asked once: a hypervisor takes some microseconds for each answer.
+const StatePart& state_part(unsigned feature) {
+    static const auto parts = [] {
+        std::array<StatePart, kFeatures> all;
+        for (unsigned each = kFirstExtended; each < kFeatures; ++each) {
+            all.at(each) = ask_state_part(each);
+        }
+        return all;
+    }();
+    return parts.at(feature);
+}
+
 struct StateShape {
     std::uint64_t features = 0;
     std::size_t size = kLegacyAndHeader;
@@ -90,8 +105,6 @@ struct StateShape {
 /// of the thread's has. The kernel takes a larger one than it would make itself for none at all
 /// (arch/x86/kernel/fpu/signal.c, check_xstate_in_sigframe).
 StateShape shape_in_frame(std::span<const std::byte> state) {
-    constexpr unsigned kFirstExtended = 2; // x87 and SSE are the legacy part
-    constexpr unsigned kFeatures = 63;
     std::uint64_t in_use = 0;
     StateShape shape;
     std::memcpy(&shape.features, state.data() + kSoftwareBytes, sizeof shape.features);
@@ -101,7 +114,7 @@ StateShape shape_in_frame(std::span<const std::byte> state) {
         if ((shape.features & bit) == 0) {
             continue;
         }
-        const StatePart part = state_part(feature);
+        const StatePart& part = state_part(feature);
         if (part.is_dynamic && (in_use & bit) == 0) {
             shape.features &= ~bit;
         } else {

@@ -61,7 +61,10 @@
 #define UNATTENDED (WAY_BACK_DATA + 8) /* kUnattendedAt */
 #define WAITED (UNATTENDED + 1) /* in vain, so often */
 #define HELD (UNATTENDED + 2) /* kHeldAt */
-#define RETURN_FRAME (WAY_BACK_DATA + 64) /* kReturnFrameAt */
+#define CALL_TABLE (WAY_BACK_DATA + 64) /* kCallTableAt */
+#define CALL_BYTES 64 /* struct TableCall */
+#define CALL_RESULT 56
+#define RETURN_FRAME (WAY_BACK_DATA + 1024) /* kReturnFrameAt */
 
         .section .rodata
         .globl  memleax_trap_handler, memleax_trap_handler_restorer
@@ -70,6 +73,8 @@
         .hidden memleax_trap_handler, memleax_trap_handler_restorer
         .hidden memleax_trap_handler_unblocked_restorer
         .hidden memleax_trap_handler_parking, memleax_trap_handler_way_back, memleax_trap_handler_data
+        .globl  memleax_trap_handler_calls, memleax_trap_handler_calls_end
+        .hidden memleax_trap_handler_calls, memleax_trap_handler_calls_end
         .balign 16
 memleax_trap_handler:
         cmpl    $CODE_KERNEL, SI_CODE(%rsi)
@@ -272,9 +277,39 @@ memleax_trap_handler_parking:
 memleax_trap_handler_way_back:                  // the thread's own stack is not touched
         syscall
         mov     %rax, memleax_trap_handler+WAY_BACK_DATA(%rip)
+.Lreturn:
         lea     memleax_trap_handler+RETURN_FRAME(%rip), %rsp
         mov     $SYS_rt_sigreturn, %eax
         syscall
+
+memleax_trap_handler_calls:
+        lea     memleax_trap_handler+CALL_TABLE(%rip), %rbx
+1:      mov     (%rbx), %rax
+        mov     8(%rbx), %rdi
+        test    %rax, %rax
+        js      2f
+        mov     16(%rbx), %rsi
+        mov     24(%rbx), %rdx
+        mov     32(%rbx), %r10
+        mov     40(%rbx), %r8
+        mov     48(%rbx), %r9
+        syscall
+        mov     %rax, CALL_RESULT(%rbx)
+        add     $CALL_BYTES, %rbx
+        jmp     1b
+2:      mov     %edi, %ebp                      // its ids are those of its own PID namespace
+        mov     $SYS_getpid, %eax
+        syscall
+        mov     %eax, %r12d
+        mov     $SYS_gettid, %eax
+        syscall
+        mov     %r12d, %edi
+        mov     %eax, %esi
+        mov     %ebp, %edx
+        mov     $SYS_tgkill, %eax
+        syscall
+memleax_trap_handler_calls_end:
+        jmp     .Lreturn
 
         .balign 16
 memleax_trap_handler_data:

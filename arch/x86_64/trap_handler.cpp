@@ -7,6 +7,8 @@ extern const std::uint8_t memleax_trap_handler_restorer[];
 extern const std::uint8_t memleax_trap_handler_unblocked_restorer[];
 extern const std::uint8_t memleax_trap_handler_parking[];
 extern const std::uint8_t memleax_trap_handler_way_back[];
+extern const std::uint8_t memleax_trap_handler_calls[];
+extern const std::uint8_t memleax_trap_handler_calls_end[];
 extern const std::uint8_t memleax_trap_handler_data[];
 }
 
@@ -23,6 +25,8 @@ TrapHandlerCode trap_handler_code() {
     result.unblocked_restorer = offset(memleax_trap_handler_unblocked_restorer);
     result.parking = offset(memleax_trap_handler_parking);
     result.way_back = offset(memleax_trap_handler_way_back);
+    result.calls = offset(memleax_trap_handler_calls);
+    result.calls_end = offset(memleax_trap_handler_calls_end);
     result.data = offset(memleax_trap_handler_data);
     result.code = {memleax_trap_handler, result.data};
     return result;

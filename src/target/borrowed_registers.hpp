@@ -37,10 +37,14 @@ class BorrowedRegisters {
                                     const std::vector<Mapping>& mappings);
     /// Code of ours that is there.
     void use(const RemoteCalls::OwnPage& page, const arch::Registers& own);
+    /// Other code of that page.
+    void use(AddrRange code);
     /// Code of the target's, behind which nothing keeps the thread.
     void use(CodeAddr instruction) { use(AddrRange::at(instruction, arch::kSyscallBytes.size())); }
 
     void prepare(arch::Registers* regs) const;
+    /// Does the thread get its registers back by itself, should we die?
+    [[nodiscard]] bool has_way_back() const { return way_back_.has_value(); }
     [[nodiscard]] CodeAddr instruction() const { return CodeAddr(entry_.code.begin); }
     /// With the registers comes back the call that the thread was interrupted in, which the kernel
     /// restarts when it sees its number and -ERESTART* in them again. False if it is gone.
@@ -48,7 +52,6 @@ class BorrowedRegisters {
 
   private:
     Result<void> write(CodeAddr padding, std::span<const std::uint8_t> code);
-    void use(AddrRange code);
 
     RecoveryRecord::BorrowedThread& entry_;
     bool has_way_back_; ///< our page

@@ -335,21 +335,20 @@ void BreakpointTable::restore_all() {
     }
 }
 
-Result<void> BreakpointTable::restore_in_copy(Tid child) const {
-    auto memory = RemoteMemory::open(child);
-    if (!memory) {
-        return std::move(memory).error();
-    }
+Result<void> BreakpointTable::restore_in_copy(RemoteMemory& memory, bool own_pages_go) const {
     for (const auto& [address, breakpoint] : table_) {
+        if (own_pages_go && breakpoint->stands_for) {
+            continue;
+        }
         // The child was copied at some moment: what is there tells whether that was before or after
         // we put this one in.
         const CodePatch& patch = breakpoint->jump.empty() ? breakpoint->patch : breakpoint->jump;
-        auto restored = patch.take_out(*memory);
+        auto restored = patch.take_out(memory);
         if (!restored) {
             return std::move(restored).error();
         }
     }
-    return counters_.lower_in_copy(*memory);
+    return counters_.lower_in_copy(memory);
 }
 
 void BreakpointTable::forget(AddrRange range) {

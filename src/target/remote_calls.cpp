@@ -18,40 +18,12 @@
 #include "memleax/target/recovery_record.hpp"
 #include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/target.hpp"
-#include "ptrace_options.hpp"
+#include "remote_session.hpp"
 #include "thread_ended.hpp"
 
 namespace memleax {
 
 namespace {
-
-/// Lifts a thread's seccomp filter for as long as it lives: the filter may forbid our calls, or
-/// kill the process for them (PTRACE_O_SUSPEND_SECCOMP, Linux 4.3; needs CAP_SYS_ADMIN).
-class SeccompSuspended {
-  public:
-    static constexpr long kSuspend = 1L
-                                     << 21; // <linux/ptrace.h>, which clashes with <sys/ptrace.h>
-
-    explicit SeccompSuspended(Tid tid) : tid_(tid) {
-        const auto info = try_read_process_info(tid);
-        needed_ = info && info->seccomp_mode != 0;
-        ok_ = !needed_ ||
-              ptrace(PTRACE_SETOPTIONS, tid.value(), nullptr, kPtraceOptions | kSuspend) == 0;
-    }
-    ~SeccompSuspended() {
-        if (needed_ && ok_) {
-            ptrace(PTRACE_SETOPTIONS, tid_.value(), nullptr, kPtraceOptions);
-        }
-    }
-    SeccompSuspended(const SeccompSuspended&) = delete;
-    SeccompSuspended& operator=(const SeccompSuspended&) = delete;
-    [[nodiscard]] bool ok() const { return ok_; }
-
-  private:
-    Tid tid_;
-    bool needed_ = false;
-    bool ok_ = true;
-};
 
 /// Bytes of executable mappings that are looked at in search of a system call instruction; the vDSO
 /// comes first and has one, so that more than this is never needed.
@@ -125,30 +97,65 @@ Result<CodeAddr> find_syscall_instruction(Tid pid, RemoteMemory& memory) {
 
 } // namespace
 
+RemoteCalls::RemoteCalls(Target& target, ThreadTable& threads, InterruptedCalls& interrupted,
+                         Stepper& stepper)
+    : target_(target), threads_(threads), interrupted_(interrupted), stepper_(stepper) {}
+
+RemoteCalls::~RemoteCalls() = default;
+
 Result<long> RemoteCalls::perform(Tid tid, long number,
                                   std::initializer_list<std::uint64_t> arguments) {
     return perform(tid, target_.pid(), target_.memory(), page_, number,
                    std::span(arguments.begin(), arguments.size()));
 }
 
+// Our page is in a forked child, too.
+std::optional<RemoteCalls::OwnPage> RemoteCalls::page_in(RemoteMemory& copy) const {
+    std::array<std::uint8_t, arch::kParkingBytes.size()> there{};
+    const bool is_there = page_ &&
+                          copy.try_read(page_->parking().start(),
+                                        std::as_writable_bytes(std::span(there))) == there.size() &&
+                          there == arch::kParkingBytes;
+    return is_there ? page_ : std::nullopt;
+}
+
 Result<long> RemoteCalls::perform_in_copy(Tid tid, RemoteMemory& memory, long number,
                                           std::initializer_list<std::uint64_t> arguments) {
     const std::span<const std::uint64_t> as_span(arguments.begin(), arguments.size());
-    // Our page is in a forked child, too, unless it is the one that is to go.
-    std::array<std::uint8_t, arch::kParkingBytes.size()> there{};
     const bool goes = page_ && number == SYS_munmap &&
                       AddrRange::at(RemoteAddr(as_span[0]), as_span[1]).contains(page_->begin);
-    const bool is_there =
-        page_ && !goes &&
-        memory.try_read(page_->parking().start(), std::as_writable_bytes(std::span(there))) ==
-            there.size() &&
-        there == arch::kParkingBytes;
-    return perform(tid, tid, memory, is_there ? page_ : std::nullopt, number, as_span);
+    return perform(tid, tid, memory, goes ? std::nullopt : page_in(memory), number, as_span);
 }
 
-Result<long> RemoteCalls::perform(Tid tid, Tid process, RemoteMemory& memory,
-                                  std::optional<OwnPage> page, long number,
-                                  std::span<const std::uint64_t> arguments) {
+Result<std::vector<long>> RemoteCalls::perform_in_copy(Tid tid, RemoteMemory& memory,
+                                                       std::span<const RemoteCall> calls) {
+    const auto page = page_in(memory);
+    if (!page) {
+        std::vector<long> results;
+        for (const RemoteCall& call : calls) {
+            auto result = perform(tid, tid, memory, std::nullopt, call.number, call.arguments);
+            if (!result) {
+                return std::move(result).error();
+            }
+            results.push_back(*result);
+        }
+        return results;
+    }
+    auto session = begin(tid, tid, memory, page, calls.empty() ? 0 : calls[0].number);
+    if (!session) {
+        return std::move(session).error();
+    }
+    auto results = (*session)->call_all(*page, calls);
+    if (!(*session)->give_back()) {
+        return thread_ended(tid);
+    }
+    return results;
+}
+
+Result<std::unique_ptr<RemoteSession>> RemoteCalls::begin(Tid tid, Tid process,
+                                                          RemoteMemory& memory,
+                                                          std::optional<OwnPage> page,
+                                                          long number) {
     auto ready = prepare(tid);
     if (!ready) {
         return std::move(ready).error();
@@ -161,7 +168,8 @@ Result<long> RemoteCalls::perform(Tid tid, Tid process, RemoteMemory& memory,
     }
     const arch::Registers as_the_kernel_gave_them = saved;
     interrupted_.finish(tid, &saved);
-    BorrowedRegisters borrowed(target_.record(), memory, tid, saved, target_.stop_signal(tid));
+    auto session = std::make_unique<RemoteSession>(target_, stepper_, memory, tid, saved, is_owed);
+    BorrowedRegisters& borrowed = session->borrowed();
     if (!page && !(padding_ && is_padding(memory, *padding_))) {
         const auto mappings = read_maps(process);
         padding_ = mappings ? find_padding(*mappings, memory) : std::nullopt;
@@ -181,21 +189,18 @@ Result<long> RemoteCalls::perform(Tid tid, Tid process, RemoteMemory& memory,
         }
         borrowed.use(*found);
     }
-    target_.record().borrowed.number = number;
-    target_.record().borrowed.mapped_bytes = number == SYS_mmap ? arguments[1] : 0;
-    const bool unmaps = number == SYS_munmap && &memory == &target_.memory();
-    target_.record().borrowed.unmapped =
-        unmaps ? AddrRange::at(RemoteAddr(arguments[0]), arguments[1]) : AddrRange{};
-    arch::Registers regs = saved;
-    borrowed.prepare(&regs);
-    auto result = execute(tid, regs, borrowed.instruction(), number, arguments, is_owed);
-    if (number == SYS_mmap && result && !is_errno(*result)) {
-        target_.record().borrowed.mapped.store(static_cast<std::uint64_t>(*result));
+    return session;
+}
+
+Result<long> RemoteCalls::perform(Tid tid, Tid process, RemoteMemory& memory,
+                                  std::optional<OwnPage> page, long number,
+                                  std::span<const std::uint64_t> arguments) {
+    auto session = begin(tid, process, memory, page, number);
+    if (!session) {
+        return std::move(session).error();
     }
-    if (unmaps && result && *result == 0) {
-        target_.record().on_unmapped(target_.record().borrowed.unmapped);
-    }
-    if (!borrowed.give_back()) {
+    auto result = (*session)->call(number, arguments);
+    if (!(*session)->give_back()) {
         return thread_ended(tid);
     }
     return result;
@@ -264,32 +269,6 @@ Result<void> RemoteCalls::prepare(Tid tid) {
         threads_[tid].in_system_call = false;
     }
     return settled;
-}
-
-Result<long> RemoteCalls::execute(Tid tid, arch::Registers regs, CodeAddr instruction, long number,
-                                  std::span<const std::uint64_t> arguments, bool to_signal_stop) {
-    const SeccompSuspended unfiltered(tid);
-    if (!unfiltered.ok()) {
-        return Error(fmt::format("thread {} has a seccomp filter, which memleax may not suspend",
-                                 tid.value()),
-                     EPERM)
-            .with_advice("run memleax with CAP_SYS_ADMIN");
-    }
-    arch::prepare_system_call(regs, instruction, number, arguments);
-    if (!StoppedThread(tid).set_registers(regs)) {
-        return thread_ended(tid);
-    }
-    auto executed = stepper_.run_system_call(tid, instruction, to_signal_stop);
-    if (!executed) {
-        return std::move(executed).error();
-    }
-    if (!StoppedThread(tid).get_registers(&regs)) {
-        return thread_ended(tid);
-    }
-    if (arch::pc(regs) == instruction) {
-        return Error(fmt::format("thread {} did not perform a system call", tid.value()), EAGAIN);
-    }
-    return arch::system_call_result(regs);
 }
 
 bool RemoteCalls::stands_in_another_program(Tid tid) const {

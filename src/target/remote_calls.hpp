@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -14,12 +15,14 @@
 #include "memleax/base/types.hpp"
 #include "memleax/proc/maps.hpp"
 #include "memleax/target/recovery_record.hpp"
+#include "memleax/target/remote_call.hpp"
 #include "memleax/target/remote_memory.hpp"
 #include "memleax/target/thread_table.hpp"
 #include "stepper.hpp"
 
 namespace memleax {
 
+class RemoteSession;
 class Target;
 
 /// The thread's registers, signal mask, the call in which it was interrupted and its pending
@@ -37,16 +40,26 @@ class RemoteCalls {
         [[nodiscard]] AddrRange way_back() const {
             return AddrRange::at(begin + arch::trap_handler_code().way_back, arch::kWayBackBytes);
         }
+        /// And by which several are made.
+        [[nodiscard]] AddrRange calls() const {
+            const arch::TrapHandlerCode code = arch::trap_handler_code();
+            return AddrRange::at(begin + code.calls, code.calls_end - code.calls);
+        }
     };
 
     RemoteCalls(Target& target, ThreadTable& threads, InterruptedCalls& interrupted,
-                Stepper& stepper)
-        : target_(target), threads_(threads), interrupted_(interrupted), stepper_(stepper) {}
+                Stepper& stepper);
+    ~RemoteCalls();
+    RemoteCalls(const RemoteCalls&) = delete;
+    RemoteCalls& operator=(const RemoteCalls&) = delete;
 
     Result<long> perform(Tid tid, long number, std::initializer_list<std::uint64_t> arguments);
     /// In a stopped thread of another address space: a forked child's, a new program's.
     Result<long> perform_in_copy(Tid tid, RemoteMemory& memory, long number,
                                  std::initializer_list<std::uint64_t> arguments);
+    /// Several of them, at the cost of one where that can be done. None of them may unmap our page.
+    Result<std::vector<long>> perform_in_copy(Tid tid, RemoteMemory& memory,
+                                              std::span<const RemoteCall> calls);
     /// clone(2), by a thread of the process that is stopped for no signal but that of our
     /// breakpoint. As soon as it has been made, `with_child` is called with the child, which is
     /// traced and stands still, or is about to: until its return the code behind the call is there,
@@ -59,13 +72,13 @@ class RemoteCalls {
     void set_page(std::optional<OwnPage> page) { page_ = page; }
 
   private:
-    /// In a thread of `process`, whose memory that is.
+    /// For calls in a thread of `process`, whose memory that is; `number` 0: several.
+    Result<std::unique_ptr<RemoteSession>> begin(Tid tid, Tid process, RemoteMemory& memory,
+                                                 std::optional<OwnPage> page, long number);
     Result<long> perform(Tid tid, Tid process, RemoteMemory& memory, std::optional<OwnPage> page,
                          long number, std::span<const std::uint64_t> arguments);
     Result<void> prepare(Tid tid);
-    /// `to_signal_stop`: where the signal of the thread's stop can be put back.
-    Result<long> execute(Tid tid, arch::Registers regs, CodeAddr instruction, long number,
-                         std::span<const std::uint64_t> arguments, bool to_signal_stop);
+    [[nodiscard]] std::optional<OwnPage> page_in(RemoteMemory& copy) const;
     /// Is this thread, which has been stopped for something else, another by now? The one that
     /// executes a program gets the first thread's id.
     [[nodiscard]] bool stands_in_another_program(Tid tid) const;

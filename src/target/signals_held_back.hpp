@@ -30,7 +30,9 @@ class SignalsHeldBack {
         : tid_(tid), record_(record) {
         held_ = ptrace(PTRACE_GETSIGMASK, tid_.value(), sizeof mask_, &mask_) == 0;
         std::uint64_t blocked = ~(kExceptionSignals & ~kTrap);
-        if (const auto info = try_read_process_info(tid)) {
+        // Asked only where there is one: /proc takes longer.
+        const auto info = has_any_pending() ? try_read_process_info(tid) : std::nullopt;
+        if (info) {
             blocked |=
                 info->blocked_signals & (info->pending_signals | info->shared_pending_signals);
         }
@@ -55,6 +57,21 @@ class SignalsHeldBack {
 
   private:
     static constexpr std::uint64_t kTrap = signal_bit(SIGTRAP);
+
+    /// Those that are queued (one that had no room there, as its sender has too many, is not).
+    [[nodiscard]] bool has_any_pending() const {
+        siginfo_t info{};
+        for (const std::uint32_t queue :
+             {0U, static_cast<std::uint32_t>(PTRACE_PEEKSIGINFO_SHARED)}) {
+            __ptrace_peeksiginfo_args from{};
+            from.flags = queue;
+            from.nr = 1;
+            if (ptrace(PTRACE_PEEKSIGINFO, tid_.value(), &from, &info) != 0) {
+                return true; // or nobody knows
+            }
+        }
+        return false;
+    }
 
     Tid tid_;
     RecoveryRecord& record_;

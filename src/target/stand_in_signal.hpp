@@ -48,6 +48,12 @@ class StandInSignal {
         return ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0 &&
                info.si_code == SI_KERNEL;
     }
+    /// Likewise, where the thread sends it to itself: arch::TrapHandlerCode::calls.
+    [[nodiscard]] static bool is_sent_by_itself(Tid tid) {
+        siginfo_t info{};
+        return ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0 &&
+               info.si_code == SI_TKILL;
+    }
 
   private:
     int number_ = RecoveryRecord::kStandIns[0];

@@ -14,7 +14,6 @@
 #include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/target.hpp"
 #include "signals_held_back.hpp"
-#include "stand_in_signal.hpp"
 #include "target_parts.hpp"
 #include "thread_ended.hpp"
 
@@ -25,27 +24,32 @@ namespace {
 /// With PTRACE_O_TRACESYSGOOD.
 constexpr int kSystemCallStop = SIGTRAP | 0x80;
 
-/// Raised by the call's instruction itself, which would raise it again? One that was raised before,
+/// Raised by the code of the call itself, which would raise it again? One that was raised before,
 /// where the thread was then, is put aside once.
-bool is_fault(Tid tid, int signal, CodeAddr instruction, const DeferredStops& aside) {
+bool is_fault(Tid tid, int signal, AddrRange code, const DeferredStops& aside) {
     siginfo_t info{};
     if ((signal != SIGSEGV && signal != SIGBUS && signal != SIGILL) ||
         ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) != 0 || info.si_code <= 0) {
         return false;
     }
-    const auto code = AddrRange::at(instruction, arch::kSyscallBytes.size());
     return code.contains(reinterpret_cast<std::uintptr_t>(info.si_addr)) || aside.has(signal);
+}
+
+AddrRange system_call_at(CodeAddr instruction) {
+    return AddrRange::at(instruction, arch::kSyscallBytes.size());
 }
 
 /// Does the thread's own handler get this system call (PR_SET_SYSCALL_USER_DISPATCH, since Linux
 /// 5.11; Wine's)? Then none is made for us. One of its own may have been raised before.
-bool is_dispatched(Tid tid, int signal, CodeAddr instruction) {
+bool is_dispatched(Tid tid, int signal, AddrRange code) {
     constexpr int kUserDispatch = 2; // SYS_USER_DISPATCH, which libraries' headers may lack
     siginfo_t info{};
-    const auto code = AddrRange::at(instruction, arch::kSyscallBytes.size());
-    return signal == SIGSYS && ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0 &&
-           info.si_code == kUserDispatch &&
-           reinterpret_cast<std::uintptr_t>(info.si_call_addr) == code.end; // the pc behind it
+    if (signal != SIGSYS || ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) != 0 ||
+        info.si_code != kUserDispatch) {
+        return false;
+    }
+    const auto behind = reinterpret_cast<std::uintptr_t>(info.si_call_addr);
+    return behind > code.begin && behind <= code.end;
 }
 
 Error not_dispatched_to_kernel(Tid tid) {
@@ -102,12 +106,8 @@ Result<void> Stepper::step(Tid tid) {
 // Without a single step: should we die in the middle, the thread would go on stepping. The stops
 // used here leave nothing behind: the kernel sends "SIGTRAP|0x80" to a thread that it lets out of a
 // system call stop, which is no signal (kernel/signal.c, valid_signal()).
-Result<void> Stepper::run_system_call(Tid tid, CodeAddr instruction, bool to_signal_stop) {
-    std::optional<StandInSignal> stand_in;
-    if (to_signal_stop) {
-        stand_in.emplace(tid);
-    }
-    const SignalsHeldBack hold(tid, record_, Steps::no, stand_in);
+Result<void> Stepper::run_system_call(Tid tid, CodeAddr instruction,
+                                      const std::optional<StandInSignal>& stand_in) {
     DeferredStops aside(tid, record_);
     const Patience patience(StopWait::kMostMsUntilItRuns);
     bool entered = false;
@@ -133,11 +133,11 @@ Result<void> Stepper::run_system_call(Tid tid, CodeAddr instruction, bool to_sig
             entered = true;
         } else if ((*status >> 16) == 0) {
             done = entered && stand_in && signal == stand_in->number();
-            if (is_dispatched(tid, signal, instruction)) {
+            if (is_dispatched(tid, signal, system_call_at(instruction))) {
                 aside.give_back(target_);
                 return not_dispatched_to_kernel(tid);
             }
-            if (is_fault(tid, signal, instruction, aside)) {
+            if (is_fault(tid, signal, system_call_at(instruction), aside)) {
                 aside.give_back(target_);
                 return Error(fmt::format("thread {} cannot execute our system call", tid.value()),
                              EFAULT);
@@ -155,6 +155,48 @@ Result<void> Stepper::run_system_call(Tid tid, CodeAddr instruction, bool to_sig
                 aside.give_back(target_);
                 return Error(fmt::format("thread {} does not run now", tid.value()), EAGAIN);
             }
+        }
+    }
+    aside.give_back(target_);
+    return {};
+}
+
+Result<void> Stepper::run_calls(Tid tid, AddrRange code, const StandInSignal& stand_in) {
+    DeferredStops aside(tid, record_);
+    const Patience patience(StopWait::kMostMsUntilItRuns);
+    for (bool done = false; !done;) {
+        if (ptrace(PTRACE_CONT, tid.value(), nullptr, nullptr) != 0) {
+            return thread_ended(tid);
+        }
+        const auto status = target_.parts().waits.await_status(tid);
+        if (!status) {
+            return thread_ended(tid);
+        }
+        const int signal = WSTOPSIG(*status);
+        arch::Registers regs;
+        if (!StoppedThread(tid).get_registers(&regs)) {
+            return thread_ended(tid);
+        }
+        if ((*status >> 16) != 0) { // an interrupt or a group-stop came first
+            aside.stop();
+            if (arch::pc(regs).value() == code.begin && patience.is_over()) {
+                aside.give_back(target_);
+                return Error(fmt::format("thread {} does not run now", tid.value()), EAGAIN);
+            }
+            continue;
+        }
+        done = signal == stand_in.number() && arch::pc(regs).value() == code.end;
+        if (is_dispatched(tid, signal, code)) {
+            aside.give_back(target_);
+            return not_dispatched_to_kernel(tid);
+        }
+        if (is_fault(tid, signal, code, aside)) {
+            aside.give_back(target_);
+            return Error(fmt::format("thread {} cannot execute our system calls", tid.value()),
+                         EFAULT);
+        }
+        if (!done || !StandInSignal::is_sent_by_itself(tid)) {
+            aside.signal();
         }
     }
     aside.give_back(target_);
@@ -191,7 +233,7 @@ Result<CloneMade> Stepper::run_clone(Tid tid, CodeAddr instruction) {
             ptrace(PTRACE_GETEVENTMSG, tid.value(), nullptr, &child);
             made.child = Tid(static_cast<int>(child));
             at = behind;
-        } else if (event == 0 && is_dispatched(tid, signal, instruction)) {
+        } else if (event == 0 && is_dispatched(tid, signal, system_call_at(instruction))) {
             aside.give_back(target_);
             return not_dispatched_to_kernel(tid);
         } else if (event == 0) {

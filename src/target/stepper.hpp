@@ -12,6 +12,7 @@
 #include "memleax/base/types.hpp"
 #include "memleax/target/recovery_record.hpp"
 #include "memleax/target/thread_table.hpp"
+#include "stand_in_signal.hpp"
 
 namespace memleax {
 
@@ -50,8 +51,13 @@ class Stepper {
                        const std::function<void(const SystemCallMade&)>& enter);
     /// With the registers set for a system call of ours by the instruction there: through it.
     /// EAGAIN: it does not run now. EFAULT: the instruction cannot be executed.
-    /// `to_signal_stop`: it ends in a signal-delivery-stop, where a signal can be given to it.
-    Result<void> run_system_call(Tid tid, CodeAddr instruction, bool to_signal_stop);
+    /// Its signals are held back (SignalsHeldBack). With a stand-in it ends in a
+    /// signal-delivery-stop, where a signal can be given to it.
+    Result<void> run_system_call(Tid tid, CodeAddr instruction,
+                                 const std::optional<StandInSignal>& stand_in);
+    /// With the registers set for code of ours that ends there, by sending the thread its stand-in:
+    /// to that signal's stop.
+    Result<void> run_calls(Tid tid, AddrRange code, const StandInSignal& stand_in);
     /// The same for clone(2). Nobody is told of the child, which is the caller's.
     Result<CloneMade> run_clone(Tid tid, CodeAddr instruction);
     /// Out of the stop of clone, fork or exec, to the next one: then the kernel has put that call's

@@ -266,4 +266,9 @@ Result<long> Target::system_call_in_copy(Tid tid, RemoteMemory& memory, long num
     return parts_->calls.perform_in_copy(tid, memory, number, arguments);
 }
 
+Result<std::vector<long>> Target::system_calls_in_copy(Tid tid, RemoteMemory& memory,
+                                                       std::span<const RemoteCall> calls) {
+    return parts_->calls.perform_in_copy(tid, memory, calls);
+}
+
 } // namespace memleax

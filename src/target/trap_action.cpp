@@ -200,21 +200,21 @@ void TrapAction::follow_change(Tid tid) {
     }
 }
 
-void TrapAction::restore_in_copy(Tid child) {
+void TrapAction::restore_in_copy(Tid child, RemoteMemory& memory,
+                                 std::span<const RemoteCall> also) {
     if (!installed_) {
         const auto info = our_handler_ != kDefault ? try_read_process_info(child) : std::nullopt;
-        if (!info || (info->caught_signals & kTrapBit) == 0) {
-            return; // a copy of what had been put back
+        if (!info || (info->caught_signals & kTrapBit) == 0) { // a copy of what had been put back
+            if (!also.empty()) {
+                (void)target_.system_calls_in_copy(child, memory, also);
+            }
+            return;
         }
     }
-    auto memory = RemoteMemory::open(child);
-    if (!memory) {
-        return; // killed
-    }
     Action now{};
-    auto put = exchange_trap_action(target_, child, *memory, &wanted_, &now);
+    auto put = exchange_trap_action(target_, child, memory, &wanted_, &now, also);
     if (put && is_set_by_target(now)) {
-        put = exchange_trap_action(target_, child, *memory, &now, nullptr);
+        put = exchange_trap_action(target_, child, memory, &now, nullptr);
     }
     if (!put) {
         log_debug("SIGTRAP's disposition in child {}: {}", child.value(), put.error().message());
@@ -256,7 +256,9 @@ Result<void> TrapAction::restore(Tid worker) {
 
 void TrapAction::restore_after_exec(Tid tid, Tid former) {
     if (installed_ && wanted_.handler == kIgnore && !children_with_own_action_.contains(former)) {
-        restore_in_copy(tid);
+        if (auto memory = RemoteMemory::open(tid)) { // else it was killed
+            restore_in_copy(tid, *memory);
+        }
     }
 }
 

@@ -173,7 +173,8 @@ class BreakpointTable final : public OwnCode {
     /// restore() of all.
     void restore_all();
     /// Puts the original bytes into another process's copy of the memory, a forked child's.
-    Result<void> restore_in_copy(Tid child) const;
+    /// `own_pages_go`: those in our own code go with its pages (a forked child's), at no cost.
+    Result<void> restore_in_copy(RemoteMemory& memory, bool own_pages_go) const;
     /// Drops the breakpoints in a range that is not mapped any more.
     void forget(AddrRange range);
     /// Drops all without touching the target: its address space is gone.

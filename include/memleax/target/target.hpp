@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
 #include "memleax/target/recovery_record.hpp"
+#include "memleax/target/remote_call.hpp"
 #include "memleax/target/remote_memory.hpp"
 #include "memleax/target/spawn_attributes.hpp"
 #include "memleax/target/stop_event.hpp"
@@ -111,6 +113,9 @@ class Target {
     /// The same in a stopped thread of another address space: a forked child's, a new program's.
     Result<long> system_call_in_copy(Tid tid, RemoteMemory& memory, long number,
                                      std::initializer_list<std::uint64_t> arguments);
+    /// Several of them, none of which unmaps the page of our SIGTRAP handler.
+    Result<std::vector<long>> system_calls_in_copy(Tid tid, RemoteMemory& memory,
+                                                   std::span<const RemoteCall> calls);
     /// Lets go of it for good, with `signal` delivered.
     void detach(Tid tid, int signal = 0);
     /// To be called when the process is as it should be left, while threads that sleep are still

@@ -66,7 +66,7 @@ class TrapAction {
     Result<void> restore(Tid worker);
     /// A forked child, or a new program, has a copy of the action, and not of the handler's page. A
     /// child may have been made before restore() and be told of only now.
-    void restore_in_copy(Tid child);
+    void restore_in_copy(Tid child, RemoteMemory& memory, std::span<const RemoteCall> also = {});
     /// After exec nobody catches signals, but those that were ignored stay ignored. `former` is
     /// the id that the thread, stopped in exec, had before.
     void restore_after_exec(Tid tid, Tid former);

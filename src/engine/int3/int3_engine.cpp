@@ -74,7 +74,13 @@ bool Int3Engine::on_trap(Tid tid) {
     }
     breakpoints_.move_to_slot(tid, regs, *breakpoint);
     target_.drop_stop_signal(tid);
-    trap_signal_.after_hit(tid);
+    // A child by vfork that comes to sigaction's gate asks for all signals' actions, which it does
+    // before it executes its program: no other hit is to be expected that would need the handler.
+    const bool is_asking_child = breakpoint->sets_trap_action(regs) && breakpoint->stands_for &&
+                                 !trap_signal_.action().is_shared_by(tid);
+    if (!is_asking_child) {
+        trap_signal_.after_hit(tid);
+    }
     on_hit(tid, regs, *breakpoint);
     before_going_on(tid);
     if (breakpoint->is_module_event) {

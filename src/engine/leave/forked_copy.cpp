@@ -27,6 +27,25 @@ void keep_wiped(Tid child, std::vector<AddrRange>* data) {
     });
 }
 
+/// Those that lie side by side are one; in the order of their last parts.
+std::vector<AddrRange> joined(std::vector<AddrRange> ranges) {
+    for (std::size_t i = 0; i + 1 < ranges.size();) {
+        const auto neighbour =
+            std::find_if(ranges.begin() + static_cast<std::ptrdiff_t>(i) + 1, ranges.end(),
+                         [one = ranges[i]](const AddrRange& other) {
+                             return other.begin == one.end || other.end == one.begin;
+                         });
+        if (neighbour == ranges.end()) {
+            ++i;
+            continue;
+        }
+        *neighbour = {std::min(neighbour->begin, ranges[i].begin),
+                      std::max(neighbour->end, ranges[i].end)};
+        ranges.erase(ranges.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    return ranges;
+}
+
 } // namespace
 
 OwnPages::OwnPages(RemoteMemory& memory, const OwnCodes& own) : data_(own.data_ranges()) {
@@ -38,47 +57,63 @@ OwnPages::OwnPages(RemoteMemory& memory, const OwnCodes& own) : data_(own.data_r
     }
 }
 
-void OwnPages::unmap_copies(Target& target, Tid child) const {
-    auto memory = RemoteMemory::open(child);
-    if (!memory) {
-        return; // killed
-    }
+std::vector<AddrRange> OwnPages::in_copy(Tid child, RemoteMemory& memory) const {
     // The child was copied at some moment, and what was there then may have been something else.
     const auto is_there = [&memory](const Code& code) {
         decltype(code.begin) its{};
-        return memory->try_read_unmasked(RemoteAddr(code.range.begin), its) == its.size() &&
+        return memory.try_read_unmasked(RemoteAddr(code.range.begin), its) == its.size() &&
                its == code.begin &&
                std::any_of(its.begin(), its.end(), [](std::byte b) { return b != std::byte{0}; });
     };
-    const auto unmap = [&](AddrRange range) {
-        const auto result =
-            target.system_call_in_copy(child, *memory, SYS_munmap, {range.begin, range.size()});
-        if (!result || *result != 0) {
-            log_debug("child {}: a page of ours stays mapped", child.value());
-        }
-    };
     // What the first page of code leads to is older than that, and goes after it.
-    std::vector<AddrRange> data = data_;
-    if (!codes_.empty() && !data.empty() && !is_there(codes_.front())) {
-        keep_wiped(child, &data);
+    std::vector<AddrRange> all = data_;
+    if (!codes_.empty() && !all.empty() && !is_there(codes_.front())) {
+        keep_wiped(child, &all);
     }
-    std::for_each(data.begin(), data.end(), unmap);
     for (const Code& code : codes_) {
         if (is_there(code)) {
-            unmap(code.range);
+            all.push_back(code.range);
         }
+    }
+    return joined(std::move(all));
+}
+
+namespace {
+
+void note_if_refused(Tid child, const Result<long>& result) {
+    if (!result || *result != 0) {
+        log_debug("child {}: a page of ours stays mapped", child.value());
     }
 }
 
+} // namespace
+
 void clean_copy(Target& target, BreakpointTable& breakpoints, TrapSignal& trap_signal, Tid child,
                 const OwnPages& pages) {
-    const auto restored = breakpoints.restore_in_copy(child);
+    auto memory = RemoteMemory::open(child);
+    const auto restored = memory ? breakpoints.restore_in_copy(*memory, !pages.empty())
+                                 : Result<void>(memory.error());
     if (!restored) {
         log_debug("child {}: {}", child.value(), restored.error().message());
     }
-    trap_signal.action().restore_in_copy(child);
-    if (!pages.empty()) {
-        pages.unmap_copies(target, child);
+    if (!memory) {
+        return; // killed
+    }
+    // The handler's page, by which these calls are made, goes last, by a call of its own.
+    const std::uint64_t handler = target.record().handler.begin;
+    std::vector<RemoteCall> calls;
+    std::optional<AddrRange> last;
+    for (const AddrRange range : pages.in_copy(child, *memory)) {
+        if (handler != 0 && range.contains(handler)) {
+            last = range;
+        } else {
+            calls.push_back({SYS_munmap, {range.begin, range.size()}});
+        }
+    }
+    trap_signal.action().restore_in_copy(child, *memory, calls);
+    if (last) {
+        note_if_refused(child, target.system_call_in_copy(child, *memory, SYS_munmap,
+                                                          {last->begin, last->size()}));
     }
 }
 

@@ -22,8 +22,9 @@ class OwnPages {
     OwnPages(RemoteMemory& memory, const OwnCodes& own);
 
     [[nodiscard]] bool empty() const { return codes_.empty(); }
-    /// Takes them out of a forked child, stopped at its birth, where they are there.
-    void unmap_copies(Target& target, Tid child) const;
+    /// Those that are in a forked child, stopped at its birth: its own mappings, in the order in
+    /// which they are to go.
+    [[nodiscard]] std::vector<AddrRange> in_copy(Tid child, RemoteMemory& memory) const;
 
   private:
     struct Code {
