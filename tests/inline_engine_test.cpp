@@ -8,6 +8,7 @@
 
 #include "kill_support.hpp"
 #include "leaks_support.hpp"
+#include "memleax/proc/mapping_query.hpp"
 #include "process_support.hpp"
 #include "prompt_support.hpp"
 #include "share_support.hpp"
@@ -112,6 +113,31 @@ TEST(InlineEngine, BlocksThatGoFromHandToHandAreCountedOnce) {
         expect_truth(result.json(), answer);
         EXPECT_EQ(fixture.quit(), 0);
     }
+}
+
+// It is known to the agent from its birth on. (Its signals may be blocked: a hit without a tracer
+// would end the process.)
+TEST(InlineEngine, ANewbornsFirstCallNeedsNoStop) {
+    int here = 0;
+    if (!MappingQuery(Tid(getpid()))
+             .covering(RemoteAddr(reinterpret_cast<std::uintptr_t>(&here)))) {
+        GTEST_SKIP() << "the kernel does not tell of one mapping (PROCMAP_QUERY, since Linux 6.11)";
+    }
+    constexpr int kRounds = 50;
+    constexpr int kThreads = 4; // of each
+    Fixture fixture("blocking_births");
+    Memleax memleax({"--engine", "inline", "--log", "debug", "-F", "json", "-e", "1000",
+                     std::to_string(fixture.pid())});
+    memleax.wait_until_patched();
+    for (int round = 0; round < kRounds; ++round) {
+        EXPECT_THAT(fixture.go().failures, IsEmpty());
+    }
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    const auto calls = result.json().at("session").at("calls");
+    EXPECT_GE(calls.at("all"), kRounds * kThreads * 2);
+    EXPECT_LT(calls.at("stopped"), kRounds * kThreads / 4);
+    EXPECT_EQ(fixture.quit(), 0);
 }
 
 // A caller that was compiled together with its allocator knows which registers that leaves alone.

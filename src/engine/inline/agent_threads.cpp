@@ -87,6 +87,13 @@ std::optional<std::uint32_t> AgentThreads::get(Tid tid, std::uint64_t pointer, A
     return index;
 }
 
+void AgentThreads::get_early(Tid tid, std::uint64_t pointer, AddrRange stack) {
+    constexpr std::size_t kMostEarly = agent::kWideThreads / 2; // the rest is for those that call
+    if (known_.size() - free_.size() < kMostEarly) {
+        (void)get(tid, pointer, stack);
+    }
+}
+
 // Nobody runs that has this pointer.
 void AgentThreads::release(std::uint32_t index) {
     Known& known = known_[index];

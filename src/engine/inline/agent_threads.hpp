@@ -64,6 +64,9 @@ class AgentThreads {
     /// cannot be.
     std::optional<std::uint32_t> get(Tid tid, std::uint64_t pointer, AddrRange stack);
     [[nodiscard]] std::optional<std::uint32_t> find(Tid tid) const;
+    /// Before its first call, of which nobody knows whether it comes: as get(), if there is much
+    /// room.
+    void get_early(Tid tid, std::uint64_t pointer, AddrRange stack);
     /// A newborn may have the pointer of a thread that has ended, of which we have not heard yet;
     /// or of one that lives: then neither is the agent's. It has not executed anything yet.
     void on_birth(Tid tid, std::uint64_t pointer);

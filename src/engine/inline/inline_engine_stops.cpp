@@ -318,8 +318,14 @@ void InlineEngine::on_quiet_stop(Tid tid) {
         return;
     }
     stacks_.on_first_stop(tid);
-    if (StoppedThread(tid).get_registers(&regs)) {
-        threads_.on_birth(tid, StoppedThread(tid).thread_pointer(regs));
+    if (!StoppedThread(tid).get_registers(&regs)) {
+        return;
+    }
+    const std::uint64_t pointer = StoppedThread(tid).thread_pointer(regs);
+    threads_.on_birth(tid, pointer);
+    // Then its first call need not stop it, which may be one with all signals blocked.
+    if (const auto stack = stacks_.of_newborn(arch::sp(regs), pointer)) {
+        threads_.get_early(tid, pointer, *stack);
     }
 }
 

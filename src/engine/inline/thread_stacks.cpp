@@ -13,8 +13,18 @@ std::optional<AddrRange> ThreadStacks::of(Tid tid, RemoteAddr sp, std::uint64_t 
             return known;
         }
     }
+    if (tid != target_.pid()) { // the first one's grows
+        if (const auto asked = query_.covering(sp)) {
+            return asked;
+        }
+    }
     read();
     return find(sp);
+}
+
+std::optional<AddrRange> ThreadStacks::of_newborn(RemoteAddr sp, std::uint64_t thread_pointer) {
+    const auto asked = query_.covering(sp);
+    return asked && asked->contains(thread_pointer) ? asked : std::nullopt;
 }
 
 std::optional<AddrRange> ThreadStacks::find(RemoteAddr sp) const {
@@ -43,6 +53,7 @@ void ThreadStacks::read() {
 void ThreadStacks::forget() {
     mappings_.clear();
     younger_.clear();
+    query_.forget();
 }
 
 } // namespace memleax
