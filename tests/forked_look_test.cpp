@@ -242,6 +242,31 @@ INSTANTIATE_TEST_SUITE_P(
                       KernelUse{"huge", "private huge pages"}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
+// Who brings the page stands still, too.
+TEST(ForkedLook, DoesNotReadAStackOfWhichAPageIsMissing) {
+    ChildProcess process(
+        std::vector<std::string>{fixture_path("in_kernel_use"), "userfaultfd_stack"});
+    const std::string line = process.read_line().value_or("");
+    if (line.starts_with("skip")) {
+        GTEST_SKIP() << line;
+    }
+    ASSERT_EQ(line, "ready");
+    int used = 0;
+    for (const char* how : {"auto", "copy", "fork"}) {
+        process.send("use"); // it has got to where it waits
+        EXPECT_EQ(read_answer(process).counts.at("used"), ++used);
+        const auto result = Memleax({"--leak-check", "--snapshot", how, "-F", "json",
+                                     std::to_string(process.pid())})
+                                .finish();
+        EXPECT_NE(result.status, 0);
+        EXPECT_THAT(result.errors + result.output, HasSubstr("(userfaultfd)")) << how;
+    }
+    process.send("use");
+    EXPECT_EQ(read_answer(process).counts.at("used"), ++used);
+    process.send("quit");
+    EXPECT_TRUE(process.wait_for_exit());
+}
+
 TEST(ForkedLook, LeavesAStoppedProcessStopped) {
     Fixture fixture("lost_blocks");
     fixture.process().signal(SIGSTOP);

@@ -81,6 +81,7 @@ void add_places(HeapMoment moment, HeapSnapshot* snapshot) {
 }
 
 void RoomForCopy::prepare(Tid pid) {
+    served_by_itself_ = memory_served_by_itself(pid);
     pid_ = pid;
     if (is_wanted_) {
         // It is to be no burden for whoever shares the machine's memory, or a control group, with
@@ -100,6 +101,25 @@ void RoomForCopy::prepare(Tid pid) {
             do_not_fork(may.error());
         }
     }
+}
+
+Result<void> RoomForCopy::check_stacks(HeldProcess& process) const {
+    if (served_by_itself_.empty()) {
+        return {};
+    }
+    for (const Tid tid : process.threads()) {
+        const auto sp = process.target().stack_pointer(tid);
+        const auto is_on = [&sp](const AddrRange& range) {
+            return sp && range.contains(sp->value());
+        };
+        if (std::any_of(served_by_itself_.begin(), served_by_itself_.end(), is_on)) {
+            return Error(fmt::format("thread {} has its stack in memory whose pages process {} "
+                                     "brings itself (userfaultfd): they cannot be read while it "
+                                     "stands still",
+                                     tid.value(), process.target().pid().value()));
+        }
+    }
+    return {};
 }
 
 void RoomForCopy::do_not_fork(const Error& why) {

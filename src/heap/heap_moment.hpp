@@ -45,6 +45,8 @@ class RoomForCopy {
 
     /// Before the process stands still.
     void prepare(Tid pid);
+    /// When it does: can the stacks be read?
+    [[nodiscard]] Result<void> check_stacks(HeldProcess& process) const;
     [[nodiscard]] std::optional<StoredMemory>& memory() { return memory_; }
     /// Is the process to be forked for it?
     [[nodiscard]] bool forks() const { return forks_ && memory_; }
@@ -66,6 +68,7 @@ class RoomForCopy {
     Tid pid_;
     std::optional<StoredMemory> memory_;
     std::vector<AddrRange> wiped_;
+    std::vector<AddrRange> served_by_itself_; ///< before it stood still
 };
 
 /// What there is besides the allocator's books, of a process that stands still. `room`: for a copy

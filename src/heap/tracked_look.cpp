@@ -50,6 +50,9 @@ KnownLibraries::KnownLibraries(const ModuleMap& modules)
 
 Result<HeapMoment> take_tracked_moment(HeldProcess& process, const ModuleMap& modules,
                                        std::vector<AddrRange> own_memory, RoomForCopy* room) {
+    if (auto readable = room->check_stacks(process); !readable) {
+        return std::move(readable).error();
+    }
     return take_moment(process,
                        look_at_threads(process.target(), process.threads(), modules, {},
                                        ThreadFrames::not_asked_for),

@@ -71,7 +71,12 @@ bool is_told_of_forks(std::string_view fdinfo) {
            (features & kEventFork) != 0;
 }
 
-Result<void> check_descriptors_copyable(Tid pid) {
+namespace {
+
+constexpr std::string_view kFaults = "anon_inode:[userfaultfd]";
+
+/// `check` is called with what each descriptor is, and the path of its fdinfo, until it fails.
+template <typename Check> Result<void> check_descriptors(Tid pid, const Check& check) {
     namespace fs = std::filesystem;
     const std::string folder = fmt::format("/proc/{}", living_thread(pid).value());
     std::error_code failure;
@@ -80,19 +85,40 @@ Result<void> check_descriptors_copyable(Tid pid) {
          descriptor.increment(failure)) {
         std::error_code gone;
         const std::string name = fs::read_symlink(descriptor->path(), gone);
-        if (name == kRing) {
-            return has_io("io_uring");
-        }
-        if (name != "anon_inode:[userfaultfd]") {
-            continue;
-        }
-        const auto text =
-            try_read_proc_file(folder + "/fdinfo/" + descriptor->path().filename().string());
-        if (is_told_of_forks(text.value_or(""))) {
-            return Error("its userfaultfd has forks wait until they are read");
+        const std::string number = descriptor->path().filename();
+        if (auto checked = check(name, fmt::format("{}/fdinfo/{}", folder, number)); !checked) {
+            return checked;
         }
     }
     return failure ? Error("its descriptors cannot be looked at", failure.value()) : Result<void>();
+}
+
+} // namespace
+
+Result<void> check_descriptors_copyable(Tid pid) {
+    return check_descriptors(pid, [](const std::string& name, const std::string& info) {
+        if (name == kRing) {
+            return Result<void>(has_io("io_uring"));
+        }
+        const bool waits =
+            name == kFaults && is_told_of_forks(try_read_proc_file(info).value_or(""));
+        return waits ? Result<void>(Error("its userfaultfd has forks wait until they are read"))
+                     : Result<void>();
+    });
+}
+
+std::vector<AddrRange> memory_served_by_itself(Tid pid) {
+    const auto none =
+        check_descriptors(pid, [](const std::string& name, const std::string& /*info*/) {
+            return name != kFaults ? Result<void>() : Error("there is one");
+        });
+    std::vector<AddrRange> result;
+    for (const char* flag : {"um", "ui"}) { // missing, minor faults
+        if (const auto flagged = none ? std::nullopt : read_flagged_mappings(pid, flag)) {
+            result.insert(result.end(), flagged->begin(), flagged->end());
+        }
+    }
+    return result;
 }
 
 // mm/hugetlb.c, hugetlb_wp(): where the pool has no page left, a write of the process takes the

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
@@ -20,6 +21,10 @@ Result<void> check_copyable(Tid pid);
 
 /// The part of it that the mappings tell, to be looked at again when all stand still.
 Result<void> check_mappings_copyable(std::span<const Mapping> mappings);
+
+/// Its memory whose missing pages the process may have to bring itself (userfaultfd(2)): to read
+/// one while all its threads stand still would be to wait for ever.
+std::vector<AddrRange> memory_served_by_itself(Tid pid);
 
 /// For what a process takes by itself while there is a copy of it: as long as less than this is
 /// left, there is to be none.
