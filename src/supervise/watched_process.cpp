@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -66,10 +67,22 @@ bool WatchedProcess::is_starting() const {
     if (modules_->main() == nullptr || !modules_->main()->image || is_static()) {
         return false;
     }
-    return std::none_of(modules_->all().begin(), modules_->all().end(), [&](const auto& module) {
-        return module.get() != modules_->main() && module->name.find("ld-") == std::string::npos &&
-               !module->name.starts_with("[");
-    });
+    return mapped_libraries().empty();
+}
+
+// Of some of them the code may not be the file's any more (copied to huge pages), so that they are
+// no modules. The dynamic linker, and its cache, do not count.
+std::set<std::string> WatchedProcess::mapped_libraries() const {
+    const Module* const main = modules_->main();
+    std::set<std::string> paths;
+    for (const Mapping& mapping : modules_->mappings()) {
+        const std::string name = std::filesystem::path(mapping.path).filename();
+        if ((main == nullptr || mapping.path != main->path) &&
+            name.find(".so") != std::string::npos && !name.starts_with("ld")) {
+            paths.insert(mapping.path);
+        }
+    }
+    return paths;
 }
 
 Result<void> WatchedProcess::read_modules() {
@@ -126,6 +139,12 @@ Error WatchedProcess::no_allocator() const {
     for (const auto& module : modules_->all()) {
         if (!module->image) {
             reason += fmt::format("; {}: {}", module->name, module->problem);
+        }
+    }
+    for (const std::string& path : mapped_libraries()) {
+        if (std::none_of(modules_->all().begin(), modules_->all().end(),
+                         [&path](const auto& module) { return module->path == path; })) {
+            reason += fmt::format("; {}: its code in memory is not that of the file", path);
         }
     }
     Error error(fmt::format("no allocator found in process {} ({}): {}", pid_.value(),

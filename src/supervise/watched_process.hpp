@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "memleax/engine/watch.hpp"
@@ -71,6 +72,7 @@ class WatchedProcess final : WatchObserver {
     bool take_child(Tid child, ChildOrigin origin) override;
     void on_ended(std::optional<int> status) override;
     Result<void> read_modules();
+    [[nodiscard]] std::set<std::string> mapped_libraries() const;
     Result<void> begin_faults();
     /// Those that have happened. True: there are many. `is_last`: there will be no more.
     bool tell_faults(bool is_last);

@@ -37,7 +37,7 @@ bool CodePatch::is_in(const RemoteMemory& memory) const {
     std::array<std::uint8_t, kMaxBytes> now{};
     const auto there = std::span(now).first(size);
     if (empty() ||
-        memory.try_read_unmasked(address.as_data(), std::as_writable_bytes(there)) != size) {
+        memory.try_read_forced(address.as_data(), std::as_writable_bytes(there)) != size) {
         return false;
     }
     if (!is_jump()) {
@@ -60,7 +60,7 @@ bool CodePatch::is_in(const RemoteMemory& memory) const {
 
 bool CodePatch::begins_in(const RemoteMemory& memory) const {
     std::array<std::uint8_t, arch::kBreakpointBytes.size()> first{};
-    return memory.try_read_unmasked(address.as_data(), std::as_writable_bytes(std::span(first))) ==
+    return memory.try_read_forced(address.as_data(), std::as_writable_bytes(std::span(first))) ==
                first.size() &&
            std::equal(first.begin(), first.end(), patched.begin());
 }

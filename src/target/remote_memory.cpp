@@ -69,6 +69,15 @@ std::size_t RemoteMemory::try_read_unmasked(RemoteAddr from, std::span<std::byte
     return again > 0 ? static_cast<std::size_t>(again) : 0;
 }
 
+// FOLL_FORCE: proc_pid_mem(5).
+std::size_t RemoteMemory::try_read_forced(RemoteAddr from, std::span<std::byte> out) const {
+    if (const std::size_t got = try_read_unmasked(from, out); got == out.size()) {
+        return got;
+    }
+    const ssize_t got = pread(fd_, out.data(), out.size(), static_cast<off_t>(from.value()));
+    return got > 0 ? static_cast<std::size_t>(got) : 0;
+}
+
 std::size_t RemoteMemory::try_read(RemoteAddr from, std::span<std::byte> out) {
     const std::size_t got = try_read_unmasked(from, out);
     if (got == 0 || masked_.empty()) {

@@ -30,6 +30,9 @@ class RemoteMemory final : public MemoryReader {
     /// As the CPU sees them: breakpoints are not hidden.
     std::size_t try_read_unmasked(RemoteAddr from, std::span<std::byte> out) const;
 
+    /// The same, also where the process itself may not read: of code that it has made execute-only.
+    std::size_t try_read_forced(RemoteAddr from, std::span<std::byte> out) const;
+
     /// Writes all bytes, also into read-only private mappings (FOLL_FORCE, proc_pid_mem(5)), or
     /// fails; with ESRCH after the process's end. By /proc/PID/mem, never process_vm_writev: of the
     /// two only the former makes the caches for data and instructions agree (kernel,
