@@ -42,10 +42,9 @@ TEST(InlineEngine, OnlyTheFirstCallFromAPlaceStops) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
-// Who comes to a breakpoint with SIGTRAP blocked is ended by it if nobody is there to take the hit:
-// there is none between our death and the guardian, nor on the jumps' way out.
-TEST(InlineEngine, ItsDeathLetsCallsPassThatAreMadeWithAllSignalsBlocked) {
-    Fixture fixture("blocking_calls");
+/// Kills of memleax at random moments, while the fixture works.
+void expect_deaths_leave_alone(const char* name) {
+    Fixture fixture(name);
     const TargetSnapshot before = take_snapshot(fixture.pid());
     Stress stress(20);
     while (stress.next()) {
@@ -62,6 +61,12 @@ TEST(InlineEngine, ItsDeathLetsCallsPassThatAreMadeWithAllSignalsBlocked) {
                     IsEmpty());
     }
     EXPECT_EQ(fixture.quit(), 0);
+}
+
+// Who comes to a breakpoint with SIGTRAP blocked is ended by it if nobody is there to take the hit:
+// there is none between our death and the guardian, nor on the jumps' way out.
+TEST(InlineEngine, ItsDeathLetsCallsPassThatAreMadeWithAllSignalsBlocked) {
+    expect_deaths_leave_alone("blocking_calls");
 }
 
 // Nothing is to be seen of it: it is watched for the sake of SIGTRAP's action. Children by vfork
@@ -78,25 +83,9 @@ TEST(InlineEngine, SigactionStopsForSigtrapOnly) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
-// A breakpoint would end them, as nobody takes its hit: all their signals are blocked.
+// The same of children by vfork, with all signals blocked.
 TEST(InlineEngine, ItsDeathLeavesChildrenAloneThatCallSigaction) {
-    Fixture fixture("vfork_actions");
-    const TargetSnapshot before = take_snapshot(fixture.pid());
-    Stress stress(20);
-    while (stress.next()) {
-        Memleax memleax({"--engine", "inline", "--log", "debug", std::to_string(fixture.pid())});
-        memleax.wait_until_patched();
-        fixture.process().send("spin");
-        ASSERT_EQ(fixture.process().read_line(), "spinning");
-        kill_at_random_moment(memleax, stress, 30'000);
-        const auto result = memleax.finish();
-        SCOPED_TRACE(result.errors);
-        EXPECT_EQ(result.status, SIGKILL);
-        EXPECT_THAT(fixture.ask("stop").failures, IsEmpty());
-        EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked),
-                    IsEmpty());
-    }
-    EXPECT_EQ(fixture.quit(), 0);
+    expect_deaths_leave_alone("vfork_actions");
 }
 
 // Each address is allocated by one thread, freed by another, and allocated again while both still

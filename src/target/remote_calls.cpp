@@ -97,12 +97,6 @@ Result<CodeAddr> find_syscall_instruction(Tid pid, RemoteMemory& memory) {
 
 } // namespace
 
-RemoteCalls::RemoteCalls(Target& target, ThreadTable& threads, InterruptedCalls& interrupted,
-                         Stepper& stepper)
-    : target_(target), threads_(threads), interrupted_(interrupted), stepper_(stepper) {}
-
-RemoteCalls::~RemoteCalls() = default;
-
 Result<long> RemoteCalls::perform(Tid tid, long number,
                                   std::initializer_list<std::uint64_t> arguments) {
     return perform(tid, target_.pid(), target_.memory(), page_, number,

@@ -48,10 +48,8 @@ class RemoteCalls {
     };
 
     RemoteCalls(Target& target, ThreadTable& threads, InterruptedCalls& interrupted,
-                Stepper& stepper);
-    ~RemoteCalls();
-    RemoteCalls(const RemoteCalls&) = delete;
-    RemoteCalls& operator=(const RemoteCalls&) = delete;
+                Stepper& stepper)
+        : target_(target), threads_(threads), interrupted_(interrupted), stepper_(stepper) {}
 
     Result<long> perform(Tid tid, long number, std::initializer_list<std::uint64_t> arguments);
     /// In a stopped thread of another address space: a forked child's, a new program's.
