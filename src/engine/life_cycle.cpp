@@ -145,7 +145,11 @@ void LifeCycle::on_stop(const QuietStop& stop) {
 }
 
 void LifeCycle::on_stop(const BirthStop& stop) {
-    trap_signal_.on_birth(stop.tid, stop.child);
+    // Else it has reported itself before, and is none of ours any more.
+    if (target_.threads().contains(stop.child) ||
+        target_.expected_children().contains(stop.child)) {
+        trap_signal_.on_birth(stop.tid, stop.child);
+    }
     target_.resume(stop.tid);
 }
 
@@ -158,6 +162,7 @@ void LifeCycle::on_stop(const ChildStop& stop) {
     clean_copy(target_, breakpoints_, trap_signal_, stop.tid,
                may_be_referenced_ ? OwnPages()
                                   : OwnPages(target_.memory(), breakpoints_.own_codes()));
+    trap_signal_.on_thread_gone(stop.tid);
     if (!observer_.take_child(stop.tid, ChildOrigin::forked)) {
         target_.detach(stop.tid);
     }
