@@ -17,6 +17,7 @@ import subprocess
 import sys
 
 import attach
+import births
 import daemons
 import faults
 import heap
@@ -49,6 +50,7 @@ class Bench:
         self.bare_stops = os.path.join(folder, "bench", "bare_stops")
         self.target = os.path.join(folder, "bench", "alloc_target")
         self.heap_target = os.path.join(folder, "bench", "heap_target")
+        self.births_target = os.path.join(folder, "bench", "births_target")
 
     def bare_stop_ns(self, threads, stops=4000):
         """One round. (fork and seize are outside of what it times)"""
@@ -181,6 +183,17 @@ def many_threads(bench):
             f"at most {times.worst_leave_s * 1000:.0f} ms")
 
 
+def births_and_signals(bench):
+    say("\nWhat stops under each engine: how long one takes, as a ratio to the untraced")
+    for kind in births.KINDS:
+        try:
+            cost = births.measure(bench, kind)
+        except Failed as reason:
+            row(kind[0], "skipped", str(reason))
+            continue
+        row(kind[0], us(cost.watched), f"untraced: {us(cost.alone)}", cost.watched / cost.alone)
+
+
 def looks_at_the_heap(bench, is_full):
     say("\n--leak-check --snapshot fork: how long a process with a busy thread stands still; beside it "
         "--snapshot copy, and a fork alone of the same heap")
@@ -220,6 +233,7 @@ PARTS = {
     "live": cost_of_live_blocks,
     "attach": lambda bench, _: stop_at_attach(bench),
     "leave": lambda bench, _: many_threads(bench),
+    "births": lambda bench, _: births_and_signals(bench),
     "shapes": lambda bench, _: without_stops(bench),
     "daemons": lambda bench, _: programs_under_load(bench),
     "leak-check": looks_at_the_heap,

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Builds memleax in build/bench, measures it, and prints a table.
 #
-#     bench/run.sh [BUILD-FOLDER] [--full] [--only pairs|live|attach|leave|shapes|daemons|faults|others|leak-check]...
+#     bench/run.sh [BUILD-FOLDER] [--full] [--only pairs|live|attach|leave|births|shapes|daemons|faults|others|leak-check]...
 #
 # With a folder (one where the targets memleax and benchmarks were built) nothing is built. ptrace must be allowed.
 set -euo pipefail
