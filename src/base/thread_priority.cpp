@@ -20,8 +20,12 @@ void run_before_others() {
     sched_setscheduler(kThisThread, SCHED_RR | SCHED_RESET_ON_FORK, &lowest);
 }
 
+bool runs_before_others() {
+    return sched_getscheduler(kThisThread) == (SCHED_RR | SCHED_RESET_ON_FORK); // by the above
+}
+
 void run_as_usual() {
-    if (sched_getscheduler(kThisThread) == (SCHED_RR | SCHED_RESET_ON_FORK)) { // by the above
+    if (runs_before_others()) {
         const sched_param usual{};
         sched_setscheduler(kThisThread, SCHED_OTHER, &usual);
     }

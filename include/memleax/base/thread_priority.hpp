@@ -10,6 +10,9 @@ namespace memleax {
 /// milliseconds in which it waits for nobody.
 void run_before_others();
 
+/// Does it?
+[[nodiscard]] bool runs_before_others();
+
 /// No longer.
 void run_as_usual();
 

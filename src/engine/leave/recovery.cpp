@@ -116,16 +116,23 @@ Result<void> restore_but(const RecoveryRecord& record, RemoteMemory& memory,
         }
     };
     std::vector<CodePatch> jumps;
+    std::vector<CodePatch> holding;
     for (std::uint32_t i = 0; i < record.breakpoint_count.load(); ++i) {
         const CodePatch& patch = record.breakpoints[i].patch;
         if (patch.is_jump() && !is_left(patch)) {
-            jumps.push_back(patch);
+            (record.breakpoints[i].holds ? holding : jumps).push_back(patch);
         }
     }
-    const auto restore_breakpoints = [&](bool holding) {
+    const auto restore_jumps = [&](const std::vector<CodePatch>& all) {
+        keep_error(make_breakpoints_of_jumps(all, memory));
+        for (const CodePatch& jump : all) {
+            keep_error(jump.take_out(memory));
+        }
+    };
+    const auto restore_breakpoints = [&](bool that_hold) {
         for (std::uint32_t i = 0; i < record.breakpoint_count.load(); ++i) {
             const RecoveryRecord::Breakpoint& entry = record.breakpoints[i];
-            if (!entry.patch.is_jump() && entry.holds == holding) {
+            if (!entry.patch.is_jump() && entry.holds == that_hold) {
                 keep_error(entry.patch.take_out(memory));
             }
         }
@@ -133,18 +140,16 @@ Result<void> restore_but(const RecoveryRecord& record, RemoteMemory& memory,
     restore_breakpoints(false);
     // A thread that waits in our handler (kSlotHolds) goes on as soon as the code there is whole,
     // and must not meet a breakpoint then: it may be about to take the handler away. If there is
-    // none, it comes before the jumps, which take some 16 ms: children by vfork come to it with all
-    // signals blocked (Python's subprocess), and end there.
+    // none, it comes before the jumps, which may take some 16 ms: children by vfork come to it with
+    // all signals blocked (Python's subprocess), and end there.
     const bool is_last = !jumps.empty() && is_any_held(record, memory);
-    if (!is_last) {
-        restore_breakpoints(true);
-    }
-    keep_error(make_breakpoints_of_jumps(jumps, memory));
-    for (const CodePatch& jump : jumps) {
-        keep_error(jump.take_out(memory));
-    }
     if (is_last) {
-        restore_breakpoints(true);
+        restore_jumps(jumps);
+    }
+    restore_breakpoints(true);
+    restore_jumps(holding);
+    if (!is_last) {
+        restore_jumps(jumps);
     }
     return result;
 }
