@@ -56,7 +56,8 @@ std::optional<AddrRange> MappingQuery::covering(RemoteAddr address) {
     Query query;
     query.address = address.value();
     if (fd_ < 0 || ioctl(fd_, kQuery, &query) != 0) {
-        works_ = fd_ >= 0 && errno == ENOENT; // it can be asked, and there is none
+        // It can be asked, and there is none, or no address space any more.
+        works_ = fd_ >= 0 && (errno == ENOENT || errno == ESRCH);
         return std::nullopt;
     }
     return AddrRange{query.begin, query.end};

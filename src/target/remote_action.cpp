@@ -38,8 +38,9 @@ Result<long> make_calls(Target& target, Tid worker, RemoteMemory& memory, const 
                         std::span<const RemoteCall> also) {
     if (&memory == &target.memory()) {
         MEMLEAX_ASSERT(also.empty());
-        const auto& [first, second, third, fourth, fifth, sixth] = call.arguments;
-        return target.system_call(worker, call.number, {first, second, third, fourth});
+        const auto& arguments = call.arguments;
+        return target.system_call(worker, call.number,
+                                  {arguments[0], arguments[1], arguments[2], arguments[3]});
     }
     std::vector<RemoteCall> calls{call};
     calls.insert(calls.end(), also.begin(), also.end());

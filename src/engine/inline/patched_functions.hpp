@@ -98,9 +98,9 @@ class PatchedFunctions {
     AgentMemory& memory_;
     Unwinder& unwinder_;
     EntryProof proof_;
-    std::vector<Function> functions_; ///< by the follower's number
-    std::vector<Function> gates_;     ///< that have their jump, or are about to get it
-    std::vector<Function> waiting_gates_;
+    std::vector<Function> functions_;     ///< by the follower's number
+    std::vector<Function> gates_;         ///< that have their jump, or are about to get it
+    std::vector<Function> waiting_gates_; ///< until the functions have theirs
     bool waits_for_proof_ = false;
     CodeBarrier barrier_;
     // While leaving, in its stead if it can be:

@@ -123,7 +123,7 @@ Result<void> restore_but(const RecoveryRecord& record, RemoteMemory& memory,
             (record.breakpoints[i].holds ? holding : jumps).push_back(patch);
         }
     }
-    const auto restore_jumps = [&](const std::vector<CodePatch>& all) {
+    const auto take_out_jumps = [&](const std::vector<CodePatch>& all) {
         keep_error(make_breakpoints_of_jumps(all, memory));
         for (const CodePatch& jump : all) {
             keep_error(jump.take_out(memory));
@@ -144,12 +144,12 @@ Result<void> restore_but(const RecoveryRecord& record, RemoteMemory& memory,
     // all signals blocked (Python's subprocess), and end there.
     const bool is_last = !jumps.empty() && is_any_held(record, memory);
     if (is_last) {
-        restore_jumps(jumps);
+        take_out_jumps(jumps);
     }
     restore_breakpoints(true);
-    restore_jumps(holding);
+    take_out_jumps(holding);
     if (!is_last) {
-        restore_jumps(jumps);
+        take_out_jumps(jumps);
     }
     return result;
 }
