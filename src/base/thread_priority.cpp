@@ -9,10 +9,14 @@ namespace {
 
 constexpr int kThisThread = 0;
 
+/// What remains after it ran before others: nobody without CAP_SYS_NICE gets rid of that flag.
+constexpr int kUsual = SCHED_OTHER | SCHED_RESET_ON_FORK;
+
 } // namespace
 
 void run_before_others() {
-    if (sched_getscheduler(kThisThread) != SCHED_OTHER) { // as somebody has chosen for us
+    const int policy = sched_getscheduler(kThisThread);
+    if (policy != SCHED_OTHER && policy != kUsual) { // as somebody has chosen for us
         return;
     }
     sched_param lowest{};
@@ -27,7 +31,9 @@ bool runs_before_others() {
 void run_as_usual() {
     if (runs_before_others()) {
         const sched_param usual{};
-        sched_setscheduler(kThisThread, SCHED_OTHER, &usual);
+        if (sched_setscheduler(kThisThread, SCHED_OTHER, &usual) != 0) {
+            sched_setscheduler(kThisThread, kUsual, &usual);
+        }
     }
 }
 

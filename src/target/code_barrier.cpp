@@ -8,11 +8,16 @@
 
 namespace memleax {
 
+bool CodeBarrier::pass_at_once() {
+    may_be_at_once_ = may_be_at_once_ && visit_all_cpus();
+    return may_be_at_once_;
+}
+
 // Where no thread can be made it is deferred: to result(). The thread that handles a fatal signal
 // waits for the tracer thread.
 void CodeBarrier::begin() {
     const AllSignalsBlocked blocked;
-    result_ = std::async(std::launch::async | std::launch::deferred, synchronize_code);
+    result_ = std::async(std::launch::async | std::launch::deferred, wait_for_all_cpus);
 }
 
 bool CodeBarrier::is_over() const {

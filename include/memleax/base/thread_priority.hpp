@@ -16,4 +16,20 @@ void run_before_others();
 /// No longer.
 void run_as_usual();
 
+/// While it lives, this thread runs before others, if it may.
+class BeforeOthers {
+  public:
+    BeforeOthers() : did_before_(runs_before_others()) { run_before_others(); }
+    ~BeforeOthers() {
+        if (!did_before_) {
+            run_as_usual();
+        }
+    }
+    BeforeOthers(const BeforeOthers&) = delete;
+    BeforeOthers& operator=(const BeforeOthers&) = delete;
+
+  private:
+    bool did_before_;
+};
+
 } // namespace memleax

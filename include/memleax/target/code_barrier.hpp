@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// synchronize_code() on a thread of its own, while stops are served.
+/// synchronize_code(). What takes long happens on a thread of its own, while stops are served.
 #pragma once
 
 #include <future>
@@ -10,7 +10,10 @@ namespace memleax {
 
 class CodeBarrier {
   public:
-    /// For all that was written before. One that is under way is waited for.
+    /// For all that was written before: at once, if that can be (visit_all_cpus()). Then it is
+    /// over.
+    [[nodiscard]] bool pass_at_once();
+    /// Or later. One that is under way is waited for.
     void begin();
     /// Also if none has begun.
     [[nodiscard]] bool is_over() const;
@@ -19,6 +22,7 @@ class CodeBarrier {
 
   private:
     std::future<Result<void>> result_;
+    bool may_be_at_once_ = true; ///< until that is in vain once: stops wait meanwhile
 };
 
 } // namespace memleax

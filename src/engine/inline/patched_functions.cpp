@@ -220,11 +220,15 @@ bool PatchedFunctions::any_runs() const {
 // Where no thread runs, none is needed.
 void PatchedFunctions::begin_barrier(Step step) {
     step_ = step;
+    barrier_is_due_.reset();
+    if (!any_runs() || barrier_.pass_at_once()) {
+        return;
+    }
     if (is_leaving_) {
         at_rest_.begin();
         at_rest_.look();
         barrier_is_due_ = MonotonicNs(monotonic_now().value() + kForAllToRestNs);
-    } else if (any_runs()) {
+    } else {
         barrier_.begin();
     }
 }
@@ -345,6 +349,7 @@ void PatchedFunctions::begin_withdrawal() {
         }
         breakpoints_.begin_withdrawal();
         begin_barrier(Step::back);
+        advance();
     }
 }
 
