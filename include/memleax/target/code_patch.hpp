@@ -56,7 +56,7 @@ struct CodePatch {
 /// Threads of ours with real-time priority run on each CPU: 0.1 ms, 3 at most. False: we may not
 /// have such threads, or not on each CPU, or one does not let them run.
 [[nodiscard]] bool visit_all_cpus();
-/// The same for whom we may: the kernel waits (membarrier(2), Linux 4.3), 5 to 9 ms.
+/// The same for all users: the kernel waits (membarrier(2), Linux 4.3), 5 to 9 ms.
 Result<void> wait_for_all_cpus();
 /// By the quicker way that can be gone.
 Result<void> synchronize_code();

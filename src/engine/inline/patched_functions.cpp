@@ -10,7 +10,8 @@ namespace memleax {
 
 namespace {
 
-/// Before all CPUs are waited for instead, which takes some milliseconds for each step.
+/// Before all CPUs are waited for instead, which takes some milliseconds for each step where they
+/// cannot be visited.
 constexpr std::int64_t kForAllToRestNs = 2'000'000;
 
 /// Where no thread may be when the jump comes.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /// The functions that begin with a jump to the agent, or are to as soon as no thread stands where
-/// it comes. What is written to their code is seen by all CPUs only some ten milliseconds later
-/// (CodeBarrier); until then they are watched by their breakpoints.
+/// it comes. Until all CPUs see what is written to their code (CodeBarrier), they are watched by
+/// their breakpoints.
 #pragma once
 
 #include <optional>
