@@ -119,6 +119,15 @@ class AgentTest : public ::testing::Test, protected CallTreeWriter {
         arch::agent_argument(frame_.registers, 1) = second;
         return agent::memleax_agent_enter(&function, &frame_, entry_sp(word + 1), fp, stack_[word]);
     }
+    /// It has returned: what the stub does then.
+    bool leave(Frame& frame, std::uint64_t result) {
+        if (frame.ending != agent::Ending::free) {
+            return agent::memleax_agent_leave(&frame, result);
+        }
+        progress().inside = 0;
+        progress().interrupted = 0;
+        return true;
+    }
     /// Called from one place, by the program's first function.
     void know_one_caller(const Function& function, std::uint64_t caller, StackId id) {
         UnwoundStack stack;
@@ -157,7 +166,7 @@ TEST_F(AgentTest, RecordsAnAllocationWhenItHasReturned) {
     ASSERT_EQ(enter(malloc_, 100, 64), Answer::call);
     EXPECT_EQ(recorded(), 0U);
     EXPECT_EQ(progress().inside, entry_sp(101));
-    agent::memleax_agent_leave(&frame_, kBlock);
+    leave(frame_, kBlock);
     ASSERT_EQ(recorded(), 1U);
     EXPECT_EQ(entry(0).kind, Entry::Kind::allocated);
     EXPECT_EQ(entry(0).address, kBlock);
@@ -175,11 +184,11 @@ TEST_F(AgentTest, TakesABlockFromWhereItWasStored) {
     stack_[100] = kCaller;
     std::uint64_t block = kBlock;
     ASSERT_EQ(enter(posix_memalign, 100, reinterpret_cast<std::uint64_t>(&block)), Answer::call);
-    EXPECT_TRUE(agent::memleax_agent_leave(&frame_, 0));
+    EXPECT_TRUE(leave(frame_, 0));
     EXPECT_EQ(entry(0).address, kBlock);
     // ENOMEM: nothing was stored, and nothing need be there.
     ASSERT_EQ(enter(posix_memalign, 100, 1), Answer::call);
-    EXPECT_TRUE(agent::memleax_agent_leave(&frame_, 12));
+    EXPECT_TRUE(leave(frame_, 12));
     EXPECT_EQ(entry(1).address, 0U);
     EXPECT_EQ(recorded(), 2U);
 }
@@ -194,11 +203,11 @@ TEST_F(AgentTest, CallsTheNothrowTwinOfAFunctionThatThrows) {
     ASSERT_EQ(enter(operator_new, 100, 64, 77), Answer::call);
     EXPECT_EQ(argument(0), 64U);
     EXPECT_NE(argument(1), 77U); // some std::nothrow_t
-    EXPECT_TRUE(agent::memleax_agent_leave(&frame_, kBlock));
+    EXPECT_TRUE(leave(frame_, kBlock));
     EXPECT_EQ(entry(0).address, kBlock);
     // It fails, and then the other one is to throw.
     ASSERT_EQ(enter(operator_new, 100, 64), Answer::call);
-    EXPECT_FALSE(agent::memleax_agent_leave(&frame_, 0));
+    EXPECT_FALSE(leave(frame_, 0));
     EXPECT_EQ(recorded(), 1U);
     EXPECT_EQ(progress().has_failed, 1);
     EXPECT_EQ(progress().inside, 0U);
@@ -211,7 +220,7 @@ TEST_F(AgentTest, RecordsAFreeBeforeTheAllocatorGetsTheBlock) {
     EXPECT_EQ(entry(0).kind, Entry::Kind::freed);
     EXPECT_EQ(entry(0).address, kBlock);
     EXPECT_EQ(entry(0).size_or_caller, kCaller);
-    agent::memleax_agent_leave(&frame_, 0);
+    leave(frame_, 0);
     EXPECT_EQ(recorded(), 1U);
     EXPECT_EQ(enter(free_, 100, 0), Answer::pass); // of nothing
     EXPECT_EQ(recorded(), 1U);
@@ -229,10 +238,10 @@ TEST_F(AgentTest, MultipliesLikeCalloc) {
     know_one_caller(calloc_, kCaller, StackId(1));
     stack_[100] = kCaller;
     ASSERT_EQ(enter(calloc_, 100, 3, 50), Answer::call);
-    agent::memleax_agent_leave(&frame_, kBlock);
+    leave(frame_, kBlock);
     EXPECT_EQ(entry(0).size_or_caller, 150U);
     ASSERT_EQ(enter(calloc_, 100, 1ULL << 40, 1ULL << 40), Answer::call);
-    agent::memleax_agent_leave(&frame_, 0);
+    leave(frame_, 0);
     EXPECT_EQ(entry(1).size_or_caller, ~0ULL);
     EXPECT_EQ(entry(1).address, 0U);
 }
@@ -243,7 +252,7 @@ TEST_F(AgentTest, ReallocIsTwoMoments) {
     ASSERT_EQ(enter(realloc_, 100, kBlock, 10), Answer::call);
     ASSERT_EQ(recorded(), 1U);
     EXPECT_EQ(entry(0).kind, Entry::Kind::realloc_began);
-    agent::memleax_agent_leave(&frame_, kBlock + 64);
+    leave(frame_, kBlock + 64);
     ASSERT_EQ(recorded(), 2U);
     EXPECT_EQ(entry(1).kind, Entry::Kind::allocated);
     // Whether realloc(p, 0) frees depends on the allocator.
@@ -265,7 +274,7 @@ TEST_F(AgentTest, CallsWithinACallAreAPartOfIt) {
     EXPECT_EQ(enter(realloc_, 50, kBlock, 8), Answer::trap); // what ends may be a program's block
     progress().interrupted = 1;
     EXPECT_EQ(enter(malloc_, 50, 32), Answer::trap); // may be a handler's
-    agent::memleax_agent_leave(&outer, kBlock);
+    leave(outer, kBlock);
     EXPECT_EQ(progress().interrupted, 0);
     EXPECT_EQ(enter(malloc_, 50, 32), Answer::call);
 }
@@ -285,7 +294,7 @@ TEST_F(AgentTest, WhatItDoesNotKnowTraps) {
     EXPECT_EQ(enter(calloc_, 100, 64, 1), Answer::trap); // another function
     progress().forced_stack = 77;
     ASSERT_EQ(enter(malloc_, 101, 64), Answer::call); // the tracer has walked it
-    agent::memleax_agent_leave(&frame_, kBlock);
+    leave(frame_, kBlock);
     EXPECT_EQ(entry(0).stack, 77U);
     EXPECT_EQ(progress().forced_stack, agent::kNoStackId); // once
     thread().stack_begin = address(150);
@@ -311,7 +320,7 @@ TEST_F(AgentTest, WhatItDoesNotKnowPassesWhereNobodyIsLeft) {
     EXPECT_EQ(enter(malloc_, 101, 64), Answer::pass);
     EXPECT_EQ(enter(realloc_, 100, kBlock, 0), Answer::pass);
     for (std::uint64_t calls = 0; enter(free_, 100, kBlock) == Answer::call; ++calls) {
-        agent::memleax_agent_leave(&frame_, 0);
+        leave(frame_, 0);
         ASSERT_LE(calls, agent::kRingEntries);
     }
     EXPECT_EQ(enter(free_, 100, kBlock), Answer::pass); // no room
@@ -324,7 +333,7 @@ TEST_F(AgentTest, DoesNothingWhereItIsDisabled) {
     stack_[100] = kCaller;
     ASSERT_EQ(enter(malloc_, 100, 64), Answer::call);
     std::memset(static_cast<void*>(data_), 0, 4096); // as a fork does
-    agent::memleax_agent_leave(&frame_, kBlock);
+    leave(frame_, kBlock);
     EXPECT_EQ(enter(malloc_, 100, 64), Answer::pass);
     EXPECT_EQ(enter(free_, 100, kBlock), Answer::pass);
     EXPECT_EQ(data_->rings[0][0].address, 0U);
@@ -335,11 +344,11 @@ TEST_F(AgentTest, ABlockThatItsThreadFreesAtOnceIsOneEntry) {
     stack_[100] = kCaller;
     const auto allocate = [this](std::uint64_t block) {
         ASSERT_EQ(enter(malloc_, 100, 64), Answer::call);
-        agent::memleax_agent_leave(&frame_, block);
+        leave(frame_, block);
     };
     const auto release = [this](std::uint64_t block) {
         ASSERT_EQ(enter(free_, 100, block), Answer::call);
-        agent::memleax_agent_leave(&frame_, 0);
+        leave(frame_, 0);
     };
     allocate(kBlock);
     allocate(kBlock + 32);
@@ -366,7 +375,7 @@ TEST_F(AgentTest, ABlockThatItsThreadFreesAtOnceIsOneEntry) {
     ASSERT_EQ(enter(realloc_, 100, kBlock, 128), Answer::trap); // its caller is not known
     know_one_caller(realloc_, kCaller, StackId(8));
     ASSERT_EQ(enter(realloc_, 100, kBlock, 128), Answer::call);
-    agent::memleax_agent_leave(&frame_, kBlock);
+    leave(frame_, kBlock);
     release(kBlock);
     EXPECT_EQ(entry(4).kind, Entry::Kind::allocated);
     EXPECT_EQ(entry(7).kind, Entry::Kind::freed);
@@ -384,12 +393,12 @@ TEST_F(AgentTest, ABlockThatWasHandedOverHasItsOwnEntries) {
     const auto allocate = [&](unsigned by) {
         who = static_cast<std::uint16_t>(by + 1);
         ASSERT_EQ(enter(malloc_, 100, 64), Answer::call);
-        agent::memleax_agent_leave(&frame_, kBlock);
+        leave(frame_, kBlock);
     };
     const auto release = [&](unsigned by) {
         who = static_cast<std::uint16_t>(by + 1);
         ASSERT_EQ(enter(free_, 100, kBlock), Answer::call);
-        agent::memleax_agent_leave(&frame_, 0);
+        leave(frame_, 0);
     };
     // The first one's entry must not be taken for the second block there.
     allocate(0);
@@ -410,7 +419,7 @@ TEST_F(AgentTest, ANarrowRingHoldsWhatItHas) {
     thread().ring_parts = agent::kNarrowRingEntries / agent::kRingPart;
     std::uint64_t calls = 0;
     while (enter(free_, 100, kBlock) == Answer::call) {
-        agent::memleax_agent_leave(&frame_, 0);
+        leave(frame_, 0);
         ++calls;
     }
     EXPECT_GT(calls, agent::kNarrowRingEntries - agent::kRingPart);
@@ -445,12 +454,12 @@ class AgentWithBlocks : public AgentTest {
 
     void allocate(const Function& function, std::uint64_t block) {
         ASSERT_EQ(enter(function, 100, 64), Answer::call);
-        agent::memleax_agent_leave(&frame_, block);
+        leave(frame_, block);
     }
     Answer release(const Function& function, std::uint64_t block) {
         const Answer answer = enter(function, 100, block);
         if (answer == Answer::call) {
-            agent::memleax_agent_leave(&frame_, 0);
+            leave(frame_, 0);
         }
         return answer;
     }
@@ -493,7 +502,7 @@ TEST_F(AgentWithBlocks, ReallocTakesTheOldBlock) {
     EXPECT_EQ(enter(realloc_, 100, kBlock, 128), Answer::trap);
     allocate(malloc_, kBlock);
     ASSERT_EQ(enter(realloc_, 100, kBlock, 128), Answer::call);
-    agent::memleax_agent_leave(&frame_, kBlock + 4096);
+    leave(frame_, kBlock + 4096);
     EXPECT_EQ(release(free_, kBlock), Answer::trap);
     EXPECT_EQ(release(free_, kBlock + 4096), Answer::call);
 }
@@ -503,9 +512,9 @@ TEST_F(AgentWithBlocks, CallsWithinACallAreHidden) {
     ASSERT_EQ(enter(malloc_, 100, 64), Answer::call);
     Frame outer = frame_;
     ASSERT_EQ(enter(calloc_, 90, 1, 32), Answer::call);
-    agent::memleax_agent_leave(&frame_, kBlock + 64);
+    leave(frame_, kBlock + 64);
     EXPECT_EQ(progress().inside, entry_sp(101));
-    agent::memleax_agent_leave(&outer, kBlock);
+    leave(outer, kBlock);
     EXPECT_EQ(progress().inside, 0U);
     ASSERT_EQ(recorded(), 2U);
     EXPECT_EQ(entry(0).kind, Entry::Kind::hidden);
@@ -562,7 +571,7 @@ TEST_F(AgentTest, WalksAnewWhereAnyWordThatItHasReadIsAnother) {
     const auto found = [this](std::uint64_t outer) {
         stack_[102] = outer;
         EXPECT_EQ(enter(malloc_, 100, 64), Answer::call);
-        agent::memleax_agent_leave(&frame_, 0);
+        leave(frame_, 0);
         return frame_.stack;
     };
     for (int i = 0; i < 4; ++i) {
@@ -606,7 +615,7 @@ TEST_F(AgentTest, WhatIsSavedInAFramePointersPlaceCostsNoWalk) {
     know(by_fp, kCaller + 16, 0x7010);
     const auto found = [this](std::uint64_t fp) {
         EXPECT_EQ(enter(malloc_, 100, 64, 0, fp), Answer::call);
-        agent::memleax_agent_leave(&frame_, 0);
+        leave(frame_, 0);
         return frame_.stack;
     };
     stack_[100] = kCaller;
@@ -739,7 +748,7 @@ TEST_F(AgentTest, AFullRingTraps) {
     stack_[100] = kCaller;
     std::uint64_t calls = 0;
     while (enter(free_, 100, kBlock) == Answer::call) {
-        agent::memleax_agent_leave(&frame_, 0);
+        leave(frame_, 0);
         ++calls;
         ASSERT_LE(calls, agent::kRingEntries);
     }
@@ -750,7 +759,7 @@ TEST_F(AgentTest, AFullRingTraps) {
         ++thread().freed_parts;
         std::uint64_t more = 0;
         while (enter(free_, 100, kBlock) == Answer::call) {
-            agent::memleax_agent_leave(&frame_, 0);
+            leave(frame_, 0);
             ++more;
         }
         ASSERT_EQ(more, agent::kRingPart) << round;
@@ -846,7 +855,7 @@ TEST_F(AgentTest, FindsEveryStackThatTheTreeKnows) {
         const Made made = lay_out({path});
         ASSERT_EQ(enter(malloc_, made.entry, 8, 0, made.fp), Answer::call);
         EXPECT_EQ(frame_.stack, ids.at(path).value());
-        agent::memleax_agent_leave(&frame_, kBlock);
+        leave(frame_, kBlock);
         thread().freed_parts = static_cast<std::uint8_t>(progress().head / agent::kRingPart);
     }
     tree_.clear();
@@ -869,7 +878,7 @@ TEST_F(AgentTest, WhatIsNoFramePointerLeadsToNoCaller) {
     stack_[100] = kGenerated;
     ASSERT_EQ(enter(malloc_, 100, 8, 0, address(104)), Answer::call);
     EXPECT_EQ(frame_.stack, 5U);
-    agent::memleax_agent_leave(&frame_, kBlock);
+    leave(frame_, kBlock);
     EXPECT_EQ(enter(malloc_, 100, 8, 0, address(104) + 4), Answer::trap);
     EXPECT_EQ(enter(malloc_, 100, 8, 0, address(99)), Answer::trap) << "below the frame";
     EXPECT_EQ(enter(malloc_, 100, 8, 0, 0), Answer::trap);
@@ -893,7 +902,7 @@ TEST_F(AgentTest, AStackEndsWhereTheFramePointerIsNone) {
     ASSERT_TRUE(tree_.add(malloc_.number, stack, rules, StackId(7)));
     const auto found = [&](std::uint64_t fp) {
         EXPECT_EQ(enter(malloc_, 100, 8, 0, fp), Answer::call);
-        agent::memleax_agent_leave(&frame_, kBlock);
+        leave(frame_, kBlock);
         return frame_.stack;
     };
     for (unsigned i = 0; i < 3; ++i) { // by a walk, and by the memo
@@ -927,14 +936,14 @@ TEST_F(AgentTest, AStackEndsAtWhatIsNoCode) {
     stack_[102] = kData;
     EXPECT_EQ(enter(malloc_, 100, 8), Answer::call);
     EXPECT_EQ(frame_.stack, 8U);
-    agent::memleax_agent_leave(&frame_, kBlock);
+    leave(frame_, kBlock);
     stack_[102] = kData + 8;
     EXPECT_EQ(enter(malloc_, 100, 8), Answer::trap);
     stack_[100] = kGenerated;
     stack_[105] = kData;
     EXPECT_EQ(enter(malloc_, 100, 8, 0, address(104)), Answer::call);
     EXPECT_EQ(frame_.stack, 9U);
-    agent::memleax_agent_leave(&frame_, kBlock);
+    leave(frame_, kBlock);
     stack_[105] = kData + 8;
     EXPECT_EQ(enter(malloc_, 100, 8, 0, address(104)), Answer::trap);
 

@@ -10,18 +10,23 @@
 //      1  pass     to Function::pass, likewise: nobody is to know of this call
 //      2  call     Function::called, which is the original function or its nothrow twin, is called
 //                  from here, with our frame on the stack; then memleax_agent_leave is told its
-//                  result. If that answers false, it goes on as after "trap".
+//                  result, if Frame::ending is not "free". If that answers false, it goes on as
+//                  after "trap".
 //
 // All registers but the result are as the called function left them, or as they were before it.
 //
 // The frame, from x29 downwards: at x29 the frame record, so that the CFA is x29 + 16. Foreign
 // unwinders have no table for it. Its layout is struct Frame's (agent.hpp), from sp upwards:
 //
-//      0   4 words of the agent's own      32  x0 to x15, Function, a word, two results
+//      0   4 words of the agent's own (0 Progress, 28 Ending)      32  x0 to x15, Function, a word, two results
 
 #define FUNCTION_TRAP 16
 #define FUNCTION_CALLED 32
 #define FUNCTION_PASS 40
+#define ENDING 28
+#define ENDING_FREE 2
+#define PROGRESS_INSIDE 8
+#define PROGRESS_INTERRUPTED 28
 #define SAVED 32
 #define FUNCTION (SAVED + 16 * 8)
 #define RESULTS (FUNCTION + 16)
@@ -76,6 +81,9 @@ memleax_agent_stub:
         ldr     x17, [x16, #FUNCTION_CALLED]
         blr     x17
 memleax_agent_return_place:
+        ldr     w16, [sp, #ENDING]
+        cmp     w16, #ENDING_FREE
+        b.eq    .Lfreed
         stp     x0, x1, [sp, #RESULTS]          // a second word, if there is one
         mov     x1, x0
         mov     x0, sp                          // Frame*
@@ -89,6 +97,16 @@ memleax_agent_return_place:
         ldp     x10, x11, [sp, #SAVED+80]
         ldp     x12, x13, [sp, #SAVED+96]
         ldp     x14, x15, [sp, #SAVED+112]
+        ldp     x29, x30, [sp, #RECORD]
+        add     sp, sp, #FRAME_BYTES
+        ret
+
+.Lfreed:                                        // the other registers are as it left them
+        ldr     x17, [sp]
+        add     x16, x17, #PROGRESS_INSIDE
+        stlr    xzr, [x16]
+        add     x16, x17, #PROGRESS_INTERRUPTED
+        stlrb   wzr, [x16]
         ldp     x29, x30, [sp, #RECORD]
         add     sp, sp, #FRAME_BYTES
         ret

@@ -10,7 +10,9 @@ inline namespace x86_64 {
 
 /// The registers at the watched function's entry, as the stub lays them out.
 struct AgentRegisters {
-    std::uint64_t rax, rdi, rsi, rdx, rcx, r8, r9, r10;
+    std::uint64_t rax;
+    std::uint64_t arguments[4]; ///< rdi, rsi, rdx, rcx
+    std::uint64_t r8, r9, r10;
     std::uint64_t in_r11; ///< the agent's Function, as the stub gets it
     std::uint64_t r11;
 };
@@ -18,16 +20,7 @@ struct AgentRegisters {
 /// One of the first four arguments, from 0.
 __attribute__((always_inline)) inline std::uint64_t& agent_argument(AgentRegisters& registers,
                                                                     int n) {
-    switch (n) {
-    case 0:
-        return registers.rdi;
-    case 1:
-        return registers.rsi;
-    case 2:
-        return registers.rdx;
-    default:
-        return registers.rcx;
-    }
+    return registers.arguments[n];
 }
 /// Of these the first ones are still there when the call is over: the others' registers have its
 /// result.

@@ -9,18 +9,23 @@
 //      1  pass     to Function::pass, likewise: nobody is to know of this call
 //      2  call     Function::called, which is the original function or its nothrow twin, is
 //                  called from here, with our frame on the stack; then memleax_agent_leave is told
-//                  its result. If that answers false, it goes on as after "trap".
+//                  its result, if Frame::ending is not "free". If that answers false, it goes on as
+//                  after "trap".
 //
 // All registers but the result are as the called function left them, or as they were before it.
 //
 // The frame, from rbp downwards, keeps a frame pointer. Foreign unwinders have no table for it.
 // Its layout is struct Frame's (agent.hpp), from rsp upwards:
 //
-//      0   4 words of the agent's own          32  rax rdi rsi rdx rcx r8 r9 r10 Function r11
+//      0   4 words of the agent's own (0 Progress, 28 Ending)          32  rax rdi rsi rdx rcx r8 r9 r10 Function r11
 
 #define FUNCTION_TRAP 16
 #define FUNCTION_CALLED 32
 #define FUNCTION_PASS 40
+#define ENDING 28
+#define ENDING_FREE 2
+#define PROGRESS_INSIDE 8
+#define PROGRESS_INTERRUPTED 28
 #define SAVED 32
 #define FRAME_BYTES (SAVED + 10 * 8) /* rsp is a multiple of 16 at a call */
 
@@ -68,6 +73,8 @@ memleax_agent_stub:
 .Lcall:
         call    *FUNCTION_CALLED(%r11)
 memleax_agent_return_place:
+        cmpl    $ENDING_FREE, ENDING(%rsp)
+        je      .Lfreed
         mov     %rax, SAVED(%rsp)
         mov     %rdx, SAVED+24(%rsp)            // a second word of the result, if there is one
         mov     %rsp, %rdi                      // Frame*
@@ -83,6 +90,14 @@ memleax_agent_return_place:
         mov     SAVED+40(%rsp), %r8
         mov     SAVED+48(%rsp), %r9
         mov     SAVED+56(%rsp), %r10
+        mov     SAVED+72(%rsp), %r11
+        leave
+        ret
+
+.Lfreed:                                        // the other registers are as it left them
+        mov     (%rsp), %r11
+        movq    $0, PROGRESS_INSIDE(%r11)       // stores are seen in their order
+        movb    $0, PROGRESS_INTERRUPTED(%r11)
         mov     SAVED+72(%rsp), %r11
         leave
         ret

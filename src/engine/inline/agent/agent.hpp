@@ -88,7 +88,8 @@ struct alignas(64) Memo {
     uint32_t stack = kNoStackId;
     uint32_t candidate = 0; ///< of the last one that was not kept
     uint32_t uses_fp = 0;
-    uint64_t count = 0;
+    uint32_t count = 0;
+    uint32_t last = 0;            ///< of its places
     uint32_t places[kWords] = {}; ///< from sp on
     uint64_t words[kWords] = {};
 };
@@ -168,7 +169,8 @@ struct alignas(64) Progress {
     uint8_t has_failed = 0;             ///< a nothrow twin has; the tracer takes it back
     uint8_t uses_memo = 0;
     Trap why = Trap::other; ///< did it trap, the last time
-    uint8_t unused[28] = {};
+    uint64_t room_end = 0;  ///< `head` may be below this, by what has been seen of freed_parts
+    uint8_t unused[16] = {};
 };
 static_assert(sizeof(Progress) == 64);
 
@@ -295,16 +297,26 @@ static_assert(sizeof(Function) == 48);
 static_assert(offsetof(Function, trap) == 16 && offsetof(Function, called) == 32 &&
               offsetof(Function, pass) == 40); // the stub's
 
+/// What is done when the function has returned.
+enum class Ending : uint32_t {
+    allocation, ///< told: what it has returned
+    hidden,     ///< the same, of a call within another one of an allocator's
+    free        ///< nothing is left to tell: the stub ends the call
+};
+
 /// The stub's frame: the registers as at the function's entry, and what its return needs.
 struct Frame {
     Progress* progress;
     const Function* function;
     uint64_t size;
     uint32_t stack;
-    uint32_t is_inside; ///< another call of an allocator's
+    Ending ending;
     arch::AgentRegisters registers;
 };
-static_assert(offsetof(Frame, registers) == 32);
+static_assert(offsetof(Frame, progress) == 0 && offsetof(Frame, ending) == 28 &&
+              offsetof(Frame, registers) == 32); // the stub's
+static_assert(offsetof(Progress, inside) == 8 && offsetof(Progress, interrupted) == 28 &&
+              static_cast<uint32_t>(Ending::free) == 2);
 
 enum class Answer : uint32_t { trap, pass, call };
 
@@ -313,7 +325,8 @@ extern "C" {
 /// pointer.
 Answer memleax_agent_enter(const Function* function, Frame* frame, uint64_t sp, uint64_t fp,
                            uint64_t return_address);
-/// And has returned `result`. False: it was a twin that has failed, and the call is to trap.
+/// And has returned `result`, if its ending is not `free`. False: it was a twin that has failed,
+/// and the call is to trap.
 bool memleax_agent_leave(Frame* frame, uint64_t result);
 }
 

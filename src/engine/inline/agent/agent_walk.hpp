@@ -153,23 +153,21 @@ AGENT_APART uint32_t walk_with(Memo* memo, const Data& data, const Call& call) {
     Reads reads{&own.stack, memo};
     const uint32_t id = walk(data, own, reads);
     if (memo != nullptr) {
-        memo->count = reads.count;
+        memo->count = static_cast<uint32_t>(reads.count);
         memo->uses_fp = static_cast<uint32_t>(reads.uses_fp);
     }
     return id;
 }
 
-/// Are the words on the stack the memo's, `count` of them? A function of its own likewise: in
-/// memory, the sum of the differences would cost more than reading them.
-AGENT_APART bool are_the_same(const Memo& memo, uint64_t count, uint64_t begin, uint64_t end) {
-    // The program may have written here, or the stack's end is another one: no place is believed.
-    const uint64_t last = end - begin - sizeof(uint64_t);
+/// Are the words on the stack the memo's, `count` of them? None is read behind `last`, as the
+/// program may have written into the memo. A function of its own likewise: in memory, the sum of
+/// the differences would cost more than reading them.
+AGENT_APART bool are_the_same(const Memo& memo, uint64_t count, uint64_t begin, uint64_t last) {
     uint64_t difference = 0;
     for (uint64_t i = 0; i < count; ++i) {
         const uint64_t place = memo.places[i];
-        difference |= static_cast<uint64_t>(place > last);
-        difference |=
-            *reinterpret_cast<const uint64_t*>(begin + (place > last ? 0 : place)) ^ memo.words[i];
+        difference |= *reinterpret_cast<const uint64_t*>(begin + (place < last ? place : last)) ^
+                      memo.words[i];
     }
     return difference == 0;
 }
@@ -183,7 +181,9 @@ AGENT_PART bool reads_the_same(const Memo& memo, uint64_t epoch, const Call& cal
         memo.function != call.function || count > Memo::kWords) {
         return false;
     }
-    return are_the_same(memo, count, stack.begin, stack.end);
+    // Where the stack's end is another one, `last` would be read for what is behind it.
+    const uint64_t last = stack.end - stack.begin - sizeof(uint64_t);
+    return memo.last <= last && are_the_same(memo, count, stack.begin, last);
 }
 
 /// Walks, and keeps what it has read for the next time.
@@ -193,6 +193,10 @@ AGENT_PART uint32_t walk_into(Memo& memo, const Data& data, uint64_t epoch, cons
     if (id == kNoStackId || memo.count > Memo::kWords) {
         return id;
     }
+    memo.last = 0;
+    for (uint64_t i = 0; i < memo.count; ++i) {
+        memo.last = memo.places[i] > memo.last ? memo.places[i] : memo.last;
+    }
     memo.sp = call.stack.begin;
     memo.fp = call.fp;
     memo.return_address = call.return_address;
@@ -200,6 +204,17 @@ AGENT_PART uint32_t walk_into(Memo& memo, const Data& data, uint64_t epoch, cons
     memo.stack = id;
     memo.epoch = epoch;
     return id;
+}
+
+/// The same by a walk, which is kept in the memo where that may be of use.
+AGENT_APART uint32_t find_anew(Memo& memo, uint32_t candidate, const Data& data, uint64_t epoch,
+                               const Call& call) {
+    if (memo.candidate == candidate) {
+        return walk_into(memo, data, epoch, call);
+    }
+    // Not yet: where more stacks take turns than there are memos, none would be of use.
+    memo.candidate = candidate;
+    return walk_with(nullptr, data, call);
 }
 
 /// The call stack's id, from the thread's memo or by a walk; the same holds.
@@ -211,24 +226,20 @@ AGENT_PART uint32_t find_stack(const Data& data, uint64_t epoch, const Thread& t
     Memo& memo = reinterpret_cast<Memo*>(thread.memos)[index];
     // A signal's handler that interrupts us here must not change the memo, and does without. A low
     // byte of 0 is no epoch, or one that is being written.
-    if (load(progress.uses_memo) == 0 && epoch % 256 != 0 &&
-        stack.end - stack.begin <= kNoStackId) {
-        store(progress.uses_memo, uint8_t{1});
-        uint32_t id = kNoStackId;
-        if (reads_the_same(memo, epoch, call)) {
-            id = memo.stack;
-        } else if (memo.candidate == static_cast<uint32_t>(mixed)) {
-            id = walk_into(memo, data, epoch, call);
-        } else {
-            // Not yet: where more stacks take turns than there are memos, none would be of use.
-            memo.candidate = static_cast<uint32_t>(mixed);
-        }
-        store(progress.uses_memo, uint8_t{0});
-        if (id != kNoStackId) {
-            return id;
-        }
+    const bool may_use_memo = load(progress.uses_memo) == 0 && epoch % 256 != 0 &&
+                              stack.end - stack.begin - sizeof(uint64_t) <= kNoStackId;
+    if (!may_use_memo) [[unlikely]] {
+        const Call apart = call; // so that `call` is in registers
+        return walk_with(nullptr, data, apart);
     }
-    return walk_with(nullptr, data, call);
+    store(progress.uses_memo, uint8_t{1});
+    uint32_t id = memo.stack;
+    if (!reads_the_same(memo, epoch, call)) [[unlikely]] {
+        const Call apart = call;
+        id = find_anew(memo, static_cast<uint32_t>(mixed), data, epoch, apart);
+    }
+    store(progress.uses_memo, uint8_t{0});
+    return id;
 }
 
 /// The call stack's id; kNoStackId: it is not known, or the epoch has ended. Then the nodes may
