@@ -1020,5 +1020,62 @@ TEST_F(AgentTest, NeverReadsBesideTheStack) {
     munmap(memory, 2 * page);
 }
 
+// Memos are the target's to write to, and a stack's end is not where it was for good.
+TEST_F(AgentTest, AMemoLeadsToNothingBesideTheStack) {
+    constexpr std::size_t kPage = 65536;
+    auto* memory = static_cast<std::uint8_t*>(
+        mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(memory + kPage, kPage, PROT_NONE);
+    constexpr std::size_t kWords = 6; // from the call on
+    auto* words = reinterpret_cast<std::uint64_t*>(memory + kPage) - kWords;
+    thread().stack_begin = reinterpret_cast<std::uint64_t>(memory);
+    thread().stack_end = thread().stack_begin + kPage;
+    const std::vector<Rule> rules{two_words(), two_words(), two_words(),
+                                  Rule::of(Rule::Kind::outermost)};
+    UnwoundStack stack;
+    stack.end = StackEnd::outermost;
+    stack.frames = {FrameAddress::exact(CodeAddr(0x1000))};
+    for (std::size_t i = 0; i < 3; ++i) {
+        words[2 * i] = kCaller + 16 * i;
+        stack.frames.push_back(FrameAddress::return_address(CodeAddr(words[2 * i])));
+    }
+    ASSERT_TRUE(tree_.add(malloc_.number, stack, rules, StackId(5)));
+    const auto call = [&] {
+        frame_ = {};
+        progress().inside = 0;
+        return agent::memleax_agent_enter(
+            &malloc_, &frame_, reinterpret_cast<std::uint64_t>(words + 1) - arch::kAgentEntryBytes,
+            0, words[0]);
+    };
+    for (int i = 0; i < 3; ++i) {
+        ASSERT_EQ(call(), Answer::call);
+        ASSERT_EQ(frame_.stack, 5U);
+    }
+    std::size_t written = 0;
+    for (agent::Memo& memo : data_->memos[0]) {
+        if (memo.epoch != 0) {
+            ++written;
+            memo.stack = 77; // so that it is seen whether it is made use of
+        }
+    }
+    ASSERT_EQ(written, 1U);
+    ASSERT_EQ(call(), Answer::call);
+    EXPECT_EQ(frame_.stack, 77U);
+    // The last word that was read is not on the stack any more; the one that is last now is the
+    // same.
+    words[3] = words[4];
+    thread().stack_end -= 2 * sizeof(std::uint64_t);
+    EXPECT_EQ(call(), Answer::trap);
+    thread().stack_end += 2 * sizeof(std::uint64_t);
+    for (const std::uint32_t place : {0x10000U, 0x7ffffff8U, 0xffffffffU}) {
+        for (agent::Memo& memo : data_->memos[0]) {
+            std::fill(std::begin(memo.places), std::end(memo.places), place);
+            memo.count = agent::Memo::kWords;
+        }
+        (void)call(); // and nothing faults
+    }
+    munmap(memory, 2 * kPage);
+}
+
 } // namespace
 } // namespace memleax

@@ -77,8 +77,8 @@ class Engine {
     virtual void on_thread_gone(Tid tid) = 0;
     /// A thread stands in a stop that means nothing by itself: its first one, or an interrupt's.
     virtual void on_quiet_stop(Tid /*tid*/) {}
-    /// Now and then, while nothing may happen. True: so much does that it should be soon again.
-    virtual bool on_tick() { return false; }
+    /// Now and then, while nothing may happen. See Watch.
+    virtual std::int64_t on_tick() { return Watch::kAnyTime; }
 
     /// What takes its time before restore_code(), while stops are served: in the course of some
     /// ticks.

@@ -257,18 +257,18 @@ void LifeCycle::on_silence() {
     note_if_all_gone();
 }
 
-bool LifeCycle::on_tick() {
+std::int64_t LifeCycle::on_tick() {
     target_.signals().send_held_to_running();
     if (earlier_.any()) {
         earlier_.look();
         tell_if_all_are_seen();
     }
-    const bool is_busy = engine_->on_tick();
+    const std::int64_t within = engine_->on_tick();
     held_hits_.look();
     if (held_hits_.is_on() && held_hits_.is_over() && !held_hits_.may_stay()) {
         release_held();
     }
-    return is_busy;
+    return within;
 }
 
 // They go on, as if they had come only now.

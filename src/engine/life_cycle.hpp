@@ -31,7 +31,7 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     [[nodiscard]] const char* engine_name() const override { return engine_->name(); }
     Result<void> arm() override;
     void on_silence() override;
-    bool on_tick() override;
+    std::int64_t on_tick() override;
     [[nodiscard]] bool needs_ticks() const override {
         return target_.signals().any_held() || earlier_.any() || held_hits_.is_on();
     }

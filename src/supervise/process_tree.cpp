@@ -297,11 +297,13 @@ WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
         std::optional<Tracer::Stop> next;
         {
             std::optional<TickTimer::Wait> wait; // two system calls
+            bool is_tick_due = false;            // then its signal may have come, and ends no wait
             if (needs_ticks()) {
                 timer.set_period(pace_.period());
                 wait.emplace(timer);
+                is_tick_due = pace_.is_due(monotonic_now());
             }
-            next = tracer.next_stop(Tracer::Wait::block);
+            next = tracer.next_stop(is_tick_due ? Tracer::Wait::poll : Tracer::Wait::block);
         }
         if (next) {
             next->target->handler()->on_stop(next->event);
@@ -360,13 +362,14 @@ void ProcessTree::tick() {
     if (!pace_.is_due(begin)) {
         return;
     }
-    bool busy = !running_; // it is to be left, and that is waited for
+    // Is it to be left, that is waited for.
+    std::int64_t within = running_ ? Watch::kAnyTime : TickPace::kSoonNs;
     host_.before_tick();
     for (const auto& process : processes_) {
-        busy |= process->on_tick();
+        within = std::min(within, process->on_tick());
     }
     host_.after_tick();
-    pace_.on_tick(begin, monotonic_now(), busy);
+    pace_.on_tick(begin, monotonic_now(), within);
 }
 
 void ProcessTree::sweep() {

@@ -15,6 +15,7 @@
 #include "memleax/proc/present_pages.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/proc/process_memory.hpp"
+#include "memleax/supervise/tick_pace.hpp"
 #include "memleax/target/process_copy.hpp"
 #include "memleax/target/stop_all.hpp"
 #include "memleax/target/thread_borrower.hpp"
@@ -259,12 +260,12 @@ void WatchedProcess::on_silence() {
     }
 }
 
-bool WatchedProcess::on_tick() {
+std::int64_t WatchedProcess::on_tick() {
     if (!watch_ || ended_) {
-        return false;
+        return Watch::kAnyTime;
     }
     const bool has_many_faults = tell_faults(false);
-    return watch_->on_tick() || has_many_faults;
+    return std::min(watch_->on_tick(), has_many_faults ? TickPace::kSoonNs : Watch::kAnyTime);
 }
 
 bool WatchedProcess::needs_ticks() const {

@@ -47,7 +47,7 @@ class WatchedProcess final : WatchObserver {
     Result<void> watch(std::unique_ptr<Target> target, bool gap);
     void on_silence();
     // As Watch's:
-    bool on_tick();
+    std::int64_t on_tick();
     [[nodiscard]] bool needs_ticks() const;
     /// See ProcessTree::perform().
     Result<void> perform(TargetState state, const TargetWork& work);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -74,9 +75,10 @@ class Watch {
     virtual Result<void> arm() = 0;
     /// Nobody may be left to wait for: looks whether the process has ended.
     virtual void on_silence() = 0;
-    /// To be called every few milliseconds, if the engine is not "int3" or needs_ticks().
-    /// True: rather sooner than later.
-    virtual bool on_tick() = 0;
+    /// To be called every few milliseconds, if the engine is not "int3" or needs_ticks(). Returns
+    /// within how many ns it should be called again, or kAnyTime.
+    virtual std::int64_t on_tick() = 0;
+    static constexpr std::int64_t kAnyTime = std::numeric_limits<std::int64_t>::max();
     /// Does on_tick() have to send a thread what was too early for it, or to look for calls that
     /// are older than the watching?
     [[nodiscard]] virtual bool needs_ticks() const = 0;

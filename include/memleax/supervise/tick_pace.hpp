@@ -13,19 +13,25 @@ namespace memleax {
 /// and where there is much to read, signals get as much time as they do, if there are any.
 class TickPace {
   public:
+    static constexpr std::int64_t kSoonNs = 250'000;
+
     /// From one tick to the next, in ns.
     [[nodiscard]] std::int64_t period() const { return period_; }
     [[nodiscard]] bool is_due(MonotonicNs now) const { return now.value() >= next_.value(); }
     /// Something is waited for: the next tick is due at once, and the one after it soon.
     void hurry() {
-        period_ = kBusyNs;
+        period_ = kSoonNs;
         next_ = MonotonicNs();
     }
     /// A stop was dealt with, of a thread that gets a signal of its own if `is_signals`.
     void on_stop(bool is_signals) { has_served_signals_ |= is_signals; }
-    /// A tick took from `begin` to `end`, and has found much if `busy`.
-    void on_tick(MonotonicNs begin, MonotonicNs end, bool busy) {
-        period_ = busy ? kBusyNs : kUsualNs;
+    /// A tick took from `begin` to `end`, and the next one is wanted within so many ns.
+    void on_tick(MonotonicNs begin, MonotonicNs end, std::int64_t within) {
+        // By halves, so that the timer is rarely set anew.
+        period_ = kUsualNs;
+        while (period_ > within && period_ > kShortestNs) {
+            period_ /= 2;
+        }
         const std::int64_t took = has_served_signals_ ? end.value() - begin.value() : 0;
         next_ = MonotonicNs(begin.value() + took + std::max(period_ / 2, took));
         has_served_signals_ = false;
@@ -33,7 +39,7 @@ class TickPace {
 
   private:
     static constexpr std::int64_t kUsualNs = 4'000'000;
-    static constexpr std::int64_t kBusyNs = 250'000;
+    static constexpr std::int64_t kShortestNs = kUsualNs / 64;
 
     std::int64_t period_ = kUsualNs;
     MonotonicNs next_{};

@@ -7,6 +7,7 @@
 #include "arch.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
+#include "memleax/engine/watch.hpp"
 
 namespace memleax {
 
@@ -78,7 +79,7 @@ std::optional<std::uint32_t> AgentThreads::get(Tid tid, std::uint64_t pointer, A
     known.tid = tid;
     known.pointer = pointer;
     known.stack = stack;
-    known.read = free->read;
+    known.read = known.read_before = free->read;
     known.freed_parts = free->freed_parts;
     known.claimed_parts = free->claimed_parts;
     *free = known;
@@ -183,7 +184,6 @@ void AgentThreads::read_ring(std::uint32_t index, std::uint64_t head) {
         return;
     }
     const std::uint64_t count = head - known.read;
-    are_filling_ = are_filling_ || count > ring_entries(index) / 4;
     if (count > ring_entries(index)) {
         give_up(index);
         return;
@@ -242,6 +242,19 @@ void AgentThreads::merge(std::vector<std::size_t> ends) {
         }
         ends = std::move(merged);
     }
+}
+
+std::int64_t AgentThreads::time_to_fill() {
+    double fullest = 0;
+    for (std::uint32_t index = 0; index < known_.size(); ++index) {
+        Known& known = known_[index];
+        const auto count = static_cast<double>(known.read - known.read_before);
+        known.read_before = known.read;
+        fullest = std::max(fullest, count / ring_entries(index));
+    }
+    const auto took = static_cast<double>(fetched_at_.value() - paced_at_.value());
+    paced_at_ = fetched_at_;
+    return fullest == 0 ? Watch::kAnyTime : static_cast<std::int64_t>(took / fullest);
 }
 
 const std::vector<RecordedCall>& AgentThreads::take() {

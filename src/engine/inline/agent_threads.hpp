@@ -87,9 +87,9 @@ class AgentThreads {
     /// What was recorded while fetch() looked may be left for the next time. In an order for the
     /// account; the result is good until the next call.
     const std::vector<RecordedCall>& take();
-    /// Was a quarter of a ring new, or more, when fetch() looked since this was asked last? It may
-    /// be full, and stop its thread, after as much time again and again.
-    [[nodiscard]] bool take_are_filling() { return std::exchange(are_filling_, false); }
+    /// After how many ns a ring will be full, and its thread stop, if calls go on as since this was
+    /// asked last, and fetch() does not look before; Watch::kAnyTime: there were none.
+    [[nodiscard]] std::int64_t time_to_fill();
     /// All that was recorded up to then has been taken.
     [[nodiscard]] MonotonicNs delivered_until() const { return delivered_until_; }
     /// What calls record from now on happens at this time, for take(). Times that are too close
@@ -114,7 +114,8 @@ class AgentThreads {
         Tid tid; ///< 0: free
         std::uint64_t pointer = 0;
         AddrRange stack;
-        std::uint64_t read = 0; ///< entries of its ring
+        std::uint64_t read = 0;        ///< entries of its ring
+        std::uint64_t read_before = 0; ///< when time_to_fill() was asked last
         std::uint8_t freed_parts = 0;
         std::uint8_t claimed_parts = 0;
         bool is_shared = false;            ///< its pointer is another's, too
@@ -164,8 +165,8 @@ class AgentThreads {
     struct {
         std::uint64_t tickets = 0;
         MonotonicNs fetched_at{};
-    } before_; ///< the same of the last fetch() but one
-    bool are_filling_ = false;
+    } before_;               ///< the same of the last fetch() but one
+    MonotonicNs paced_at_{}; ///< time_to_fill() was asked, and this was fetched_at_
     std::vector<agent::Entry> buffer_;
     std::vector<RecordedCall> delivered_;
     StackId last_stack_{0};

@@ -126,15 +126,15 @@ void InlineEngine::reset() {
 
 // ---- In between ---------------------------------------------------------------------------------
 
-bool InlineEngine::on_tick() {
+std::int64_t InlineEngine::on_tick() {
     if (left_ || !memory_.mapped()) {
-        return false;
+        return Watch::kAnyTime;
     }
     threads_.tick(monotonic_now());
     patched_.look();
     drain();
     tell_calls();
-    return threads_.take_are_filling();
+    return threads_.time_to_fill() / 2;
 }
 
 void InlineEngine::drain() {

@@ -41,7 +41,7 @@ class InlineEngine final : public Int3Engine {
     [[nodiscard]] bool leave_own_code(Tid tid) override;
     void on_thread_gone(Tid tid) override;
     void on_quiet_stop(Tid tid) override;
-    bool on_tick() override;
+    std::int64_t on_tick() override;
     void begin_to_leave() override;
     [[nodiscard]] bool is_ready_to_leave() const override { return patched_.is_withdrawn(); }
     void restore_code() override;

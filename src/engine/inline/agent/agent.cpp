@@ -69,8 +69,8 @@ struct Ring {
     }
 };
 
-/// So many entries later is another cache line.
-constexpr uint64_t kSoon = 4;
+/// When so many more have been written, an entry's cache line has come from the reader's CPU.
+constexpr uint64_t kSoon = 32;
 
 AGENT_PART void record(Data& data, const Thread& thread, Progress& progress, Entry::Kind kind,
                        uint8_t function, uint64_t address, uint64_t size_or_caller,
