@@ -134,7 +134,7 @@ std::int64_t InlineEngine::on_tick() {
     patched_.look();
     drain();
     tell_calls();
-    return threads_.time_to_fill() / 2;
+    return threads_.time_to_fill() / 4 * 3; // calls may come faster
 }
 
 void InlineEngine::drain() {

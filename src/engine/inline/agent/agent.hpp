@@ -123,9 +123,9 @@ static_assert(sizeof(Entry) == 32);
 
 inline constexpr uint8_t kKinds = 7; ///< of Entry
 
-inline constexpr uint32_t kRingEntries = 4096; ///< at most; a power of two
+inline constexpr uint32_t kRingEntries = 8192; ///< at most; a power of two
 /// The consumer frees a ring's entries by so many at once: their number modulo 256 is one byte.
-inline constexpr uint32_t kRingPart = 64;
+inline constexpr uint32_t kRingPart = 128;
 static_assert(kRingEntries / kRingPart <
               128); // two places in a ring are compared by their parts, modulo 256
 /// Each call that is let through needs at most two; those within it, and those of handlers that
