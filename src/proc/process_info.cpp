@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -58,9 +59,13 @@ std::optional<std::string> try_read_stat(Tid tid) {
     return try_read_proc_file(fmt::format("/proc/{0}/task/{0}/stat", tid.value()));
 }
 
-bool is_worker(const std::vector<std::string_view>& fields) {
+bool has_flag(const std::vector<std::string_view>& fields, unsigned long flags) {
     constexpr std::size_t kFlags = 9 - 3; // field 9
-    return fields.size() > kFlags && (number<unsigned long>(fields[kFlags]) & kWorkerFlags) != 0;
+    return fields.size() > kFlags && (number<unsigned long>(fields[kFlags]) & flags) != 0;
+}
+
+bool is_worker(const std::vector<std::string_view>& fields) {
+    return has_flag(fields, kWorkerFlags);
 }
 
 } // namespace
@@ -149,6 +154,15 @@ bool sleeps_since(Tid pid, Tid tid, const KernelState& before) {
 bool is_kernels_worker(Tid tid) {
     const auto stat = try_read_stat(tid);
     return stat && is_worker(stat_fields(*stat));
+}
+
+// PF_EXITING is set in the first steps of an exit, before the kernel clears the thread's id in its
+// memory, and is never taken back (kernel/exit.c, do_exit).
+bool is_past_its_end(Tid tid) {
+    const auto stat = try_read_stat(tid);
+    // Without a file descriptor to spare nothing is known.
+    return stat ? has_flag(stat_fields(*stat), kExitingFlag)
+                : kill(tid.value(), 0) != 0 && errno == ESRCH;
 }
 
 bool has_lost_privileges(Tid pid) {

@@ -101,6 +101,10 @@ bool sleeps_since(Tid pid, Tid tid, const KernelState& before);
 /// iou-sqp, vhost)? Those never execute code of the program, and do not stop for a tracer.
 bool is_kernels_worker(Tid tid);
 
+/// Will this thread execute nothing of its program any more, although its end may not have been
+/// told yet? Once this is so, it remains so.
+bool is_past_its_end(Tid tid);
+
 /// Is its program's file set-user-ID, set-group-ID, or one with capabilities, and did it not get
 /// what the file gives?
 bool has_lost_privileges(Tid pid);

@@ -131,6 +131,13 @@ void AgentThreads::on_birth(Tid tid, std::uint64_t pointer) {
     }
 }
 
+std::optional<Tid> AgentThreads::find_by_pointer(std::uint64_t pointer) const {
+    const auto known = by_pointer_.find(pointer);
+    return known != by_pointer_.end() && !known_[known->second].is_shared
+               ? std::optional(known_[known->second].tid)
+               : std::nullopt;
+}
+
 void AgentThreads::on_thread_gone(Tid tid) {
     if (const auto index = find(tid)) {
         release(*index);

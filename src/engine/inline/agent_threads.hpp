@@ -67,9 +67,13 @@ class AgentThreads {
     /// Before its first call, of which nobody knows whether it comes: as get(), if there is much
     /// room.
     void get_early(Tid tid, std::uint64_t pointer, AddrRange stack);
-    /// A newborn may have the pointer of a thread that has ended, of which we have not heard yet;
-    /// or of one that lives: then neither is the agent's. It has not executed anything yet.
+    /// A newborn may have the pointer of a thread that has ended, of which we have not heard yet
+    /// (find_by_pointer() tells it: then on_thread_gone() comes first), or of one that lives: then
+    /// neither is the agent's. It has not executed anything yet.
     void on_birth(Tid tid, std::uint64_t pointer);
+    /// Whose this pointer is, and nobody else's.
+    [[nodiscard]] std::optional<Tid> find_by_pointer(std::uint64_t pointer) const;
+    /// It executes nothing any more, and what it has recorded has been taken.
     void on_thread_gone(Tid tid);
 
     /// As it was when fetch() was called last.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "memleax/base/clock.hpp"
+#include "memleax/proc/process_info.hpp"
 #include "memleax/target/stopped_thread.hpp"
 
 namespace memleax {
@@ -322,6 +323,12 @@ void InlineEngine::on_quiet_stop(Tid tid) {
         return;
     }
     const std::uint64_t pointer = StoppedThread(tid).thread_pointer(regs);
+    // glibc gives a stack out anew as soon as the kernel has cleared the old thread's id, long
+    // before its end is told (nptl/allocatestack.c).
+    if (const auto other = threads_.find_by_pointer(pointer); other && is_past_its_end(*other)) {
+        drain();
+        threads_.on_thread_gone(*other);
+    }
     threads_.on_birth(tid, pointer);
     // Then its first call need not stop it, which may be one with all signals blocked.
     if (const auto stack = stacks_.of_newborn(arch::sp(regs), pointer)) {
