@@ -13,7 +13,9 @@
 namespace memleax::testing {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 Memleax watch(const Fixture& fixture) {
     return Memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
@@ -75,6 +77,21 @@ TEST(Leaderless, FromTheMiddleOfAWatchOn) {
     EXPECT_EQ(result.json().at("session").at("end_reason"), "user");
     expect_fixtures_truth(result.json(), answer);
     EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
+    EXPECT_THAT(fixture.go().failures, IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// Nobody waits for its call to return, when we leave.
+TEST(Leaderless, FromTheMiddleOfACallOn) {
+    Fixture fixture("leaderless");
+    Memleax memleax({"--log", "debug", "-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    fixture.go();
+    fixture.ask("end_inside");
+    ASSERT_TRUE(leader_has_ended(fixture));
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_THAT(result.errors, Not(HasSubstr("does not return")));
     EXPECT_THAT(fixture.go().failures, IsEmpty());
     EXPECT_EQ(fixture.quit(), 0);
 }

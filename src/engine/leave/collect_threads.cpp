@@ -71,13 +71,18 @@ void Detacher::let_calls_end() {
         }
         run_on(inside);
         inside = own_.inside();
+        // The end of the first thread is not told as long as others live.
         std::erase_if(inside, [&](Tid tid) {
-            return are_out.contains(tid) || !target_.threads().contains(tid);
+            return are_out.contains(tid) || !target_.threads().contains(tid) ||
+                   is_past_its_end(tid);
         });
         if (inside.size() < fewest) {
             fewest = inside.size();
             patience.begin_anew();
         }
+    }
+    for (const Tid tid : inside) {
+        log_debug("thread {} does not return from a call made in pages of ours", tid.value());
     }
     to_get_out_.clear();
 }
