@@ -156,7 +156,8 @@ Parser::Parser(Options& options) {
     add("-e,--expire", "TIME",
         "age at which a block expires (default 10; with -t\na third of that time, if it is less)",
         seconds_into(expire_s_));
-    add("-t,--time", "TIME", "watch that long, report, leave", seconds_into(options.time_s));
+    add("-t,--time", "TIME", "watch that long, report, leave (COMMAND runs on)",
+        seconds_into(options.time_s));
     add("-l,--backtrace-limit", "N", "frames of a backtrace, 1 to 256 (default 50)",
         whole_into(options.backtrace_limit, 1U, kMaxBacktrace));
     add("-m,--memory-block-max", "N", "stop at N expired blocks at a call stack\n(default: never)",
