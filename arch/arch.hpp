@@ -279,10 +279,14 @@ inline constexpr std::size_t kThunkFunctionAt = 40;
 /// `stub` is where the agent's code begins in the target.
 [[nodiscard]] std::array<std::uint8_t, kThunkFunctionAt> thunk_code(CodeAddr thunk, CodeAddr stub,
                                                                     CodeAddr original);
-/// In place of a thunk: a call whose first argument, an int, is SIGTRAP comes to kThunkTrapAt, and
-/// from there to the original as well; all others go there at once. Nothing of it is the agent's.
-[[nodiscard]] std::array<std::uint8_t, kThunkFunctionAt> gate_code(CodeAddr gate,
-                                                                   CodeAddr original);
+/// In place of a thunk, in front of sigaction(3): a call whose first argument, an int, is SIGTRAP
+/// comes to kThunkTrapAt, and from there to the original as well; all others go there at once.
+/// Nothing of it is the agent's.
+///
+/// Where kGateAnswers, one that only asks is answered without a trap if the byte at kGateAnswersAt
+/// is not 0, and the kernel says that the word at kGateHandlerAt is the handler: with SIG_DFL, no
+/// mask and no flags.
+[[nodiscard]] std::array<std::uint8_t, kThunkBytes> gate_code(CodeAddr gate, CodeAddr original);
 
 /// What tells threads apart, to the agent and in the C libraries; where kThreadPointerRegset has
 /// it, 0. StoppedThread::thread_pointer() knows either way.

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <sys/wait.h>
 
+#include "arch.hpp"
 #include "kill_support.hpp"
 #include "leaks_support.hpp"
 #include "memleax/proc/mapping_query.hpp"
@@ -49,8 +50,8 @@ TEST(InlineEngine, OnlyTheFirstCallFromAPlaceStops) {
 }
 
 /// Kills of memleax at random moments, while the fixture works.
-void expect_deaths_leave_alone(const char* name) {
-    Fixture fixture(name);
+void expect_deaths_leave_alone(const char* name, const std::vector<std::string>& arguments = {}) {
+    Fixture fixture(name, arguments);
     const TargetSnapshot before = take_snapshot(fixture.pid());
     Stress stress(20);
     while (stress.next()) {
@@ -75,23 +76,43 @@ TEST(InlineEngine, ItsDeathLetsCallsPassThatAreMadeWithAllSignalsBlocked) {
     expect_deaths_leave_alone("blocking_calls");
 }
 
-// Nothing is to be seen of it: it is watched for the sake of SIGTRAP's action. Children by vfork
-// call it some sixty times each, and each is traced.
-TEST(InlineEngine, SigactionStopsForSigtrapOnly) {
-    Fixture fixture("vfork_actions");
+void expect_no_stops_of_sigaction(const std::vector<std::string>& arguments) {
+    Fixture fixture("vfork_actions", arguments);
     Memleax memleax({"--engine", "inline", "--log", "debug", std::to_string(fixture.pid())});
     memleax.wait_until_patched();
     const FixtureAnswer answer = fixture.go();
     EXPECT_THAT(answer.failures, IsEmpty());
     EXPECT_GT(answer.counts.at("calls"), 10'000);
     EXPECT_LT(answer.counts.at("switches"), answer.counts.at("calls") / 10);
+    EXPECT_EQ(answer.counts.at("not_default"), 0);
     EXPECT_EQ(memleax.interrupt_and_finish().status, 0);
     EXPECT_EQ(fixture.quit(), 0);
+}
+
+// Nothing is to be seen of it: it is watched for the sake of SIGTRAP's action. Children by vfork
+// call it some sixty times each, and each is traced.
+TEST(InlineEngine, SigactionStopsForSigtrapOnly) {
+    expect_no_stops_of_sigaction({});
+}
+
+// Nor who only asks for SIGTRAP's, as long as that is the default.
+TEST(InlineEngine, SigactionTellsSigtrapsDefaultWithoutAStop) {
+    if (!arch::kGateAnswers) {
+        GTEST_SKIP() << "it stops on this CPU";
+    }
+    expect_no_stops_of_sigaction({"trap"});
 }
 
 // The same of children by vfork, with all signals blocked.
 TEST(InlineEngine, ItsDeathLeavesChildrenAloneThatCallSigaction) {
     expect_deaths_leave_alone("vfork_actions");
+}
+
+TEST(InlineEngine, ItsDeathLeavesChildrenAloneThatAskForSigtrapsAction) {
+    if (!arch::kGateAnswers) {
+        GTEST_SKIP() << "they stop on this CPU";
+    }
+    expect_deaths_leave_alone("vfork_actions", {"trap"});
 }
 
 // Each address is allocated by one thread, freed by another, and allocated again while both still

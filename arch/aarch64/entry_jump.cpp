@@ -4,6 +4,7 @@
 // The jump is two words, a landing pad and `b`: where the page is guarded (BTI), a function that is
 // called through a pointer has to begin with one, and neither a branch nor a no-op is one (Arm ARM,
 // D8.4.5; a brk is let in). bti is a no-op where there is no such thing.
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 
@@ -134,10 +135,13 @@ std::array<std::uint8_t, kThunkFunctionAt> thunk_code(CodeAddr thunk, CodeAddr s
 //       0  cmp  w0,#SIGTRAP
 //       4  b.ne 12
 //       8  and so on, as above
-std::array<std::uint8_t, kThunkFunctionAt> gate_code(CodeAddr /*gate*/, CodeAddr original) {
+std::array<std::uint8_t, kThunkBytes> gate_code(CodeAddr /*gate*/, CodeAddr original) {
     constexpr std::uint32_t kCompare = 0x7100001fU | SIGTRAP << 10U;
     constexpr std::uint32_t kBranch = 0x54000001U | (kThunkPassExitAt - 4) / 4 << 5U;
-    return with_exits(kCompare, kBranch, original);
+    const auto code = with_exits(kCompare, kBranch, original);
+    std::array<std::uint8_t, kThunkBytes> result{};
+    std::copy(code.begin(), code.end(), result.begin());
+    return result;
 }
 
 std::uint64_t thread_pointer(const Registers& /*regs*/) {

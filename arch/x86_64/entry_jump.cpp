@@ -7,6 +7,7 @@
 
 #include <elf.h>
 #include <sys/auxv.h>
+#include <sys/syscall.h>
 
 #include "instruction.hpp"
 #include "slot_writer.hpp"
@@ -160,19 +161,88 @@ std::array<std::uint8_t, kThunkFunctionAt> thunk_code(CodeAddr thunk, CodeAddr s
 }
 
 //       0  cmp  $SIGTRAP,%edi
-//       3  je   22
+//       3  je   10
 //       5  jmp  original
+//      10  test %rsi,%rsi                    it sets one
+//      13  jne  22
+//      15  test %rdx,%rdx
+//      18  jne  28
+//      20  xchg %ax,%ax
 //      22  nop                               the trap
 //      23  jmp  original
-std::array<std::uint8_t, kThunkFunctionAt> gate_code(CodeAddr gate, CodeAddr original) {
+//      28  cmpb $0,answers
+//      35  je   22
+//      37  mov  16(%rdx),%r8                 the kernel's struct is longer than what the C
+//      41  mov  24(%rdx),%r9                 library writes there
+//      45  mov  $SYS_rt_sigaction,%eax
+//      50  mov  $8,%r10d
+//      56  syscall                           rt_sigaction(SIGTRAP, NULL, %rdx, 8)
+//      58  mov  %r8,16(%rdx)
+//      62  mov  %r9,24(%rdx)
+//      66  test %eax,%eax
+//      68  jne  22
+//      70  mov  handler,%rcx
+//      77  cmp  %rcx,(%rdx)
+//      80  jne  22                           an action of this process's own
+//      82  xor  %eax,%eax
+//      84  mov  %rax,(%rdx)                  SIG_DFL, and neither mask nor flags
+//      87  mov  %rax,8(%rdx)
+//      91  mov  %eax,136(%rdx)
+//      97  ret
+//     104  answers
+//     112  handler
+std::array<std::uint8_t, kThunkBytes> gate_code(CodeAddr gate, CodeAddr original) {
     constexpr std::size_t kJumpAt = 5;
     constexpr std::size_t kBehindTrap = kThunkTrapAt + 1;
-    std::array<std::uint8_t, kThunkFunctionAt> code{};
-    code.fill(kBreakpointBytes[0]);
-    const std::array<std::uint8_t, kJumpAt> begin{0x83, 0xff, SIGTRAP, 0x74,
-                                                  kThunkTrapAt - kJumpAt};
-    std::copy(begin.begin(), begin.end(), code.begin());
-    code[kThunkTrapAt] = kNop;
+    constexpr std::size_t kQuestionAt = kBehindTrap + 5;
+    constexpr auto kToAnswers = static_cast<std::uint8_t>(kGateAnswersAt - kQuestionAt - 7);
+    constexpr auto kToHandler = static_cast<std::uint8_t>(kGateHandlerAt - 77);
+    static_assert(kThunkTrapAt == 22 && SYS_rt_sigaction == 13);
+    std::array<std::uint8_t, kThunkBytes> code{};
+    std::fill(code.begin(), code.begin() + kGateAnswersAt, kBreakpointBytes[0]);
+    const auto put = [&code](std::size_t at, std::initializer_list<std::uint8_t> bytes) {
+        std::copy(bytes.begin(), bytes.end(), code.begin() + static_cast<std::ptrdiff_t>(at));
+    };
+    put(0, {0x83, 0xff, SIGTRAP, 0x74, 5});
+    put(10, {0x48, 0x85, 0xf6, 0x75, 7, 0x48, 0x85, 0xd2, 0x75, 8, 0x66, 0x90, kNop});
+    put(kQuestionAt, {0x80,       0x3d,
+                      kToAnswers, 0,
+                      0,          0,
+                      0,          0x74,
+                      0xf1, // cmpb; je
+                      0x4c,       0x8b,
+                      0x42,       16,
+                      0x4c,       0x8b,
+                      0x4a,       24, // mov; mov
+                      0xb8,       SYS_rt_sigaction,
+                      0,          0,
+                      0,          0x41,
+                      0xba,       8,
+                      0,          0,
+                      0,                // mov; mov
+                      0x0f,       0x05, // syscall
+                      0x4c,       0x89,
+                      0x42,       16,
+                      0x4c,       0x89,
+                      0x4a,       24, // mov; mov
+                      0x85,       0xc0,
+                      0x75,       0xd0, // test; jne
+                      0x48,       0x8b,
+                      0x0d,       kToHandler,
+                      0,          0,
+                      0, // mov
+                      0x48,       0x39,
+                      0x0a,       0x75,
+                      0xc4, // cmp; jne
+                      0x31,       0xc0,
+                      0x48,       0x89,
+                      0x02,       0x48,
+                      0x89,       0x42,
+                      8, // xor; mov; mov
+                      0x89,       0x82,
+                      136,        0,
+                      0,          0,
+                      0xc3}); // mov; ret
     for (const std::size_t at : {kJumpAt, kBehindTrap}) {
         put_jump(std::span(code).subspan(at), gate + static_cast<std::int64_t>(at), original);
     }

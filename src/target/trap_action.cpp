@@ -84,6 +84,9 @@ void TrapAction::set_wanted(const Action& action) {
     if (const auto chained = handler_.chain_to(action); !chained) {
         log_debug("SIGTRAP's handler: {}", chained.error().message());
     }
+    if (changed_) {
+        changed_();
+    }
 }
 
 void TrapAction::note_unseen_change(const Action& now) {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The first instructions of functions, out from under a jump: bytes in, bytes out.
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "arch.hpp"
+#include "instruction.hpp"
 
 namespace memleax::arch::test {
 namespace {
@@ -98,11 +101,44 @@ TEST(Gate, LetsAllPassButSigtrap) {
     const auto code = gate_code(kEntry, kEntry + 0x1000);
     const Bytes begin(code.begin(), code.begin() + 10);
     EXPECT_EQ(begin, (Bytes{0x83, 0xff, 5,             // cmp $5,%edi
-                            0x74, 17,                  // je 22
+                            0x74, 5,                   // je 10
                             0xe9, 0xf6, 0x0f, 0, 0})); // jmp
     const Bytes trap(code.begin() + kThunkTrapAt, code.begin() + kThunkTrapAt + 6);
     EXPECT_EQ(kThunkTrapAt, 22U);
     EXPECT_EQ(trap, (Bytes{0x90, 0xe9, 0xe4, 0x0f, 0, 0}));
+}
+
+// Each branch leads to an instruction, and the answer's place and the handler's are where it says.
+TEST(Gate, AnswersWhoAsks) {
+    const auto code = gate_code(kEntry, kEntry + 0x1000);
+    std::set<std::size_t> begins;
+    std::set<CodeAddr> targets;
+    std::set<CodeAddr> data;
+    std::size_t at = 0;
+    for (constexpr std::size_t kEnd = 98; at < kEnd;) {
+        begins.insert(at);
+        const CodeAddr place = kEntry + static_cast<std::int64_t>(at);
+        const auto bytes = std::span(code).subspan(at);
+        const auto instruction = decode_movable(place, bytes); // not the system call's
+        if (instruction && instruction->flow == Flow::branch) {
+            targets.insert(instruction->target);
+        }
+        if (instruction && instruction->rip_displacement_at) {
+            data.insert(instruction->rip_operand);
+        }
+        const std::size_t length = instruction_length(place, bytes);
+        ASSERT_NE(length, 0U) << at;
+        at += length;
+    }
+    EXPECT_EQ(at, 98U);
+    EXPECT_THAT(targets, ::testing::ElementsAre(kEntry + 10, kEntry + 22, kEntry + 28));
+    for (const CodeAddr target : targets) {
+        EXPECT_TRUE(begins.contains(target.value() - kEntry.value())) << target.value();
+    }
+    EXPECT_THAT(data, ::testing::ElementsAre(kEntry + 104, kEntry + 112));
+    EXPECT_EQ(kGateAnswersAt, 104U);
+    EXPECT_EQ(kGateHandlerAt, 112U);
+    EXPECT_EQ(code[kGateAnswersAt], 0);
 }
 
 } // namespace

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 
 #include <absl/container/flat_hash_set.h>
 
@@ -36,6 +38,10 @@ class TrapAction {
     [[nodiscard]] bool installed() const { return installed_; }
     /// As the target has set it.
     [[nodiscard]] const Action& wanted() const { return wanted_; }
+    /// The address of ours, once it has been in force; else kDefault.
+    [[nodiscard]] std::uint64_t our_handler() const { return our_handler_; }
+    /// Is called when the target has set another one, before who has set it goes on.
+    void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
     /// Does it have the target's actions? A child by vfork shares the memory, and not what signals
     /// do.
     [[nodiscard]] bool is_shared_by(Tid tid) const;
@@ -81,6 +87,7 @@ class TrapAction {
 
     Target& target_;
     TrapHandler& handler_;
+    std::function<void()> changed_;
     Action wanted_{};
     bool installed_ = false;
     std::uint64_t our_handler_ = kDefault;  ///< its address, also when it has gone

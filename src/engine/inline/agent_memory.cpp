@@ -207,6 +207,15 @@ Result<AgentMemory::Thunk> AgentMemory::add_gate(CodeAddr entry, CodeAddr origin
                  : std::move(piece).error();
 }
 
+void AgentMemory::set_gate_handler(CodeAddr gate, std::uint64_t handler) {
+    write_object(gate.as_data() + std::int64_t{arch::kGateHandlerAt}, handler);
+}
+
+void AgentMemory::set_gate_answers(CodeAddr gate, bool answers) {
+    write_object(gate.as_data() + std::int64_t{arch::kGateAnswersAt},
+                 static_cast<std::uint8_t>(answers));
+}
+
 RemoteAddr AgentMemory::at(std::size_t offset) const {
     return pages_.agent_data().value_or(RemoteAddr()) + static_cast<std::int64_t>(offset);
 }

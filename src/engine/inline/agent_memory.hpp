@@ -43,6 +43,9 @@ class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
                                Tid worker);
     /// The way through arch::gate_code, likewise.
     Result<Thunk> add_gate(CodeAddr entry, CodeAddr original, Tid worker);
+    /// See arch::gate_code. Only one that answers nothing gets another handler.
+    void set_gate_handler(CodeAddr gate, std::uint64_t handler);
+    void set_gate_answers(CodeAddr gate, bool answers);
     /// Where calls by the agent return to: one place for each piece of its code.
     [[nodiscard]] const std::vector<CodeAddr>& return_places() const { return return_places_; }
 

@@ -17,10 +17,12 @@ InlineEngine::InlineEngine(const EngineContext& context, EngineHost& host)
     });
     breakpoints_.own_codes().add_first(&memory_.pages());
     memory_.pages().before_unmapping([this] { drain(); });
+    trap_signal_.action().on_change([this] { tell_answer(); });
     threads_.tick(monotonic_now());
 }
 
 InlineEngine::~InlineEngine() {
+    trap_signal_.action().on_change(nullptr);
     breakpoints_.own_codes().remove(&memory_.pages());
 }
 
@@ -37,6 +39,7 @@ Result<void> InlineEngine::watch(const WatchedPlaces& places, Tid worker) {
     auto watched = Int3Engine::watch(places, worker);
     if (watched) {
         patched_.add(follower_, first, worker);
+        tell_answer();
         for (const SignalActionEntry& action : places.signal_actions) {
             add_gate(action, worker);
         }
@@ -73,7 +76,7 @@ void InlineEngine::add_gate(const SignalActionEntry& action, Tid worker) {
     if (entry == nullptr || !entry->is_signal_action) {
         return;
     }
-    auto trap = patched_.add_gate(entry, worker);
+    auto trap = patched_.add_gate(entry, action.of_c_library, worker);
     if (trap && *trap != nullptr) {
         const auto set = set_signal_action(**trap, action.of_c_library);
         trap = set ? std::move(trap) : Result<Breakpoint*>(set.error());
@@ -81,6 +84,14 @@ void InlineEngine::add_gate(const SignalActionEntry& action, Tid worker) {
     if (!trap) {
         log_debug("sigaction keeps its breakpoint: {}", trap.error().message());
     }
+}
+
+// Then a child by vfork, which asks with all signals blocked, needs no breakpoint.
+void InlineEngine::tell_answer() {
+    const TrapAction& action = trap_signal_.action();
+    patched_.set_answer(action.installed() && action.wanted() == TrapAction::Action{}
+                            ? std::optional(action.our_handler())
+                            : std::nullopt);
 }
 
 // They are not the program's (--track).

@@ -75,6 +75,7 @@ class InlineEngine final : public Int3Engine {
     Result<Breakpoint*> insert(const AllocatorEntry& function, Tid worker) override;
     Result<Breakpoint*> insert(const SignalActionEntry& action, Tid worker) override;
     void add_gate(const SignalActionEntry& action, Tid worker);
+    void tell_answer();
     void before_going_on(Tid tid) override;
     Decision decide(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint,
                     const PatchedFunctions::Function& function);

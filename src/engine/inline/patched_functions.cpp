@@ -115,7 +115,7 @@ void PatchedFunctions::begin_proof(const std::vector<AddrRange>& behind_entries)
     waits_for_proof_ = !proof_.is_done();
 }
 
-Result<Breakpoint*> PatchedFunctions::add_gate(Breakpoint* entry, Tid worker) {
+Result<Breakpoint*> PatchedFunctions::add_gate(Breakpoint* entry, bool of_c_library, Tid worker) {
     if (gave_up_ || is_leaving_ || !memory_.mapped() || !entry->takes_jump || !entry->slot) {
         return nullptr;
     }
@@ -126,8 +126,30 @@ Result<Breakpoint*> PatchedFunctions::add_gate(Breakpoint* entry, Tid worker) {
     auto trap = insert_trap(*thunk, entry->address(), worker);
     if (trap) {
         waiting_gates_.push_back({entry, *trap, thunk->entry});
+        waiting_gates_.back().answers = of_c_library && arch::kGateAnswers;
+        tell_answer(waiting_gates_.back());
     }
     return trap;
+}
+
+void PatchedFunctions::set_answer(std::optional<std::uint64_t> handler) {
+    answer_ = handler;
+    for (const auto* gates : {&gates_, &waiting_gates_}) {
+        for (const Function& gate : *gates) {
+            tell_answer(gate);
+        }
+    }
+}
+
+// The handler, before anybody looks for it.
+void PatchedFunctions::tell_answer(const Function& gate) {
+    if (!gate.answers) {
+        return;
+    }
+    if (answer_) {
+        memory_.set_gate_handler(gate.thunk, *answer_);
+    }
+    memory_.set_gate_answers(gate.thunk, answer_.has_value());
 }
 
 // While they wait, our death lets their breakpoints go at once; a jump on its way takes some
@@ -386,6 +408,7 @@ void PatchedFunctions::reset() {
     functions_.clear();
     gates_.clear();
     waiting_gates_.clear();
+    answer_.reset();
     waits_for_proof_ = gave_up_ = any_new_ = false;
     step_ = Step::none;
 }

@@ -27,6 +27,7 @@ class PatchedFunctions {
         bool frees = false;
         bool has_jump = false;
         bool is_prepared = false; ///< for its jump: BreakpointTable::prepare_jumps()
+        bool answers = false;     ///< a gate that may: see set_answer()
     };
 
     /// All must outlive this.
@@ -45,7 +46,10 @@ class PatchedFunctions {
     /// The function of this breakpoint gets a jump later, when the others have theirs: to code that
     /// lets it do its work unless it is called for SIGTRAP (arch::gate_code). The breakpoint where
     /// it stops then; null if the function cannot begin with a jump, or nothing here does.
-    Result<Breakpoint*> add_gate(Breakpoint* entry, Tid worker);
+    Result<Breakpoint*> add_gate(Breakpoint* entry, bool of_c_library, Tid worker);
+    /// From now on gates of the C library's answer who only asks, as long as `handler` is in force
+    /// (arch::gate_code); nothing: none does.
+    void set_answer(std::optional<std::uint64_t> handler);
 
     /// The function whose trap this breakpoint is, once it has its jump; else null.
     [[nodiscard]] const Function* of_trap(const Breakpoint& breakpoint) const;
@@ -84,6 +88,7 @@ class PatchedFunctions {
     [[nodiscard]] std::vector<Function*> all();
     void begin_proof(const std::vector<AddrRange>& behind_entries);
     bool take_waiting_gates();
+    void tell_answer(const Function& gate);
     [[nodiscard]] bool any_runs() const;
     void begin_barrier(Step step);
     void look_who_rests();
@@ -101,6 +106,7 @@ class PatchedFunctions {
     std::vector<Function> functions_;     ///< by the follower's number
     std::vector<Function> gates_;         ///< that have their jump, or are about to get it
     std::vector<Function> waiting_gates_; ///< until the functions have theirs
+    std::optional<std::uint64_t> answer_; ///< see set_answer()
     bool waits_for_proof_ = false;
     CodeBarrier barrier_;
     // While leaving, in its stead if it can be:
