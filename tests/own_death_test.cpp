@@ -166,6 +166,49 @@ TEST(OwnDeathOf, AStoppedGuardianIsNotWaitedFor) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+// What the guardian has not put back yet the next one would take for the target's own, and leave it
+// behind, after the pages that it leads to have gone.
+TEST(OwnDeathOf, TheNextOneWaitsForTheGuardian) {
+    if (!has_program("strace")) {
+        GTEST_SKIP() << "strace is not here";
+    }
+    Fixture fixture("survivor");
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    const std::string pid = std::to_string(fixture.pid());
+    for (const char* const next_engine : {"int3", "auto"}) {
+        fixture.process().send("spin");
+        ASSERT_EQ(fixture.process().read_line(), "spinning");
+        Memleax memleax({"--log", "debug", "-e", "1000", pid});
+        if (engine_under_test() == "inline") {
+            memleax.wait_until_patched();
+        } else {
+            memleax.wait_until_watching();
+        }
+        const auto guardian = guardian_of(memleax);
+        if (!guardian) {
+            GTEST_SKIP() << "this kernel does not list children (CONFIG_PROC_CHILDREN)";
+        }
+        // When it has put back what is urgent, and is about to trace the process, on a thread.
+        ChildProcess strace({"strace", "-f", "-e", "trace=clone,clone3", "-e",
+                             "inject=clone,clone3:signal=SIGSTOP:when=1", "-p",
+                             std::to_string(*guardian)});
+        ASSERT_TRUE(strace.find_error_line(" attached"));
+        memleax.process().signal(SIGKILL);
+        ASSERT_TRUE(strace.find_error_line("stopped by SIGSTOP"));
+        strace.signal(SIGINT); // it lets go of what is stopped
+        strace.wait_for_end();
+        Memleax next({"--log", "info", "--engine", next_engine, "-t", "0.2", pid});
+        EXPECT_TRUE(next.process().find_error_line("is waited for")) << next.process().state();
+        ASSERT_EQ(kill(*guardian, SIGCONT), 0);
+        EXPECT_EQ(next.finish().status, 0);
+        EXPECT_EQ(memleax.finish().status, SIGKILL);
+        EXPECT_THAT(fixture.ask("stop").failures, IsEmpty());
+        EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked),
+                    IsEmpty());
+    }
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 // What was ours is unmapped while memleax leaves, and the target may map something else there at
 // once. Our death in between leaves it to a guardian that comes late.
 TEST(OwnDeathOf, WhatTheTargetMapsWhereOursWasIsItsOwn) {

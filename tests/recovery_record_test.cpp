@@ -8,6 +8,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace memleax {
@@ -161,6 +162,29 @@ TEST_F(RecoveryFiles, TellOfTheirHoldersLeave) {
         ours_->release();
     }).join();
     EXPECT_FALSE(guardians_->wait_for_holders_death());
+}
+
+TEST(RecoveryFile, IsAskedByOthersWhetherItTellsOfAProcess) {
+    const auto file = RecoveryFile::create();
+    ASSERT_TRUE(file) << file.error().message();
+    const auto tells_of = [&file](int pid, std::uint64_t start_time) {
+        return RecoveryFile::tells_of((*file)->fd(), Tid(pid), start_time);
+    };
+    EXPECT_FALSE(tells_of(77, 1000));
+    const auto first = (*file)->claim();
+    {
+        const auto second = (*file)->claim();
+        second->start_time = 1000;
+        second->pid.store(77);
+        EXPECT_TRUE(tells_of(77, 1000));
+        EXPECT_FALSE(tells_of(77, 1001)); // the number was given anew
+        EXPECT_FALSE(tells_of(78, 1000));
+    }
+    EXPECT_FALSE(tells_of(77, 1000)); // it has been left
+    // What is no such file tells of nothing.
+    const int other = memfd_create("other", MFD_CLOEXEC);
+    EXPECT_FALSE(RecoveryFile::tells_of(other, Tid(77), 1000));
+    close(other);
 }
 
 } // namespace

@@ -31,7 +31,7 @@ namespace memleax {
 namespace {
 
 // Its descriptors.
-constexpr int kFile = 3;
+constexpr int kFile = RecoveryFile::kGuardiansDescriptor;
 constexpr int kChannel = 4;
 
 ssize_t read_byte(int fd, char* byte) {
@@ -120,6 +120,7 @@ int recover(RecoveryFile& file) {
     for (const auto& record : records) {
         const int pid = record->pid.load();
         if (const auto done = restore_process(record); done) {
+            record->pid.store(0); // others may watch it
             log_warning("memleax was killed; process {} is as it was before", pid);
         } else {
             (void)restore_jumps(*record);

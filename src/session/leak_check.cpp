@@ -21,6 +21,7 @@
 #include "memleax/session/heap_view.hpp"
 #include "memleax/session/process_account.hpp"
 #include "memleax/session/report_output.hpp"
+#include "memleax/target/other_guardians.hpp"
 #include "memleax/target/remote_memory.hpp"
 
 namespace memleax {
@@ -46,6 +47,9 @@ Result<Tid> process_to_check(const SessionOptions& options) {
     const auto info = check_watchable(pid);
     if (!info) {
         return info.error();
+    }
+    if (auto free = await_other_guardians(pid); !free) {
+        return std::move(free).error();
     }
     if (info->state == 'T') {
         return Error(fmt::format("cannot check process {} ({}): it is stopped by a signal",

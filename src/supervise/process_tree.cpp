@@ -15,6 +15,7 @@
 #include "memleax/base/patience.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/proc/process_list.hpp"
+#include "memleax/target/other_guardians.hpp"
 #include "memleax/target/thread_borrower.hpp"
 #include "tick_timer.hpp"
 #include "watched_process.hpp"
@@ -43,6 +44,12 @@ Result<void> look_at(WatchedProcess& process) {
         }
         poll(nullptr, 0, 1);
     }
+}
+
+/// Nothing speaks against watching it.
+Result<void> check_free(Tid pid) {
+    auto watchable = check_watchable(pid);
+    return watchable ? await_other_guardians(pid) : std::move(watchable).error();
 }
 
 Error another_by_now(const WatchedProcess& process) {
@@ -89,9 +96,8 @@ WatchedProcess* ProcessTree::find(Tid pid) const {
 }
 
 Result<void> ProcessTree::attach_one(Tracer& tracer, Tid pid, const WatchedProcess* parent) {
-    auto watchable = check_watchable(pid);
-    if (!watchable) {
-        return std::move(watchable).error();
+    if (auto watchable = check_free(pid); !watchable) {
+        return watchable;
     }
     // Symbols are read while nothing is seized yet: a thread that is born meanwhile does not wait.
     WatchedProcess& process = add(pid, parent);
@@ -229,9 +235,8 @@ Result<void> ProcessTree::resume(Tracer& tracer) {
     bool any = false;
     beginning_ = true;
     const auto resume_one = [this, &tracer](WatchedProcess& process) -> Result<void> {
-        auto watchable = check_watchable(process.pid());
-        if (!watchable) {
-            return std::move(watchable).error();
+        if (auto watchable = check_free(process.pid()); !watchable) {
+            return watchable;
         }
         if (!is_still(process)) {
             return another_by_now(process);

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <new>
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace memleax {
@@ -234,13 +236,16 @@ void RecoveryRecord::settle_owed(Tid tid, int signal) {
     }
 }
 
+std::size_t RecoveryFile::size() {
+    return in_pages(sizeof(Header)) + kMaxProcesses * kRecordBytes;
+}
+
 Result<std::unique_ptr<RecoveryFile>> RecoveryFile::create() {
     const int fd = memfd_create("memleax-recovery", MFD_CLOEXEC);
     if (fd < 0) {
         return Error("cannot make a memory file", errno);
     }
-    const std::size_t bytes = in_pages(sizeof(Header)) + kMaxProcesses * kRecordBytes;
-    if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
+    if (ftruncate(fd, static_cast<off_t>(size())) != 0) {
         const int errnum = errno;
         close(fd);
         return Error("cannot size a memory file", errnum);
@@ -333,6 +338,31 @@ std::vector<std::shared_ptr<RecoveryRecord>> RecoveryFile::in_use() {
         }
     }
     return result;
+}
+
+// Read, and not mapped: who has it may shorten it.
+bool RecoveryFile::tells_of(int fd, Tid pid, std::uint64_t start_time) {
+    struct stat facts {};
+    std::uint32_t claimed = 0;
+    if (fstat(fd, &facts) != 0 || facts.st_size != static_cast<off_t>(size()) ||
+        pread(fd, &claimed, sizeof claimed, offsetof(Header, claimed)) != sizeof claimed) {
+        return false; // another version's, or no such file
+    }
+    struct {
+        std::int32_t pid;
+        std::uint64_t start_time;
+    } record{};
+    static_assert(offsetof(RecoveryRecord, start_time) ==
+                  offsetof(RecoveryRecord, pid) + sizeof(std::uint64_t));
+    for (std::size_t i = 0; i < std::min<std::size_t>(claimed, kMaxProcesses); ++i) {
+        const std::size_t at =
+            in_pages(sizeof(Header)) + i * kRecordBytes + offsetof(RecoveryRecord, pid);
+        if (pread(fd, &record, sizeof record, static_cast<off_t>(at)) == sizeof record &&
+            record.pid == pid.value() && record.start_time == start_time) {
+            return true;
+        }
+    }
+    return false;
 }
 
 std::shared_ptr<RecoveryRecord> RecoveryFile::private_record() {

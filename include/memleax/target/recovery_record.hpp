@@ -100,7 +100,7 @@ struct RecoveryRecord {
     };
 
     std::atomic<std::int32_t> pid; ///< 0: nothing is changed anywhere
-    std::uint64_t start_time;      ///< of the process (ProcessInfo)
+    std::uint64_t start_time;      ///< of the process (ProcessInfo); known before `pid` is
     BorrowedThread borrowed;
     /// There may be copies of the process, its children, that are to be ended and reaped
     /// (ProcessCopy).
@@ -183,6 +183,8 @@ struct RecoveryRecord {
 class RecoveryFile {
   public:
     static constexpr std::size_t kMaxProcesses = 1024;
+    /// A guardian's, of this file.
+    static constexpr int kGuardiansDescriptor = 3;
 
     static Result<std::unique_ptr<RecoveryFile>> create();
     /// From the descriptor that another process got of us; takes it over.
@@ -206,6 +208,9 @@ class RecoveryFile {
     [[nodiscard]] std::shared_ptr<RecoveryRecord> claim();
     /// Those that tell of a process.
     [[nodiscard]] std::vector<std::shared_ptr<RecoveryRecord>> in_use();
+    /// Does somebody else's file tell of this process? The descriptor is the caller's, and what is
+    /// behind it may be anything.
+    [[nodiscard]] static bool tells_of(int fd, Tid pid, std::uint64_t start_time);
 
     /// For a Target without a guardian.
     static std::shared_ptr<RecoveryRecord> private_record();
@@ -217,6 +222,7 @@ class RecoveryFile {
         std::array<std::atomic<std::uint8_t>, kMaxProcesses> taken;
     };
     RecoveryFile(int fd, Header* header) : fd_(fd), header_(header) {}
+    static std::size_t size();
     [[nodiscard]] std::shared_ptr<RecoveryRecord> map(std::size_t index);
 
     int fd_;
