@@ -333,7 +333,11 @@ TEST(InlineEngine, ThousandsOfThreads) {
         EXPECT_EQ(result.status, 0) << result.errors;
         expect_truth(result.json(), answer);
         const auto calls = result.json().at("session").at("calls");
-        EXPECT_EQ(calls.at("why").at("new_thread"), threads + 1) << calls; // and the first one
+        // And the first one. The thread that makes our calls, the one with the lowest number, is
+        // known before its first call, as newborns are, if it is not the first one: where numbers
+        // have begun anew meanwhile.
+        const int new_threads = calls.at("why").at("new_thread");
+        EXPECT_TRUE(new_threads == threads + 1 || new_threads == threads) << calls;
         EXPECT_EQ(calls.at("why").count("no_block"), 0) << calls;
         EXPECT_EQ(sum_of_reasons(calls), calls.at("stopped")) << calls;
         EXPECT_EQ(fixture.quit(), 0);
