@@ -287,6 +287,8 @@ inline constexpr std::size_t kThunkFunctionAt = 40;
 /// is not 0, and the kernel says that the word at kGateHandlerAt is the handler: with SIG_DFL, no
 /// mask and no flags.
 [[nodiscard]] std::array<std::uint8_t, kThunkBytes> gate_code(CodeAddr gate, CodeAddr original);
+inline constexpr std::size_t kGateAnswersAt = 104;
+inline constexpr std::size_t kGateHandlerAt = 112;
 
 /// What tells threads apart, to the agent and in the C libraries; where kThreadPointerRegset has
 /// it, 0. StoppedThread::thread_pointer() knows either way.

@@ -105,10 +105,8 @@ inline constexpr std::size_t kMaxEntryBytes = kEntryJumpBytes;
 inline constexpr std::size_t kThunkTrapExitAt = 8;
 inline constexpr std::size_t kThunkTrapAt = 8;
 inline constexpr std::size_t kThunkPassExitAt = 12;
-/// Places in gate_code().
+/// See gate_code().
 inline constexpr bool kGateAnswers = false;
-inline constexpr std::size_t kGateAnswersAt = 104;
-inline constexpr std::size_t kGateHandlerAt = 112;
 
 } // namespace aarch64
 } // namespace memleax::arch

@@ -110,10 +110,8 @@ inline constexpr std::size_t kThunkTrapExitAt = 17;
 inline constexpr std::size_t kThunkTrapAt = 22; ///< the no-op
 /// The same without a no-op.
 inline constexpr std::size_t kThunkPassExitAt = 28;
-/// Places in gate_code().
+/// See gate_code().
 inline constexpr bool kGateAnswers = true;
-inline constexpr std::size_t kGateAnswersAt = 104;
-inline constexpr std::size_t kGateHandlerAt = 112;
 
 } // namespace x86_64
 } // namespace memleax::arch

@@ -194,55 +194,43 @@ std::array<std::uint8_t, kThunkFunctionAt> thunk_code(CodeAddr thunk, CodeAddr s
 std::array<std::uint8_t, kThunkBytes> gate_code(CodeAddr gate, CodeAddr original) {
     constexpr std::size_t kJumpAt = 5;
     constexpr std::size_t kBehindTrap = kThunkTrapAt + 1;
-    constexpr std::size_t kQuestionAt = kBehindTrap + 5;
-    constexpr auto kToAnswers = static_cast<std::uint8_t>(kGateAnswersAt - kQuestionAt - 7);
-    constexpr auto kToHandler = static_cast<std::uint8_t>(kGateHandlerAt - 77);
     static_assert(kThunkTrapAt == 22 && SYS_rt_sigaction == 13);
     std::array<std::uint8_t, kThunkBytes> code{};
     std::fill(code.begin(), code.begin() + kGateAnswersAt, kBreakpointBytes[0]);
     const auto put = [&code](std::size_t at, std::initializer_list<std::uint8_t> bytes) {
         std::copy(bytes.begin(), bytes.end(), code.begin() + static_cast<std::ptrdiff_t>(at));
     };
-    put(0, {0x83, 0xff, SIGTRAP, 0x74, 5});
-    put(10, {0x48, 0x85, 0xf6, 0x75, 7, 0x48, 0x85, 0xd2, 0x75, 8, 0x66, 0x90, kNop});
-    put(kQuestionAt, {0x80,       0x3d,
-                      kToAnswers, 0,
-                      0,          0,
-                      0,          0x74,
-                      0xf1, // cmpb; je
-                      0x4c,       0x8b,
-                      0x42,       16,
-                      0x4c,       0x8b,
-                      0x4a,       24, // mov; mov
-                      0xb8,       SYS_rt_sigaction,
-                      0,          0,
-                      0,          0x41,
-                      0xba,       8,
-                      0,          0,
-                      0,                // mov; mov
-                      0x0f,       0x05, // syscall
-                      0x4c,       0x89,
-                      0x42,       16,
-                      0x4c,       0x89,
-                      0x4a,       24, // mov; mov
-                      0x85,       0xc0,
-                      0x75,       0xd0, // test; jne
-                      0x48,       0x8b,
-                      0x0d,       kToHandler,
-                      0,          0,
-                      0, // mov
-                      0x48,       0x39,
-                      0x0a,       0x75,
-                      0xc4, // cmp; jne
-                      0x31,       0xc0,
-                      0x48,       0x89,
-                      0x02,       0x48,
-                      0x89,       0x42,
-                      8, // xor; mov; mov
-                      0x89,       0x82,
-                      136,        0,
-                      0,          0,
-                      0xc3}); // mov; ret
+    // A short jump's distance, from behind it.
+    const auto back_to_trap = [](std::size_t from) {
+        return static_cast<std::uint8_t>(kThunkTrapAt - from);
+    };
+    put(0, {0x83, 0xff, SIGTRAP});
+    put(3, {0x74, 10 - 5});
+    put(10, {0x48, 0x85, 0xf6});
+    put(13, {0x75, 22 - 15});
+    put(15, {0x48, 0x85, 0xd2});
+    put(18, {0x75, 28 - 20});
+    put(20, {0x66, 0x90});
+    put(22, {kNop});
+    put(28, {0x80, 0x3d, kGateAnswersAt - 35, 0, 0, 0, 0});
+    put(35, {0x74, back_to_trap(37)});
+    put(37, {0x4c, 0x8b, 0x42, 16});
+    put(41, {0x4c, 0x8b, 0x4a, 24});
+    put(45, {0xb8, SYS_rt_sigaction, 0, 0, 0});
+    put(50, {0x41, 0xba, 8, 0, 0, 0});
+    put(56, {0x0f, 0x05});
+    put(58, {0x4c, 0x89, 0x42, 16});
+    put(62, {0x4c, 0x89, 0x4a, 24});
+    put(66, {0x85, 0xc0});
+    put(68, {0x75, back_to_trap(70)});
+    put(70, {0x48, 0x8b, 0x0d, kGateHandlerAt - 77, 0, 0, 0});
+    put(77, {0x48, 0x39, 0x0a});
+    put(80, {0x75, back_to_trap(82)});
+    put(82, {0x31, 0xc0});
+    put(84, {0x48, 0x89, 0x02});
+    put(87, {0x48, 0x89, 0x42, 8});
+    put(91, {0x89, 0x82, 136, 0, 0, 0});
+    put(97, {0xc3});
     for (const std::size_t at : {kJumpAt, kBehindTrap}) {
         put_jump(std::span(code).subspan(at), gate + static_cast<std::int64_t>(at), original);
     }

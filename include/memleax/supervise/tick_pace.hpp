@@ -13,6 +13,7 @@ namespace memleax {
 /// and where there is much to read, signals get as much time as they do, if there are any.
 class TickPace {
   public:
+    /// Where something is waited for, or many page faults come.
     static constexpr std::int64_t kSoonNs = 250'000;
 
     /// From one tick to the next, in ns.
