@@ -44,12 +44,9 @@ Result<Tid> process_to_check(const SessionOptions& options) {
         return std::move(usable).error();
     }
     const Tid pid = pids->front();
-    const auto info = check_watchable(pid);
+    const auto info = check_free(pid);
     if (!info) {
         return info.error();
-    }
-    if (auto free = await_other_guardians(pid); !free) {
-        return std::move(free).error();
     }
     if (info->state == 'T') {
         return Error(fmt::format("cannot check process {} ({}): it is stopped by a signal",

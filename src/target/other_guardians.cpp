@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,8 +15,6 @@
 
 #include "memleax/base/log.hpp"
 #include "memleax/base/patience.hpp"
-#include "memleax/proc/living_thread.hpp"
-#include "memleax/proc/process_info.hpp"
 #include "memleax/proc/process_list.hpp"
 #include "memleax/target/recovery_record.hpp"
 
@@ -38,14 +37,12 @@ bool has_in_its_record(Tid guardian, Tid pid, std::uint64_t start_time) {
     return has;
 }
 
-} // namespace
-
 Result<void> await_other_guardians(Tid pid) {
     constexpr std::int64_t kMostMs = 5000;
     constexpr int kPauseMs = 5;
-    const auto info = try_read_process_info(living_thread(pid));
     const auto name = ProcessName::parse(fmt::format("^{}$", kGuardianName));
-    if (!info || !name) {
+    const auto info = try_read_process_info(pid); // of its first thread, ended or not
+    if (!name || !info) {
         return {};
     }
     // Not ours: that is a child of ours.
@@ -68,6 +65,17 @@ Result<void> await_other_guardians(Tid pid) {
         }
     }
     return {};
+}
+
+} // namespace
+
+Result<ProcessInfo> check_free(Tid pid) {
+    auto info = check_watchable(pid);
+    if (!info) {
+        return info;
+    }
+    auto free = await_other_guardians(pid);
+    return free ? std::move(info) : std::move(free).error();
 }
 
 } // namespace memleax

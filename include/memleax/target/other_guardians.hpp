@@ -4,12 +4,13 @@
 
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
+#include "memleax/proc/process_info.hpp"
 
 namespace memleax {
 
-/// Waits until nobody's guardian has this process in its record any more: what it is about to put
-/// back must not be taken for the process's own. Where one has it for longer than 5 s, stopped
-/// perhaps, that is an error (EBUSY). To be called before the process is seized.
-Result<void> await_other_guardians(Tid pid);
+/// check_watchable(), and then waits until nobody's guardian has this process in its record any
+/// more: what it is about to put back must not be taken for the process's own. Where one has it for
+/// longer than 5 s, stopped perhaps, that is an error (EBUSY).
+Result<ProcessInfo> check_free(Tid pid);
 
 } // namespace memleax
