@@ -56,7 +56,7 @@ partly=("leak_check:-*OfThreadsInMalloc*" "killed_anywhere:-*WithItsGuardian*dlo
 # left behind; and, of what knows no CPU, where the sign of char, a lock or the order of bytes could matter.
 if [ -n "$choice" ]; then
     # These three watch, and for seconds only, as a boot takes.
-    quick=(earlier_calls pending_exception remote_calls
+    quick=(earlier_calls pending_exception remote_calls way_back
         abandonable_mutex agent block_index code_patch exit_signal glibc_walk kernel_pointers shared_tracker
         thread_signals tracker unwind_cfi unwind_expression unwind_rule arm64_displace arm64_entry arm64_frame)
     # One or two calls of each way in which the kernel begins one again, or cuts it short, one or two programs

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/proc/mapping_query.hpp"
 
+#include <array>
 #include <cerrno>
+#include <climits>
 #include <cstdint>
 #include <string>
 
@@ -24,8 +26,8 @@ struct Query {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
     std::uint64_t unused[5]{};        ///< its flags, page size, offset, inode, device
-    std::uint32_t name_bytes = 0;     ///< 0: no name is wanted,
-    std::uint32_t build_id_bytes = 0; ///< nor a build ID
+    std::uint32_t name_bytes = 0;     ///< the room for it and its zero, then what it takes; 0: none
+    std::uint32_t build_id_bytes = 0; ///< 0: no build ID is wanted
     std::uint64_t name = 0;
     std::uint64_t build_id = 0;
 };
@@ -45,7 +47,7 @@ void MappingQuery::forget() {
     fd_ = -1;
 }
 
-std::optional<AddrRange> MappingQuery::covering(RemoteAddr address) {
+std::optional<AddrRange> MappingQuery::covering(RemoteAddr address, std::string* name) {
     if (!works_) {
         return std::nullopt;
     }
@@ -55,10 +57,18 @@ std::optional<AddrRange> MappingQuery::covering(RemoteAddr address) {
     }
     Query query;
     query.address = address.value();
+    std::array<char, PATH_MAX> name_room; // NOLINT(cppcoreguidelines-pro-type-member-init): 4 KiB
+    if (name != nullptr) {
+        query.name_bytes = name_room.size();
+        query.name = reinterpret_cast<std::uint64_t>(name_room.data());
+    }
     if (fd_ < 0 || ioctl(fd_, kQuery, &query) != 0) {
         // It can be asked, and there is none, or no address space any more.
         works_ = fd_ >= 0 && (errno == ENOENT || errno == ESRCH);
         return std::nullopt;
+    }
+    if (name != nullptr) {
+        *name = query.name_bytes == 0 ? "" : name_room.data();
     }
     return AddrRange{query.begin, query.end};
 }

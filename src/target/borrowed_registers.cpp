@@ -35,22 +35,18 @@ BorrowedRegisters::~BorrowedRegisters() {
     entry_.tid.store(0);
 }
 
-Result<void> BorrowedRegisters::write_code(CodeAddr padding, long number, bool is_own_memory,
+Result<void> BorrowedRegisters::write_code(CodeAddr padding, long number,
                                            const arch::Registers& own) {
-    // What an mmap has mapped only the thread itself can tell, as long as it stays there. And for a
-    // child, at each of a process's forks, it would take too long to look for its stack.
-    if (number != SYS_mmap && is_own_memory) {
-        if (const auto mappings = read_maps(tid_)) {
-            way_back_ = WayBack::below_stack(memory_, tid_, own, *mappings);
-        }
+    // What an mmap has mapped only the thread itself can tell, as long as it stays there.
+    if (number != SYS_mmap) {
+        way_back_ = WayBack::below_stack(memory_, tid_, own);
     }
     return write(padding, way_back_ ? std::span<const std::uint8_t>(arch::kReturningBytes)
                                     : std::span<const std::uint8_t>(arch::kParkingBytes));
 }
 
-Result<void> BorrowedRegisters::write_copying_code(CodeAddr padding, const arch::Registers& own,
-                                                   const std::vector<Mapping>& mappings) {
-    way_back_ = WayBack::below_stack(memory_, tid_, own, mappings);
+Result<void> BorrowedRegisters::write_copying_code(CodeAddr padding, const arch::Registers& own) {
+    way_back_ = WayBack::below_stack(memory_, tid_, own);
     if (!way_back_) {
         return Error("no thread of it would get back to where it is by itself", ENOTSUP);
     }

@@ -9,7 +9,6 @@
 #include "arch.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
-#include "memleax/proc/maps.hpp"
 #include "memleax/target/recovery_record.hpp"
 #include "memleax/target/remote_memory.hpp"
 #include "memleax/target/way_back.hpp"
@@ -29,12 +28,10 @@ class BorrowedRegisters {
     BorrowedRegisters& operator=(const BorrowedRegisters&) = delete;
 
     /// Borrows a few bytes of code, too.
-    Result<void> write_code(CodeAddr padding, long number, bool is_own_memory,
-                            const arch::Registers& own);
+    Result<void> write_code(CodeAddr padding, long number, const arch::Registers& own);
     /// The same, of code for a call that makes a copy of the process (arch::kCopyingBytes). Fails
     /// where the thread has no way back.
-    Result<void> write_copying_code(CodeAddr padding, const arch::Registers& own,
-                                    const std::vector<Mapping>& mappings);
+    Result<void> write_copying_code(CodeAddr padding, const arch::Registers& own);
     /// Code of ours that is there.
     void use(const RemoteCalls::OwnPage& page, const arch::Registers& own);
     /// Other code of that page.

@@ -171,8 +171,7 @@ Result<std::unique_ptr<RemoteSession>> RemoteCalls::begin(Tid tid, Tid process,
     if (page) {
         borrowed.use(*page, as_the_kernel_gave_them);
     } else if (padding_) {
-        auto patched = borrowed.write_code(*padding_, number, &memory == &target_.memory(),
-                                           as_the_kernel_gave_them);
+        auto patched = borrowed.write_code(*padding_, number, as_the_kernel_gave_them);
         if (!patched) {
             return std::move(patched).error();
         }
@@ -226,7 +225,7 @@ Result<long> RemoteCalls::perform_clone(Tid tid, std::uint64_t flags,
     target_.record().borrowed.number = SYS_clone;
     target_.record().borrowed.mapped_bytes = 0;
     target_.record().borrowed.unmapped = {};
-    auto patched = borrowed.write_copying_code(*padding_, as_the_kernel_gave_them, mappings);
+    auto patched = borrowed.write_copying_code(*padding_, as_the_kernel_gave_them);
     if (!patched) {
         return std::move(patched).error();
     }

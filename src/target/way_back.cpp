@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/target/way_back.hpp"
 
-#include <algorithm>
 #include <limits>
 #include <span>
+#include <string>
 
+#include "memleax/proc/mapping_query.hpp"
+#include "memleax/proc/maps.hpp"
 #include "memleax/target/stopped_thread.hpp"
 
 namespace memleax {
@@ -28,20 +30,36 @@ std::optional<Rest> read_rest(Tid tid) {
                : std::nullopt;
 }
 
+struct NamedRange {
+    AddrRange range;
+    std::string name;
+};
+/// The list may be long, and a program may fork again and again.
+std::optional<NamedRange> mapping_at(Tid tid, RemoteAddr address) {
+    std::string name;
+    if (const auto asked = MappingQuery(tid).covering(address, &name)) {
+        return NamedRange{*asked, std::move(name)};
+    }
+    const auto all = read_maps(tid);
+    for (const Mapping& each : all ? *all : std::vector<Mapping>()) {
+        if (each.range.contains(address.value())) {
+            return NamedRange{each.range, each.path};
+        }
+    }
+    return std::nullopt;
+}
+
 /// On the stack that the kernel, or pthread_create, has given the thread (its thread pointer lies
 /// at the top of that): what is below it is nobody else's.
-bool is_on_own_stack(Tid tid, const arch::Registers& own, AddrRange range,
-                     const std::vector<Mapping>& mappings) {
-    const std::uint64_t sp = arch::sp(own).value();
-    const auto stack = std::find_if(mappings.begin(), mappings.end(), [sp](const Mapping& mapping) {
-        return mapping.range.contains(sp);
-    });
-    if (stack == mappings.end() || range.begin < stack->range.begin) {
+bool is_on_own_stack(Tid tid, const arch::Registers& own, AddrRange range) {
+    const RemoteAddr sp = arch::sp(own);
+    const auto stack = mapping_at(tid, sp);
+    if (!stack || range.begin < stack->range.begin) {
         return false;
     }
     const std::uint64_t thread_pointer = StoppedThread(tid).thread_pointer(own);
-    return stack->path == "[stack]" ||
-           (stack->range.contains(thread_pointer) && thread_pointer > sp);
+    return stack->name == "[stack]" ||
+           (stack->range.contains(thread_pointer) && thread_pointer > sp.value());
 }
 
 } // namespace
@@ -65,8 +83,7 @@ std::optional<WayBack> WayBack::in_page(RemoteMemory& memory, Tid tid, const arc
 
 // The frame's size does not depend on where it is.
 std::optional<WayBack> WayBack::below_stack(RemoteMemory& memory, Tid tid,
-                                            const arch::Registers& own,
-                                            const std::vector<Mapping>& mappings) {
+                                            const arch::Registers& own) {
     constexpr std::uint64_t kAlignment = 64;
     const auto rest = read_rest(tid);
     if (!rest) {
@@ -82,8 +99,7 @@ std::optional<WayBack> WayBack::below_stack(RemoteMemory& memory, Tid tid,
     const std::vector<std::uint8_t> frame = frame_at(result.frame_);
     result.before_.resize(frame.size());
     const auto before = std::as_writable_bytes(std::span(result.before_));
-    if (frame.empty() ||
-        !is_on_own_stack(tid, own, AddrRange::at(result.frame_, frame.size()), mappings) ||
+    if (frame.empty() || !is_on_own_stack(tid, own, AddrRange::at(result.frame_, frame.size())) ||
         memory.try_read(result.frame_, before) != before.size() ||
         !memory.write(result.frame_, frame)) {
         return std::nullopt;

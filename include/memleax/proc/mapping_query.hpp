@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "memleax/base/types.hpp"
 
@@ -16,8 +17,10 @@ class MappingQuery {
     MappingQuery(const MappingQuery&) = delete;
     MappingQuery& operator=(const MappingQuery&) = delete;
 
-    /// As in the list (read_maps()). Nothing: there is none, or it cannot be asked for.
-    [[nodiscard]] std::optional<AddrRange> covering(RemoteAddr address);
+    /// As in the list (read_maps()), and if wanted its name there: a file's path, "[stack]", or
+    /// nothing. No range: there is none, or it cannot be asked for.
+    [[nodiscard]] std::optional<AddrRange> covering(RemoteAddr address,
+                                                    std::string* name = nullptr);
     /// The address space is gone: the process has another one.
     void forget();
 

@@ -10,7 +10,6 @@
 
 #include "arch.hpp"
 #include "memleax/base/types.hpp"
-#include "memleax/proc/maps.hpp"
 #include "memleax/target/remote_memory.hpp"
 
 namespace memleax {
@@ -28,10 +27,9 @@ class WayBack {
     static constexpr std::int64_t kArgumentBytes = 64;
     /// With arch::kReturningBytes, wherever those are: the frame is below the thread's stack. None
     /// if that is not certain to be the thread's own (a coroutine's may be 4 KiB beside others'),
-    /// or has no room. `mappings` are the process's.
+    /// or has no room.
     static std::optional<WayBack> below_stack(RemoteMemory& memory, Tid tid,
-                                              const arch::Registers& own,
-                                              const std::vector<Mapping>& mappings);
+                                              const arch::Registers& own);
     /// What was below the stack is there again.
     void give_back_memory();
 

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Who dies while a thread makes a system call for them, without a page of theirs for it: the
+// thread gets its registers and its mask back by itself, in the process and in a forked copy.
+#include <atomic>
+#include <csignal>
+#include <cstdint>
+#include <ostream>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "memleax/target/remote_memory.hpp"
+#include "memleax/target/target.hpp"
+
+namespace memleax::testing {
+namespace {
+
+/// Shared by the processes.
+struct Shared {
+    std::atomic<pid_t> worker{0}; ///< the thread that computes
+    std::atomic<bool> may_end{false};
+};
+
+std::uint64_t mask_of_signals() {
+    std::uint64_t mask = ~std::uint64_t{0};
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, nullptr, &mask, sizeof mask);
+    return mask;
+}
+
+/// Ends the process well if nothing has happened to it.
+void compute(Shared& shared, std::uint64_t mask) {
+    std::uint64_t steps = 0;
+    volatile std::uint64_t same = 0;
+    shared.worker = static_cast<pid_t>(syscall(SYS_gettid));
+    while (!shared.may_end) {
+        ++steps;
+        same = same + 1;
+    }
+    _exit(steps == same && mask_of_signals() == mask ? 0 : 1);
+}
+
+[[noreturn]] void be_target(Shared& shared, bool has_threads) {
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+    // One that stays where it is, with all signals blocked, is ended by this.
+    const rlimit seconds{10, 10};
+    setrlimit(RLIMIT_CPU, &seconds);
+    const std::uint64_t mask = mask_of_signals();
+    if (has_threads) {
+        std::thread(compute, std::ref(shared), mask).join();
+    }
+    compute(shared, mask);
+    _exit(1);
+}
+
+struct Case {
+    const char* name;
+    bool has_threads;
+    bool is_copy;
+};
+void PrintTo(const Case& each, std::ostream* out) {
+    *out << each.name;
+}
+
+/// Has the thread kill it.
+[[noreturn]] void be_tracer(pid_t pid, const Shared& shared, bool is_copy) {
+    while (shared.worker == 0) {
+    }
+    const Tid worker(shared.worker);
+    Tracer tracer(nullptr);
+    auto target = Target::seize(tracer, Tid(pid));
+    auto memory = RemoteMemory::open(Tid(pid));
+    if (target && memory && (*target)->stop_and_defer(worker)) {
+        const auto self = static_cast<std::uint64_t>(getpid());
+        (void)(is_copy ? (*target)->system_call_in_copy(worker, *memory, SYS_kill, {self, SIGKILL})
+                       : (*target)->system_call(worker, SYS_kill, {self, SIGKILL}));
+    }
+    _exit(1);
+}
+
+class WayBackTest : public ::testing::TestWithParam<Case> {
+  protected:
+    void SetUp() override {
+        void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        ASSERT_NE(memory, MAP_FAILED);
+        shared_ = new (memory) Shared;
+    }
+    void TearDown() override { munmap(shared_, sizeof(Shared)); }
+
+    Shared* shared_ = nullptr;
+};
+
+TEST_P(WayBackTest, IsFoundByTheThreadAlone) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+        be_target(*shared_, GetParam().has_threads);
+    }
+    const pid_t tracer = fork();
+    if (tracer == 0) {
+        be_tracer(pid, *shared_, GetParam().is_copy);
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(tracer, &status, 0), tracer);
+    EXPECT_EQ(status, SIGKILL);
+    shared_->may_end = true;
+    EXPECT_EQ(waitpid(pid, &status, 0), pid);
+    EXPECT_EQ(status, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, WayBackTest,
+                         ::testing::Values(Case{"First", false, false},
+                                           Case{"FirstOfACopy", false, true},
+                                           Case{"Other", true, false},
+                                           Case{"OtherOfACopy", true, true}),
+                         [](const auto& instance) { return instance.param.name; });
+
+} // namespace
+} // namespace memleax::testing
