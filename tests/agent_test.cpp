@@ -589,6 +589,43 @@ TEST_F(AgentTest, WalksAnewWhereAnyWordThatItHasReadIsAnother) {
     EXPECT_EQ(enter(malloc_, 100, 64), Answer::trap);
 }
 
+// As those of a function's two calls to another one, which allocates.
+TEST_F(AgentTest, StacksThatDifferFurtherOutOnlyAreAllKept) {
+    constexpr std::size_t kFrames = 30;
+    const std::vector<Rule> rules = [] {
+        std::vector<Rule> each(kFrames + 2, two_words());
+        each.back() = Rule::of(Rule::Kind::outermost);
+        return each;
+    }();
+    constexpr std::uint64_t kOuter = 0x50000;
+    UnwoundStack stack;
+    stack.end = StackEnd::outermost;
+    stack.frames.push_back(FrameAddress::exact(CodeAddr(0x1000)));
+    for (std::size_t i = 0; i <= kFrames; ++i) {
+        stack.frames.push_back(FrameAddress::return_address(CodeAddr(kCaller + 16 * i)));
+        stack_[100 + 2 * i] = kCaller + 16 * i;
+    }
+    for (std::uint32_t which = 0; which < agent::kMemoWays; ++which) {
+        stack.frames[kFrames] = FrameAddress::return_address(CodeAddr(kOuter + which));
+        ASSERT_TRUE(tree_.add(malloc_.number, stack, rules, StackId(which)));
+    }
+    const auto found = [&](std::uint32_t which) {
+        stack_[100 + 2 * (kFrames - 1)] = kOuter + which;
+        EXPECT_EQ(enter(malloc_, 100, 64), Answer::call);
+        leave(frame_, 0);
+        return frame_.stack;
+    };
+    for (int i = 0; i < 100; ++i) {
+        EXPECT_EQ(found(i % agent::kMemoWays), i % agent::kMemoWays);
+    }
+    for (agent::Memo& memo : data_->memos[0]) {
+        memo.stack += 77; // so that it is seen whether it is made use of
+    }
+    for (std::uint32_t which = 0; which < agent::kMemoWays; ++which) {
+        EXPECT_EQ(found(which), which + 77);
+    }
+}
+
 // Code without frame pointers has anything in that register, and saves it.
 TEST_F(AgentTest, WhatIsSavedInAFramePointersPlaceCostsNoWalk) {
     Rule saves = Rule::of(Rule::Kind::regular);

@@ -78,7 +78,7 @@ constexpr uint64_t child_slot(uint64_t parent, uint64_t return_address) {
 /// frame pointer if that was of use, another walk would end at the same stack. Written by its
 /// thread alone.
 struct alignas(64) Memo {
-    static constexpr uint64_t kWords = 64;
+    static constexpr uint64_t kWords = 128; ///< a frame's two at most: JavaScript is 40 deep
 
     uint64_t epoch = 0; ///< Data::epoch of the walk; 0: there was none
     uint64_t sp = 0;
@@ -86,14 +86,19 @@ struct alignas(64) Memo {
     uint64_t return_address = 0; ///< of the call itself
     uint32_t function = 0;
     uint32_t stack = kNoStackId;
-    uint32_t candidate = 0; ///< of the last one that was not kept
-    uint32_t uses_fp = 0;
+    uint32_t candidate = 0; ///< of the last one that was not kept, though this is its place
+    uint8_t uses_fp = 0;
+    uint8_t decisive = 0; ///< the word that was another one the last time
+    uint16_t misses = 0;  ///< of stacks whose place this is, and which were candidates before
     uint32_t count = 0;
     uint32_t last = 0;            ///< of its places
     uint32_t places[kWords] = {}; ///< from sp on
     uint64_t words[kWords] = {};
 };
-inline constexpr uint32_t kMemos = 64; ///< of a thread, at most
+inline constexpr uint32_t kMemos = 128; ///< of a thread, at most
+/// A stack's memo is one of so many neighbours: stacks that differ further out only, as those of
+/// two calls in one function do, have the same place.
+inline constexpr uint32_t kMemoWays = 4;
 
 /// What a thread has done, in the order in which it did it.
 struct Entry {

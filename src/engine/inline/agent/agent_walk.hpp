@@ -154,36 +154,70 @@ AGENT_APART uint32_t walk_with(Memo* memo, const Data& data, const Call& call) {
     const uint32_t id = walk(data, own, reads);
     if (memo != nullptr) {
         memo->count = static_cast<uint32_t>(reads.count);
-        memo->uses_fp = static_cast<uint32_t>(reads.uses_fp);
+        memo->uses_fp = static_cast<uint8_t>(reads.uses_fp);
     }
     return id;
 }
 
-/// Are the words on the stack the memo's, `count` of them? None is read behind `last`, as the
-/// program may have written into the memo. A function of its own likewise: in memory, the sum of
-/// the differences would cost more than reading them.
-AGENT_APART bool are_the_same(const Memo& memo, uint64_t count, uint64_t begin, uint64_t last) {
-    uint64_t difference = 0;
-    for (uint64_t i = 0; i < count; ++i) {
-        const uint64_t place = memo.places[i];
-        difference |= *reinterpret_cast<const uint64_t*>(begin + (place < last ? place : last)) ^
-                      memo.words[i];
-    }
-    return difference == 0;
+/// None is read behind `last`, as the program may have written into the memo.
+AGENT_PART uint64_t difference(const Memo& memo, uint64_t i, uint64_t begin, uint64_t last) {
+    const uint64_t place = memo.places[i];
+    return *reinterpret_cast<const uint64_t*>(begin + (place < last ? place : last)) ^
+           memo.words[i];
 }
 
-/// Would a walk read the same as the memo's?
-AGENT_PART bool reads_the_same(const Memo& memo, uint64_t epoch, const Call& call) {
+/// Are the words on the stack the memo's, `count` of them? A function of its own likewise: in
+/// memory, the sum of the differences would cost more than reading them.
+AGENT_APART bool are_the_same(const Memo& memo, uint64_t count, uint64_t begin, uint64_t last) {
+    constexpr uint64_t kFirst = 16; // mostly stacks differ there, if at all
+    uint64_t any = 0;
+    for (uint64_t i = 0; i < (count < kFirst ? count : kFirst); ++i) {
+        any |= difference(memo, i, begin, last);
+    }
+    if (any == 0) {
+        for (uint64_t i = kFirst; i < count; ++i) {
+            any |= difference(memo, i, begin, last);
+        }
+    }
+    return any == 0;
+}
+
+/// Would a walk begin as the memo's? `last`: the last place on the stack that may be read.
+AGENT_PART bool begins_the_same(const Memo& memo, uint64_t count, uint64_t epoch, const Call& call,
+                                uint64_t last) {
+    // Where the stack's end is another one, `last` would be read for what is behind it.
+    return memo.epoch == epoch && memo.sp == call.stack.begin &&
+           (memo.fp == call.fp || memo.uses_fp == 0) &&
+           memo.return_address == call.return_address && memo.function == call.function &&
+           count <= Memo::kWords && memo.last <= last;
+}
+
+/// Would it read the same as the memo's?
+AGENT_PART bool reads_the_same(const Memo& memo, uint64_t epoch, const Call& call, uint64_t last) {
     const uint64_t count = memo.count;
-    const Stack& stack = call.stack;
-    if (memo.epoch != epoch || memo.sp != stack.begin ||
-        (memo.fp != call.fp && memo.uses_fp != 0) || memo.return_address != call.return_address ||
-        memo.function != call.function || count > Memo::kWords) {
+    return begins_the_same(memo, count, epoch, call, last) &&
+           are_the_same(memo, count, call.stack.begin, last);
+}
+
+/// The same of one that is tried after others: first comes the word that was another one the last
+/// time.
+AGENT_PART bool still_reads_the_same(Memo& memo, uint64_t epoch, const Call& call, uint64_t last) {
+    const uint64_t count = memo.count;
+    const uint64_t begin = call.stack.begin;
+    if (!begins_the_same(memo, count, epoch, call, last)) {
         return false;
     }
-    // Where the stack's end is another one, `last` would be read for what is behind it.
-    const uint64_t last = stack.end - stack.begin - sizeof(uint64_t);
-    return memo.last <= last && are_the_same(memo, count, stack.begin, last);
+    const uint64_t decisive = memo.decisive;
+    if (decisive < count && difference(memo, decisive, begin, last) != 0) {
+        return false;
+    }
+    for (uint64_t i = 0; i < count; ++i) {
+        if (difference(memo, i, begin, last) != 0) {
+            memo.decisive = static_cast<uint8_t>(i);
+            return false;
+        }
+    }
+    return true;
 }
 
 /// Walks, and keeps what it has read for the next time.
@@ -206,14 +240,27 @@ AGENT_PART uint32_t walk_into(Memo& memo, const Data& data, uint64_t epoch, cons
     return id;
 }
 
-/// The same by a walk, which is kept in the memo where that may be of use.
-AGENT_APART uint32_t find_anew(Memo& memo, uint32_t candidate, const Data& data, uint64_t epoch,
-                               const Call& call) {
-    if (memo.candidate == candidate) {
-        return walk_into(memo, data, epoch, call);
+/// Of so many misses at one place, one is kept.
+constexpr uint64_t kMissesForOne = 4;
+
+/// The same from another memo than the one at its place, or by a walk, which is kept where that may
+/// be of use.
+AGENT_APART uint32_t find_elsewhere(Memo* memos, uint64_t index, uint32_t candidate,
+                                    const Data& data, uint64_t epoch, const Call& call) {
+    const uint64_t last = call.stack.end - call.stack.begin - sizeof(uint64_t);
+    for (uint64_t way = 1; way < kMemoWays; ++way) {
+        Memo& memo = memos[index ^ way];
+        if (still_reads_the_same(memo, epoch, call, last)) {
+            return memo.stack;
+        }
     }
-    // Not yet: where more stacks take turns than there are memos, none would be of use.
-    memo.candidate = candidate;
+    Memo& own = memos[index];
+    if (own.candidate == candidate && own.misses++ % kMissesForOne == 0) {
+        return walk_into(memos[index ^ (own.misses / kMissesForOne % kMemoWays)], data, epoch,
+                         call);
+    }
+    // Where more stacks take turns than there are memos, none would be of use.
+    own.candidate = candidate;
     return walk_with(nullptr, data, call);
 }
 
@@ -223,20 +270,22 @@ AGENT_PART uint32_t find_stack(const Data& data, uint64_t epoch, const Thread& t
     const Stack& stack = call.stack;
     const uint64_t mixed = (call.return_address ^ (stack.begin << 20)) * 0x9e3779b97f4a7c15ULL;
     const uint64_t index = mixed >> 32 & (uint64_t{thread.memo_count} - 1);
-    Memo& memo = reinterpret_cast<Memo*>(thread.memos)[index];
+    auto* const memos = reinterpret_cast<Memo*>(thread.memos);
+    Memo& memo = memos[index];
     // A signal's handler that interrupts us here must not change the memo, and does without. A low
     // byte of 0 is no epoch, or one that is being written.
-    const bool may_use_memo = load(progress.uses_memo) == 0 && epoch % 256 != 0 &&
-                              stack.end - stack.begin - sizeof(uint64_t) <= kNoStackId;
+    const uint64_t last = stack.end - stack.begin - sizeof(uint64_t);
+    const bool may_use_memo =
+        load(progress.uses_memo) == 0 && epoch % 256 != 0 && last <= kNoStackId;
     if (!may_use_memo) [[unlikely]] {
         const Call apart = call; // so that `call` is in registers
         return walk_with(nullptr, data, apart);
     }
     store(progress.uses_memo, uint8_t{1});
     uint32_t id = memo.stack;
-    if (!reads_the_same(memo, epoch, call)) [[unlikely]] {
+    if (!reads_the_same(memo, epoch, call, last)) [[unlikely]] {
         const Call apart = call;
-        id = find_anew(memo, static_cast<uint32_t>(mixed), data, epoch, apart);
+        id = find_elsewhere(memos, index, static_cast<uint32_t>(mixed), data, epoch, apart);
     }
     store(progress.uses_memo, uint8_t{0});
     return id;
