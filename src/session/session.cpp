@@ -3,6 +3,7 @@
 #include "memleax/session/session.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <ctime>
 #include <span>
@@ -10,7 +11,6 @@
 #include <vector>
 
 #include <poll.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "emergency.hpp"
@@ -19,6 +19,7 @@
 #include "memleax/base/log.hpp"
 #include "memleax/report/readable.hpp"
 #include "session_signals.hpp"
+#include "signal_reader.hpp"
 
 namespace memleax {
 
@@ -62,15 +63,14 @@ std::string unwinder_text(UnwinderChoice unwinder) {
 
 int Session::run(SessionClient* client) {
     set_client(client);
-    const sigset_t set = session_signals();
-    signals_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    SignalReader signals(session_signals());
+    signals_ = &signals;
     const EmergencyExit restore_the_target(watcher_, accounts_);
     watcher_.start();
     while (!over_) {
         step();
     }
     watcher_.stop();
-    close(signals_);
     if (!clock_.begun() && watcher_.state() == Watcher::State::failed) {
         log_error("{}", watcher_.error().message());
         return 1;
@@ -93,7 +93,7 @@ void Session::step() {
     const int input = client_ != nullptr && phase_ != Phase::starting ? client_->input_fd() : -1;
     // A reader that goes is not only found out by what would be written next: that may never come.
     const int output = output_.error() == 0 ? output_.fd() : -1;
-    std::vector<pollfd> ready{{signals_, POLLIN, 0},
+    std::vector<pollfd> ready{{signals_->fd(), POLLIN, 0},
                               {watcher_.changes_fd(), POLLIN, 0},
                               {input, POLLIN, 0},
                               {output, 0, 0}};
@@ -171,9 +171,8 @@ int Session::pause_ms(MonotonicNs now) {
 }
 
 void Session::on_signals() {
-    signalfd_siginfo info{};
-    while (read(signals_, &info, sizeof info) == sizeof info) {
-        switch (info.ssi_signo) {
+    for (std::uint64_t come = signals_->take(); come != 0; come &= come - 1) {
+        switch (std::countr_zero(come) + 1) {
         case SIGTSTP:
             log_warning("not stopped: the target would stand still with memleax; end it by Ctrl-C");
             break;

@@ -5,7 +5,7 @@
 
 namespace memleax {
 
-/// Those that a session reads from a signalfd.
+/// Those that a session reads (SignalReader).
 sigset_t session_signals();
 
 } // namespace memleax

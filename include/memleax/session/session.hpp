@@ -24,6 +24,8 @@
 
 namespace memleax {
 
+class SignalReader;
+
 /// Watches a target and prints live lines and the final report. Everything but run() is for the
 /// client, and is called from within run(), in the main thread.
 class Session {
@@ -154,7 +156,7 @@ class Session {
     ThresholdWatch thresholds_;
     ThresholdReports threshold_reports_;
     SessionClient* client_ = nullptr;
-    int signals_ = -1;
+    SignalReader* signals_ = nullptr; ///< of run()
     Phase phase_ = Phase::starting;
     std::optional<MonotonicNs> deadline_;
     const char* end_reason_ = nullptr; ///< set: the target is being let go of, or has been
