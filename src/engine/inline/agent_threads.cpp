@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "arch.hpp"
 #include "memleax/base/clock.hpp"
@@ -275,33 +276,13 @@ const std::vector<RecordedCall>& AgentThreads::take() {
     std::for_each(waiting_.begin(), later, [this](const Recorded& each) { deliver(each); });
     waiting_.erase(waiting_.begin(), later);
 
-    marks_.emplace_back(tickets_, fetched_at_);
-    if (fetched_at_.value() - marks_.front().second.value() > kMostWaitNs) {
-        delivered_in_order_ = std::max(delivered_in_order_, marks_.front().first);
-    }
-    const auto unreached = std::find_if(marks_.begin(), marks_.end(), [this](const auto& mark) {
-        return mark.first > delivered_in_order_;
-    });
-    if (unreached != marks_.begin()) {
-        delivered_until_ = std::prev(unreached)->second;
-        marks_.erase(marks_.begin(), unreached);
-    }
+    delivered_tickets_.mark(tickets_, fetched_at_);
     return delivered_;
 }
 
 void AgentThreads::deliver(const Recorded& recorded) {
     const Entry& entry = recorded.entry;
-    if (entry.ticket == delivered_in_order_) {
-        ++delivered_in_order_;
-        for (auto next = delivered_out_of_order_.begin();
-             next != delivered_out_of_order_.end() && *next == delivered_in_order_;
-             next = delivered_out_of_order_.erase(next)) {
-            ++delivered_in_order_;
-        }
-    } else if (entry.ticket > delivered_in_order_ &&
-               delivered_out_of_order_.size() < kMostWaiting) {
-        delivered_out_of_order_.insert(entry.ticket);
-    }
+    delivered_tickets_.add(entry.ticket);
     Known& known = known_[recorded.thread];
     const bool has_stack = entry.kind == Entry::Kind::allocated ||
                            entry.kind == Entry::Kind::brief ||
@@ -410,9 +391,7 @@ void AgentThreads::forget() {
     seen_.clear();
     waiting_.clear();
     tickets_ = 0;
-    delivered_in_order_ = 0;
-    delivered_out_of_order_.clear();
-    marks_.clear();
+    delivered_tickets_.forget();
 }
 
 } // namespace memleax

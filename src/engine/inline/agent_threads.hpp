@@ -6,14 +6,13 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include <absl/container/flat_hash_map.h>
 
 #include "agent/agent.hpp"
+#include "delivered_tickets.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/calls/call.hpp"
 
@@ -95,7 +94,7 @@ class AgentThreads {
     /// asked last, and fetch() does not look before; Watch::kAnyTime: there were none.
     [[nodiscard]] std::int64_t time_to_fill();
     /// All that was recorded up to then has been taken.
-    [[nodiscard]] MonotonicNs delivered_until() const { return delivered_until_; }
+    [[nodiscard]] MonotonicNs delivered_until() const { return delivered_tickets_.until(); }
     /// What calls record from now on happens at this time, for take(). Times that are too close
     /// count as one: an entry has one byte for it.
     void tick(MonotonicNs now);
@@ -148,10 +147,6 @@ class AgentThreads {
 
     /// Beyond so many entries that wait for others, they are told as they are.
     static constexpr std::size_t kMostWaiting = 1U << 20;
-    /// Nobody needs so long between an entry's number and its place, but a thread that was killed
-    /// there (a child by vfork).
-    static constexpr std::int64_t kMostWaitNs = 2'000'000'000;
-
     static constexpr std::int64_t kShortestTickNs = 2'000'000;
 
     AgentThreadsMemory& memory_;
@@ -178,12 +173,7 @@ class AgentThreads {
     std::array<MonotonicNs, 256> ticks_{}; ///< when each began
     std::uint8_t tick_ = 0;
     MonotonicNs last_time_{};
-    // For delivered_until(): how many entries have been told without one missing, and times at
-    // which the tickets were so many.
-    std::uint64_t delivered_in_order_ = 0;
-    std::set<std::uint64_t> delivered_out_of_order_;
-    std::vector<std::pair<std::uint64_t, MonotonicNs>> marks_;
-    MonotonicNs delivered_until_{};
+    DeliveredTickets delivered_tickets_;
 };
 
 } // namespace memleax

@@ -10,10 +10,6 @@ namespace memleax {
 
 namespace {
 
-/// Before all CPUs are waited for instead, which takes some milliseconds for each step where they
-/// cannot be visited.
-constexpr std::int64_t kForAllToRestNs = 2'000'000;
-
 /// Where no thread may be when the jump comes.
 AddrRange behind(const Breakpoint& entry) {
     const std::uint64_t at = entry.address().value();
@@ -126,7 +122,7 @@ Result<Breakpoint*> PatchedFunctions::add_gate(Breakpoint* entry, bool of_c_libr
     auto trap = insert_trap(*thunk, entry->address(), worker);
     if (trap) {
         waiting_gates_.push_back({entry, *trap, thunk->entry});
-        waiting_gates_.back().answers = of_c_library && arch::kGateAnswers;
+        waiting_gates_.back().answers = of_c_library;
         tell_answer(waiting_gates_.back());
     }
     return trap;
@@ -217,8 +213,8 @@ const PatchedFunctions::Function* PatchedFunctions::of_trap(const Breakpoint& br
 }
 
 void PatchedFunctions::look() {
-    if (is_leaving_ && step_ != Step::none) {
-        look_who_rests();
+    if (step_ != Step::none) {
+        barrier_.look();
     }
     if (waits_for_proof_) {
         proof_.look();
@@ -233,48 +229,14 @@ void PatchedFunctions::look_at(Tid tid) {
     }
 }
 
-bool PatchedFunctions::any_runs() const {
-    const auto& threads = target_.threads();
-    return !target_.expected_children().empty() ||
-           std::any_of(threads.begin(), threads.end(),
-                       [this](const auto& each) { return !target_.is_stopped(each.first); });
-}
-
-// Where no thread runs, none is needed.
 void PatchedFunctions::begin_barrier(Step step) {
     step_ = step;
-    barrier_is_due_.reset();
-    if (!any_runs() || barrier_.pass_at_once()) {
-        return;
-    }
-    if (is_leaving_) {
-        at_rest_.begin();
-        at_rest_.look();
-        barrier_is_due_ = MonotonicNs(monotonic_now().value() + kForAllToRestNs);
-    } else {
-        barrier_.begin();
-    }
-}
-
-// While leaving, threads stop at their breakpoints, and soon all may have been seen to rest.
-void PatchedFunctions::look_who_rests() {
-    at_rest_.look();
-    if (!at_rest_.all_rest() && barrier_is_due_ && *barrier_is_due_ < monotonic_now()) {
-        barrier_is_due_.reset();
-        barrier_.begin();
-    }
-}
-
-bool PatchedFunctions::is_barrier_over() const {
-    if (!is_leaving_) {
-        return barrier_.is_over();
-    }
-    return step_ == Step::none || at_rest_.all_rest() || (!barrier_is_due_ && barrier_.is_over());
+    barrier_.begin(is_leaving_);
 }
 
 // One barrier at a time: what comes while one is under way waits for the next.
 void PatchedFunctions::advance() {
-    while (is_barrier_over()) {
+    while ((is_leaving_ && step_ == Step::none) || barrier_.is_over()) {
         Result<void> done = is_leaving_ ? Result<void>() : barrier_.result();
         switch (step_) {
         case Step::none:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /// The functions that begin with a jump to the agent, or are to as soon as no thread stands where
-/// it comes. Until all CPUs see what is written to their code (CodeBarrier), they are watched by
-/// their breakpoints.
+/// it comes. Until all see what is written to their code (SeenByAll), they are watched by their
+/// breakpoints.
 #pragma once
 
 #include <optional>
@@ -9,12 +9,10 @@
 
 #include "agent_memory.hpp"
 #include "entry_proof.hpp"
-#include "leave/threads_at_rest.hpp"
 #include "memleax/allocators/allocator_search.hpp"
-#include "memleax/base/clock.hpp"
 #include "memleax/calls/call_follower.hpp"
 #include "memleax/target/breakpoint.hpp"
-#include "memleax/target/code_barrier.hpp"
+#include "seen_by_all.hpp"
 
 namespace memleax {
 
@@ -33,8 +31,8 @@ class PatchedFunctions {
     /// All must outlive this.
     PatchedFunctions(Target& target, BreakpointTable& breakpoints, AgentMemory& memory,
                      Unwinder& unwinder)
-        : target_(target), breakpoints_(breakpoints), memory_(memory), unwinder_(unwinder),
-          proof_(target, unwinder), at_rest_(target) {}
+        : breakpoints_(breakpoints), memory_(memory), unwinder_(unwinder), proof_(target, unwinder),
+          barrier_(target) {}
 
     /// Are its calls such that the agent can tell of them?
     [[nodiscard]] static bool can_be(const AllocatorEntry& entry);
@@ -60,7 +58,7 @@ class PatchedFunctions {
     void look_at(Tid tid);
     void on_thread_gone(Tid tid) {
         proof_.on_thread_gone(tid);
-        at_rest_.on_thread_gone(tid);
+        barrier_.on_thread_gone(tid);
     }
 
     /// The jumps go, for good: in the course of some calls of look() ...
@@ -89,16 +87,12 @@ class PatchedFunctions {
     void begin_proof(const std::vector<AddrRange>& behind_entries);
     bool take_waiting_gates();
     void tell_answer(const Function& gate);
-    [[nodiscard]] bool any_runs() const;
     void begin_barrier(Step step);
-    void look_who_rests();
-    [[nodiscard]] bool is_barrier_over() const;
     void advance();
     Result<void> prepare_jumps();
     Result<void> complete_jumps();
     void give_up(const Error& error);
 
-    Target& target_;
     BreakpointTable& breakpoints_;
     AgentMemory& memory_;
     Unwinder& unwinder_;
@@ -108,10 +102,7 @@ class PatchedFunctions {
     std::vector<Function> waiting_gates_; ///< until the functions have theirs
     std::optional<std::uint64_t> answer_; ///< see set_answer()
     bool waits_for_proof_ = false;
-    CodeBarrier barrier_;
-    // While leaving, in its stead if it can be:
-    ThreadsAtRest at_rest_;                     ///< since the step began
-    std::optional<MonotonicNs> barrier_is_due_; ///< nothing once it has begun
+    SeenByAll barrier_;
     Step step_ = Step::none;
     bool any_new_ = false; ///< functions since the last barrier began
     bool is_leaving_ = false;
