@@ -283,7 +283,7 @@ inline constexpr std::size_t kThunkFunctionAt = 40;
 /// comes to kThunkTrapAt, and from there to the original as well; all others go there at once.
 /// Nothing of it is the agent's.
 ///
-/// Where kGateAnswers, one that only asks is answered without a trap if the byte at kGateAnswersAt
+/// One that only asks is answered without a trap if the byte at kGateAnswersAt
 /// is not 0, and the kernel says that the word at kGateHandlerAt is the handler: with SIG_DFL, no
 /// mask and no flags.
 [[nodiscard]] std::array<std::uint8_t, kThunkBytes> gate_code(CodeAddr gate, CodeAddr original);

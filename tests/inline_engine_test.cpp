@@ -97,9 +97,6 @@ TEST(InlineEngine, SigactionStopsForSigtrapOnly) {
 
 // Nor who only asks for SIGTRAP's, as long as that is the default.
 TEST(InlineEngine, SigactionTellsSigtrapsDefaultWithoutAStop) {
-    if (!arch::kGateAnswers) {
-        GTEST_SKIP() << "it stops on this CPU";
-    }
     expect_no_stops_of_sigaction({"trap"});
 }
 
@@ -109,9 +106,6 @@ TEST(InlineEngine, ItsDeathLeavesChildrenAloneThatCallSigaction) {
 }
 
 TEST(InlineEngine, ItsDeathLeavesChildrenAloneThatAskForSigtrapsAction) {
-    if (!arch::kGateAnswers) {
-        GTEST_SKIP() << "they stop on this CPU";
-    }
     expect_deaths_leave_alone("vfork_actions", {"trap"});
 }
 

@@ -105,8 +105,6 @@ inline constexpr std::size_t kMaxEntryBytes = kEntryJumpBytes;
 inline constexpr std::size_t kThunkTrapExitAt = 8;
 inline constexpr std::size_t kThunkTrapAt = 8;
 inline constexpr std::size_t kThunkPassExitAt = 12;
-/// See gate_code().
-inline constexpr bool kGateAnswers = false;
 
 } // namespace aarch64
 } // namespace memleax::arch

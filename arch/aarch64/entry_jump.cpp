@@ -8,6 +8,8 @@
 #include <csignal>
 #include <cstring>
 
+#include <sys/syscall.h>
+
 #include "decoder.hpp"
 #include "displaced_code.hpp"
 
@@ -97,19 +99,16 @@ std::optional<EntryJump> plain_jump(CodeAddr from, CodeAddr target) {
 
 namespace {
 
-/// A thunk of these two instructions, the trap, and the way to the original code.
-std::array<std::uint8_t, kThunkFunctionAt> with_exits(std::uint32_t first, std::uint32_t second,
-                                                      CodeAddr original) {
-    constexpr std::size_t kLiteralAt = 24;
-    constexpr std::uint32_t kLoad = 0x58000011U | (kLiteralAt - kThunkPassExitAt) / 4 << 5U;
-    constexpr std::uint32_t kJump = 0xd61f0220; // br x17
-    const std::array<std::uint32_t, kLiteralAt / kInstructionBytes> words{first, second, kNop,
-                                                                          kLoad, kJump,  kFiller};
-    std::array<std::uint8_t, kThunkFunctionAt> code{};
-    std::memcpy(code.data(), words.data(), sizeof words);
-    const std::uint64_t literal = original.value();
-    std::memcpy(&code[kLiteralAt], &literal, sizeof literal);
-    return code;
+constexpr std::uint32_t kJumpToX17 = 0xd61f0220; // br x17
+
+/// By how many words an instruction's target is further on, in the bits that tell it (imm19).
+constexpr std::uint32_t distance(std::size_t from, std::size_t target) {
+    const auto words =
+        (static_cast<std::int32_t>(target) - static_cast<std::int32_t>(from)) / kInstructionBytes;
+    return (static_cast<std::uint32_t>(words) & 0x7ffffU) << 5U;
+}
+constexpr std::uint32_t load_x17(std::size_t from, std::size_t literal) { // ldr x17,=literal
+    return 0x58000011U | distance(from, literal);
 }
 
 } // namespace
@@ -126,22 +125,60 @@ std::array<std::uint8_t, kThunkFunctionAt> with_exits(std::uint32_t first, std::
 std::array<std::uint8_t, kThunkFunctionAt> thunk_code(CodeAddr thunk, CodeAddr stub,
                                                       CodeAddr original) {
     constexpr std::int64_t kBranchAt = 4;
+    constexpr std::size_t kLiteralAt = 24;
     constexpr std::uint32_t kAddress = 0x10000010U | kThunkFunctionAt / 4 << 5U;
     const auto to_stub = branch_to(thunk + kBranchAt, stub);
     MEMLEAX_ASSERT(to_stub); // in the same piece of code
-    return with_exits(kAddress, *to_stub, original);
+    const std::array<std::uint32_t, kLiteralAt / kInstructionBytes> words{
+        kAddress, *to_stub, kNop, load_x17(kThunkPassExitAt, kLiteralAt), kJumpToX17, kFiller};
+    std::array<std::uint8_t, kThunkFunctionAt> code{};
+    std::memcpy(code.data(), words.data(), sizeof words);
+    const std::uint64_t literal = original.value();
+    std::memcpy(&code[kLiteralAt], &literal, sizeof literal);
+    return code;
 }
 
-//       0  cmp  w0,#SIGTRAP
-//       4  b.ne 12
-//       8  and so on, as above
+// But x16 and x17, only what the original takes for its system call, too, is changed: callers that
+// are compiled together with it may keep values in any other register (gcc's -fipa-ra).
 std::array<std::uint8_t, kThunkBytes> gate_code(CodeAddr /*gate*/, CodeAddr original) {
-    constexpr std::uint32_t kCompare = 0x7100001fU | SIGTRAP << 10U;
-    constexpr std::uint32_t kBranch = 0x54000001U | (kThunkPassExitAt - 4) / 4 << 5U;
-    const auto code = with_exits(kCompare, kBranch, original);
-    std::array<std::uint8_t, kThunkBytes> result{};
-    std::copy(code.begin(), code.end(), result.begin());
-    return result;
+    constexpr std::size_t kLiteralAt = 120;
+    constexpr std::size_t kFailedAt = 96;
+    static_assert(kThunkTrapAt == 8 && kThunkPassExitAt == 12 && SYS_rt_sigaction == 134);
+    constexpr std::array<std::uint32_t, kGateAnswersAt / kInstructionBytes> kWords{
+        0x14000005,                                    //   0  b    20
+        kFiller,                                       //
+        kNop,                                          //   8  nop             the trap
+        load_x17(12, kLiteralAt),                      //  12  ldr  x17,=original
+        kJumpToX17,                                    //  16  br   x17
+        0x7100001fU | SIGTRAP << 10U,                  //  20  cmp  w0,#SIGTRAP
+        0x54000001U | distance(24, kThunkPassExitAt),  //  24  b.ne 12
+        0xb5000001U | distance(28, kThunkTrapAt),      //  28  cbnz x1,8       it sets one
+        0xb4000002U | distance(32, kThunkPassExitAt),  //  32  cbz  x2,12
+        0x18000010U | distance(36, kGateAnswersAt),    //  36  ldr  w16,answers
+        0x34000010U | distance(40, kThunkTrapAt),      //  40  cbz  w16,8
+        0xa9414450,                                    //  44  ldp  x16,x17,[x2,#16]: the kernel's
+                                                       //      struct is longer than what the C
+                                                       //      library writes there
+        0xd2800103,                                    //  48  mov  x3,#8
+        0xd2800008U | SYS_rt_sigaction << 5U,          //  52  mov  x8,#SYS_rt_sigaction
+        0xd4000001,                                    //  56  svc  #0
+        0xa9014450,                                    //  60  stp  x16,x17,[x2,#16]
+        0xb5000000U | distance(64, kFailedAt),         //  64  cbnz x0,96
+        0x58000010U | distance(68, kGateHandlerAt),    //  68  ldr  x16,handler
+        0xf9400051,                                    //  72  ldr  x17,[x2]
+        0xeb11021f,                                    //  76  cmp  x16,x17
+        0x54000001U | distance(80, kFailedAt),         //  80  b.ne 96         one of its own
+        0xa9007c5f,                                    //  84  stp  xzr,xzr,[x2]: SIG_DFL, and
+        0xb900885f,                                    //  88  str  wzr,[x2,#136]  no mask or flags
+        0xd65f03c0,                                    //  92  ret
+        0x52800000U | SIGTRAP << 5U,                   //  96  mov  w0,#SIGTRAP
+        0x14000000U | (0x3ffffffU & (8U - 100U) / 4U), // 100  b    8
+    };
+    std::array<std::uint8_t, kThunkBytes> code{};
+    std::memcpy(code.data(), kWords.data(), sizeof kWords);
+    const std::uint64_t literal = original.value();
+    std::memcpy(&code[kLiteralAt], &literal, sizeof literal);
+    return code;
 }
 
 std::uint64_t thread_pointer(const Registers& /*regs*/) {

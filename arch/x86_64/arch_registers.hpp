@@ -110,8 +110,6 @@ inline constexpr std::size_t kThunkTrapExitAt = 17;
 inline constexpr std::size_t kThunkTrapAt = 22; ///< the no-op
 /// The same without a no-op.
 inline constexpr std::size_t kThunkPassExitAt = 28;
-/// See gate_code().
-inline constexpr bool kGateAnswers = true;
 
 } // namespace x86_64
 } // namespace memleax::arch

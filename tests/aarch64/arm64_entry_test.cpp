@@ -139,22 +139,44 @@ TEST(Arm64Entry, TheThunk) {
     EXPECT_EQ(kThunkPassExitAt, 12U);
 }
 
+// As GNU as 2.40 makes it.
 TEST(Arm64Entry, TheGate) {
-    const auto gate = gate_code(kEntry, kSlot);
-    std::array<std::uint8_t, kThunkFunctionAt> code{};
-    std::copy_n(gate.begin(), code.size(), code.begin());
-    EXPECT_EQ(hex(code), hex(bytes_of({
-                             0x7100141f, // cmp w0, #5
-                             0x54000041, // b.ne, 8 ahead
-                             0xd503201f, // nop
-                             0x58000071, // ldr x17, =kSlot
-                             0xd61f0220, // br x17
-                             0,
-                             0x000f0000,
-                             0xaaaa,
-                             0,
-                             0,
-                         })));
+    EXPECT_EQ(hex(gate_code(kEntry, kSlot)), hex(bytes_of({
+                                                 0x14000005, // b 20
+                                                 0,
+                                                 0xd503201f, // 8: nop
+                                                 0x58000371, // 12: ldr x17, =kSlot
+                                                 0xd61f0220, // br x17
+                                                 0x7100141f, // 20: cmp w0, #5
+                                                 0x54ffffa1, // b.ne 12
+                                                 0xb5ffff61, // cbnz x1, 8
+                                                 0xb4ffff62, // cbz x2, 12
+                                                 0x18000230, // ldr w16, 104
+                                                 0x34ffff10, // cbz w16, 8
+                                                 0xa9414450, // ldp x16, x17, [x2, #16]
+                                                 0xd2800103, // mov x3, #8
+                                                 0xd28010c8, // mov x8, #134
+                                                 0xd4000001, // svc #0
+                                                 0xa9014450, // stp x16, x17, [x2, #16]
+                                                 0xb5000100, // cbnz x0, 96
+                                                 0x58000170, // ldr x16, 112
+                                                 0xf9400051, // ldr x17, [x2]
+                                                 0xeb11021f, // cmp x16, x17
+                                                 0x54000081, // b.ne 96
+                                                 0xa9007c5f, // stp xzr, xzr, [x2]
+                                                 0xb900885f, // str wzr, [x2, #136]
+                                                 0xd65f03c0, // ret
+                                                 0x528000a0, // 96: mov w0, #5
+                                                 0x17ffffe9, // b 8
+                                                 0,          // 104
+                                                 0,
+                                                 0, // 112
+                                                 0,
+                                                 0x000f0000, // 120: kSlot
+                                                 0xaaaa,
+                                             })));
+    EXPECT_EQ(kGateAnswersAt, 104U);
+    EXPECT_EQ(kGateHandlerAt, 112U);
 }
 
 } // namespace
