@@ -138,6 +138,9 @@ std::optional<Tracer::Stop> Tracer::next_in_signal_turn() {
             consume_stop(tid_of(stop->event));
             queue_.push_once(*stop);
         } else {
+            // It may stand in line since collect_backlog(), and a second time would be told of what
+            // its thread is stopped for then.
+            queue_.forget(tid_of(stop->event));
             return stop;
         }
     }
