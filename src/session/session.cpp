@@ -140,10 +140,9 @@ bool Session::on_download() {
         watcher_.stop(); // the target is let go of in time, and the download goes on
         clock_.freeze(time);
     }
-    sigset_t pending;
-    sigpending(&pending);
-    return std::any_of(std::begin(kEnds), std::end(kEnds),
-                       [&pending](int signal) { return sigismember(&pending, signal) == 1; });
+    return std::any_of(std::begin(kEnds), std::end(kEnds), [this](int signal) {
+        return (signals_->come() & signal_bit(signal)) != 0;
+    });
 }
 
 int Session::pause_ms(MonotonicNs now) {

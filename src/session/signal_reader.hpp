@@ -21,7 +21,8 @@ class SignalReader {
 
     /// To poll for POLLIN.
     [[nodiscard]] int fd() const { return changed_; }
-    /// Those that have come since the last call: bit n-1 for signal n, however often.
+    /// Those that have come since the last take(): bit n-1 for signal n, however often.
+    [[nodiscard]] std::uint64_t come() const { return come_.load(); }
     std::uint64_t take();
 
   private:
