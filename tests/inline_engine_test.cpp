@@ -125,6 +125,33 @@ TEST(InlineEngine, BlocksThatGoFromHandToHandAreCountedOnce) {
     }
 }
 
+// With mlockall(MCL_FUTURE) all that is mapped takes memory at once, and a control group with little
+// room would have the process killed for it.
+TEST(InlineEngine, AProcessThatLocksItsMemoryDoesNotLockOurs) {
+    Fixture fixture("locks_memory");
+    if (fixture.go().counts.at("locked") == 0) {
+        GTEST_SKIP() << "this process may not lock its memory";
+    }
+    const auto locked = [&] {
+        const auto info = try_read_process_info(Tid(fixture.pid()));
+        return info ? info->locked_bytes : 0;
+    };
+    const std::uint64_t before = locked();
+    EXPECT_GT(before, 0U);
+    Memleax memleax({"--engine", "inline", "--check", "--log", "debug", "-F", "json", "-e", "1000",
+                     std::to_string(fixture.pid())});
+    memleax.wait_until_patched();
+    EXPECT_THAT(fixture.go().failures, IsEmpty());
+    constexpr std::uint64_t kMost = 2 << 20; // code, the handler's page
+    EXPECT_LT(locked(), before + kMost);
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(result.json().at("session").at("engine"), "inline");
+    EXPECT_THAT(live_leaks(result.json()), IsEmpty());
+    EXPECT_EQ(locked(), before);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 /// Does the kernel tell of one mapping (PROCMAP_QUERY, since Linux 6.11)?
 bool newborns_are_made_known() {
     int here = 0;

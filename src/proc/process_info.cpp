@@ -101,6 +101,7 @@ std::optional<ProcessInfo> parse_process_info(std::string_view status, const std
     info.ignored_signals = number<std::uint64_t>(status_field(status, "SigIgn"), 16);
     info.caught_signals = number<std::uint64_t>(status_field(status, "SigCgt"), 16);
     info.effective_capabilities = number<std::uint64_t>(status_field(status, "CapEff"), 16);
+    info.locked_bytes = number<std::uint64_t>(status_field(status, "VmLck")) * 1024;
     info.seccomp_mode = number<int>(status_field(status, "Seccomp"));
     return info;
 }

@@ -55,6 +55,7 @@ struct ProcessInfo {
     std::uint64_t ignored_signals = 0;
     std::uint64_t caught_signals = 0;
     std::uint64_t effective_capabilities = 0; ///< bit n for capability n
+    std::uint64_t locked_bytes = 0;           ///< of its memory (VmLck; mlock(2), mlockall(2))
     int seccomp_mode = 0;                     ///< 0: none, 1: strict, 2: filter (seccomp(2))
     RemoteAddr heap_begin; ///< where the break's memory begins (start_brk); 0: not ours to know
     /// Of one that has ended and that nobody has reaped. Not of exit status 0: who may not know

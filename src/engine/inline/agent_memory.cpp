@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 
 #include "memleax/base/log.hpp"
+#include "memleax/proc/process_info.hpp"
 #include "memleax/target/near_mapping.hpp"
 
 // The section that the agent's pieces are in (GNU ld: "if a section's name is a C identifier").
@@ -38,10 +39,6 @@ std::span<const std::uint8_t> agent_code() {
 constexpr std::uint64_t kPage = 4096;
 static_assert(RecoveryRecord::kMaxAgentData >= 2 + agent::kMostNarrow);
 
-Error refused(const char* call, Tid pid, long result) {
-    return Error(fmt::format("{} in process {}", call, pid.value()), static_cast<int>(-result));
-}
-
 } // namespace
 
 const char* AgentMemory::reason_against() {
@@ -53,29 +50,44 @@ const char* AgentMemory::reason_against() {
                : "this kernel keeps rdfsbase from programs (since Linux 5.9 they have it)";
 }
 
+Result<long> AgentMemory::call(const char* name, Tid worker, long number,
+                               std::initializer_list<std::uint64_t> arguments) {
+    auto result = target_.system_call(worker, number, arguments);
+    if (result && is_errno(*result)) {
+        return Error(fmt::format("{} in process {}", name, target_.pid().value()),
+                     static_cast<int>(-*result));
+    }
+    return result;
+}
+
 // A forked child, which nobody watches yet, finds zeros there.
 Result<AddrRange> AgentMemory::map_data(std::uint64_t bytes, Tid worker) {
     const std::uint64_t length = (bytes + kPage - 1) / kPage * kPage;
-    auto mapped = target_.system_call(
-        worker, SYS_mmap,
-        {0, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, ~0ULL, 0});
+    // If all that a process maps is locked (mlockall(2), MCL_FUTURE), and our handler's page was,
+    // the kernel gives it memory for all of this, unless nobody may touch it.
+    const auto info = try_read_process_info(worker);
+    const bool is_locked = info && info->locked_bytes != 0;
+    constexpr int kRights = PROT_READ | PROT_WRITE;
+    auto mapped = call("mmap", worker, SYS_mmap,
+                       {0, length, static_cast<std::uint64_t>(is_locked ? PROT_NONE : kRights),
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, ~0ULL, 0});
     if (!mapped) {
         return std::move(mapped).error();
-    }
-    if (is_errno(*mapped)) {
-        return refused("mmap", target_.pid(), *mapped);
     }
     const auto begin = static_cast<std::uint64_t>(*mapped);
     const AddrRange range{begin, begin + length};
     const bool noted = target_.record().add_agent_data(range);
     target_.record().borrowed.mapped.store(0);
     MEMLEAX_ASSERT(noted); // there are as many as kMaxThreads needs
-    auto wiped = target_.system_call(worker, SYS_madvise, {begin, length, MADV_WIPEONFORK});
-    if (!wiped) {
-        return std::move(wiped).error();
+    auto done = call("madvise", worker, SYS_madvise, {begin, length, MADV_WIPEONFORK});
+    if (done && is_locked) {
+        done = call("munlock", worker, SYS_munlock, {begin, length});
     }
-    if (is_errno(*wiped)) {
-        return refused("madvise", target_.pid(), *wiped);
+    if (done && is_locked) {
+        done = call("mprotect", worker, SYS_mprotect, {begin, length, kRights});
+    }
+    if (!done) {
+        return std::move(done).error();
     }
     return range;
 }
@@ -98,13 +110,10 @@ Result<void> AgentMemory::map(Tid worker, bool checks) {
                      handler.begin + arch::kWayBackDataAt + arch::kUnattendedAt);
     }
     // We write there nevertheless, as a debugger does.
-    auto made = target_.system_call(worker, SYS_mprotect,
-                                    {data->begin, offsetof(Data, next_ticket), PROT_READ});
+    auto made = call("mprotect", worker, SYS_mprotect,
+                     {data->begin, offsetof(Data, next_ticket), PROT_READ});
     if (!made) {
         return std::move(made).error();
-    }
-    if (is_errno(*made)) {
-        return refused("mprotect", target_.pid(), *made);
     }
     begin_epoch();
     return {};

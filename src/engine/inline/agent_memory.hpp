@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <vector>
@@ -93,6 +94,9 @@ class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
         RemoteAddr memos;
     };
     [[nodiscard]] Place place_of(std::uint32_t index) const;
+    /// A system call of the target's; its failure is an Error.
+    Result<long> call(const char* name, Tid worker, long number,
+                      std::initializer_list<std::uint64_t> arguments);
     Result<AddrRange> map_data(std::uint64_t bytes, Tid worker);
     Result<Piece*> piece_near(CodeAddr entry, Tid worker);
     Result<Thunk> write_thunk(Piece& piece, std::span<const std::uint8_t> bytes);
