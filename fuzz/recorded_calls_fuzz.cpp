@@ -24,6 +24,9 @@ class HostileRings final : public AgentThreadsMemory {
     Result<void> make_room_for(std::uint32_t index, Tid /*worker*/) override {
         return index < 300 ? Result<void>() : Error("no more");
     }
+    [[nodiscard]] std::uint32_t ring_entries(std::uint32_t index) const override {
+        return index < agent::kWideThreads ? agent::kRingEntries : agent::kNarrowRingEntries;
+    }
     void write_thread(std::uint32_t index, const agent::Thread& thread,
                       const Progress& progress) override {
         FUZZ_CHECK(thread.pointer != 0 && index < agent::kMaxThreads);

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 
 #include "memleax/base/log.hpp"
+#include "memleax/proc/memory_room.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/near_mapping.hpp"
 
@@ -92,7 +93,33 @@ Result<AddrRange> AgentMemory::map_data(std::uint64_t bytes, Tid worker) {
     return range;
 }
 
+Result<void> AgentMemory::find_room(bool checks) {
+    const MemoryRoom room(target_.pid());
+    const std::uint64_t table = checks ? sizeof(agent::LiveTable) : 0;
+    const auto for_all = room.check(sizeof(Data) + table);
+    is_narrow_ = !for_all;
+    if (for_all) {
+        return {};
+    }
+    log_debug("its threads get small rings: {}", for_all.error().message());
+    // Threads, and some ten thousand call stacks: of the table of children each takes a page.
+    constexpr std::uint64_t kStackBytes = 8 << 20;
+    constexpr std::uint64_t kThreadBytes = sizeof(agent::NarrowThreads) / agent::kNarrowThreads;
+    return room.check(kStackBytes + target_.threads().size() * kThreadBytes + table);
+}
+
+bool AgentMemory::is_wide(std::uint32_t index) const {
+    return index < agent::kWideThreads && !is_narrow_;
+}
+
+std::uint32_t AgentMemory::ring_entries(std::uint32_t index) const {
+    return is_wide(index) ? agent::kRingEntries : agent::kNarrowRingEntries;
+}
+
 Result<void> AgentMemory::map(Tid worker, bool checks) {
+    if (auto room = find_room(checks); !room) {
+        return room;
+    }
     auto data = map_data(sizeof(Data), worker);
     if (!data) {
         return std::move(data).error();
@@ -260,7 +287,7 @@ void AgentMemory::write_thread(std::uint32_t index, const Thread& thread,
     written.ring = place.ring.value();
     written.memos = place.memos.value();
     written.ring_parts = static_cast<std::uint8_t>(ring_entries(index) / agent::kRingPart);
-    written.memo_count = index < agent::kWideThreads ? agent::kMemos : agent::kNarrowMemos;
+    written.memo_count = is_wide(index) ? agent::kMemos : agent::kNarrowMemos;
     write_object(progress_at(index, 0), progress);
     write_object(thread_at(index, 0), written);
 }

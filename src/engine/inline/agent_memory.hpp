@@ -31,6 +31,7 @@ class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
     /// know what is live, see agent::LiveTable.
     Result<void> map(Tid worker, bool checks);
     Result<void> make_room_for(std::uint32_t index, Tid worker) override;
+    [[nodiscard]] std::uint32_t ring_entries(std::uint32_t index) const override;
     /// Where all of that is.
     [[nodiscard]] std::vector<AddrRange> ranges() const { return pages_.data_ranges(); }
 
@@ -97,6 +98,10 @@ class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
     /// A system call of the target's; its failure is an Error.
     Result<long> call(const char* name, Tid worker, long number,
                       std::initializer_list<std::uint64_t> arguments);
+    /// Is there room for what the agent takes when it is used? Memory that a control group has not
+    /// got would be the target's death.
+    Result<void> find_room(bool checks);
+    [[nodiscard]] bool is_wide(std::uint32_t index) const;
     Result<AddrRange> map_data(std::uint64_t bytes, Tid worker);
     Result<Piece*> piece_near(CodeAddr entry, Tid worker);
     Result<Thunk> write_thunk(Piece& piece, std::span<const std::uint8_t> bytes);
@@ -117,6 +122,7 @@ class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
     std::vector<Piece> pieces_;
     std::vector<CodeAddr> return_places_;
     std::uint32_t epoch_ = 0;
+    bool is_narrow_ = false;         ///< also the first threads have little
     RemoteAddr live_table_;          ///< null: there is none
     std::vector<RemoteAddr> narrow_; ///< agent::NarrowThreads, those that are there
 };

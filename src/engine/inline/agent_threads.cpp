@@ -192,7 +192,7 @@ void AgentThreads::read_ring(std::uint32_t index, std::uint64_t head) {
         return;
     }
     const std::uint64_t count = head - known.read;
-    if (count > ring_entries(index)) {
+    if (count > memory_.ring_entries(index)) {
         give_up(index);
         return;
     }
@@ -258,7 +258,7 @@ std::int64_t AgentThreads::time_to_fill() {
         Known& known = known_[index];
         const auto count = static_cast<double>(known.read - known.read_before);
         known.read_before = known.read;
-        fullest = std::max(fullest, count / ring_entries(index));
+        fullest = std::max(fullest, count / memory_.ring_entries(index));
     }
     const auto took = static_cast<double>(fetched_at_.value() - paced_at_.value());
     paced_at_ = fetched_at_;

@@ -25,6 +25,8 @@ class AgentThreadsMemory {
     virtual ~AgentThreadsMemory() = default;
     /// Maps what the thread with this index needs, if that is not there yet.
     virtual Result<void> make_room_for(std::uint32_t index, Tid worker) = 0;
+    /// How many its ring has.
+    [[nodiscard]] virtual std::uint32_t ring_entries(std::uint32_t index) const = 0;
     /// Sets where that is, too. The thread is not ready, or has not been.
     virtual void write_thread(std::uint32_t index, const agent::Thread& thread,
                               const agent::Progress& progress) = 0;
@@ -46,11 +48,6 @@ class AgentThreadsMemory {
     [[nodiscard]] virtual bool read_entries(std::uint32_t thread, std::uint64_t first,
                                             std::span<agent::Entry> entries) const = 0;
 };
-
-/// Of a thread's ring.
-constexpr std::uint32_t ring_entries(std::uint32_t index) {
-    return index < agent::kWideThreads ? agent::kRingEntries : agent::kNarrowRingEntries;
-}
 
 /// Its threads' memory is the target's: nothing that is read there is believed further than it can
 /// do no harm to us.

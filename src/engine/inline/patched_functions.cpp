@@ -2,6 +2,7 @@
 #include "patched_functions.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "memleax/base/log.hpp"
@@ -42,6 +43,13 @@ agent::Function describe(const AllocatorEntry& entry, int number) {
     return described;
 }
 
+/// That a process ends meanwhile is nothing to be told.
+void tell_why_all_stop(const Error& error) {
+    if (error.errnum() != ESRCH) {
+        log_info("every call stops its thread: {}", error.message());
+    }
+}
+
 } // namespace
 
 bool PatchedFunctions::can_be(const AllocatorEntry& entry) {
@@ -69,7 +77,7 @@ bool PatchedFunctions::may_have_jump(const AllocatorEntry& function, Tid worker,
     }
     if (!memory_.mapped() && !gave_up_) {
         if (auto mapped = memory_.map(worker, checks); !mapped) {
-            log_debug("every call stops its thread: {}", mapped.error().message());
+            tell_why_all_stop(mapped.error());
             gave_up_ = true;
         }
     }
@@ -313,7 +321,7 @@ Result<void> PatchedFunctions::complete_jumps() {
 }
 
 void PatchedFunctions::give_up(const Error& error) {
-    log_info("every call stops its thread: {}", error.message());
+    tell_why_all_stop(error);
     gave_up_ = true;
     withdraw_jumps();
 }
