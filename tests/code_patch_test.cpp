@@ -133,14 +133,15 @@ TEST_F(JumpPatch, IsPutInBehindABreakpointAndTakenOutLikewise) {
     EXPECT_EQ(there(), before_);
 }
 
-// Whoever has put it in may have died at any moment; and children are forked at any.
+// Whoever has put it in may have died at any moment; and children are forked at any. The last one
+// is what a uprobe leaves that was there for a while.
 TEST_F(JumpPatch, IsTakenOutInAnyState) {
     const std::vector<std::uint8_t> original(page_ + 64, page_ + 64 + kJump.size());
     std::vector<std::uint8_t> half = joined(original, kJump);
     half.back() = original.back();
     const std::vector<std::vector<std::uint8_t>> states{
         joined(arch::kBreakpointBytes, original), joined(arch::kBreakpointBytes, half),
-        joined(arch::kBreakpointBytes, kJump), joined(kJump, kJump)};
+        joined(arch::kBreakpointBytes, kJump), joined(kJump, kJump), joined(original, kJump)};
     for (const auto& state : states) {
         write(state);
         EXPECT_TRUE(jump_.is_in(memory_));

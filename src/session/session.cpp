@@ -140,9 +140,8 @@ bool Session::on_download() {
         watcher_.stop(); // the target is let go of in time, and the download goes on
         clock_.freeze(time);
     }
-    return std::any_of(std::begin(kEnds), std::end(kEnds), [this](int signal) {
-        return (signals_->come() & signal_bit(signal)) != 0;
-    });
+    return std::any_of(std::begin(kEnds), std::end(kEnds),
+                       [this](int signal) { return (signals_->come() & signal_bit(signal)) != 0; });
 }
 
 int Session::pause_ms(MonotonicNs now) {

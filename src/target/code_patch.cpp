@@ -48,8 +48,11 @@ bool CodePatch::is_in(const RemoteMemory& memory) const {
             return false;
         }
     }
+    // The original one, with ours behind it, is what a uprobe of the kernel's leaves that came and
+    // went meanwhile.
     const auto first = there.first(kFirst);
     return std::equal(first.begin(), first.end(), patched.begin()) ||
+           std::equal(first.begin(), first.end(), original.begin()) ||
            std::equal(first.begin(), first.end(), arch::kBreakpointBytes.begin());
 }
 
