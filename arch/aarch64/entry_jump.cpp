@@ -8,8 +8,6 @@
 #include <csignal>
 #include <cstring>
 
-#include <sys/syscall.h>
-
 #include "decoder.hpp"
 #include "displaced_code.hpp"
 
@@ -143,7 +141,8 @@ std::array<std::uint8_t, kThunkFunctionAt> thunk_code(CodeAddr thunk, CodeAddr s
 std::array<std::uint8_t, kThunkBytes> gate_code(CodeAddr /*gate*/, CodeAddr original) {
     constexpr std::size_t kLiteralAt = 120;
     constexpr std::size_t kFailedAt = 96;
-    static_assert(kThunkTrapAt == 8 && kThunkPassExitAt == 12 && SYS_rt_sigaction == 134);
+    constexpr std::uint32_t kRtSigaction = 134; // asm-generic/unistd.h
+    static_assert(kThunkTrapAt == 8 && kThunkPassExitAt == 12);
     constexpr std::array<std::uint32_t, kGateAnswersAt / kInstructionBytes> kWords{
         0x14000005,                                    //   0  b    20
         kFiller,                                       //
@@ -160,7 +159,7 @@ std::array<std::uint8_t, kThunkBytes> gate_code(CodeAddr /*gate*/, CodeAddr orig
                                                        //      struct is longer than what the C
                                                        //      library writes there
         0xd2800103,                                    //  48  mov  x3,#8
-        0xd2800008U | SYS_rt_sigaction << 5U,          //  52  mov  x8,#SYS_rt_sigaction
+        0xd2800008U | kRtSigaction << 5U,              //  52  mov  x8,#SYS_rt_sigaction
         0xd4000001,                                    //  56  svc  #0
         0xa9014450,                                    //  60  stp  x16,x17,[x2,#16]
         0xb5000000U | distance(64, kFailedAt),         //  64  cbnz x0,96
