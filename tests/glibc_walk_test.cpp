@@ -4,9 +4,12 @@
 // version's.
 #include "../src/heap/glibc_walk.hpp"
 
+#include <span>
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "fake_memory_support.hpp"
@@ -27,6 +30,7 @@ constexpr Address kHeapBytes = 0x21000;
 constexpr Address kMappedBytes = 0x30000; // whole pages of 4, 16 and 64 KiB
 
 using testing::FakeMemory;
+using ::testing::HasSubstr;
 
 Mapping mapping(Address begin, std::uint64_t size, const std::string& path = "") {
     Mapping result;
@@ -55,7 +59,9 @@ constexpr Kind kKinds[] = {{"2.31", &glibc::kLayout31, false, 32, 40, 48, 56, 72
 
 class FakeHeap {
   public:
-    explicit FakeHeap(const Kind& kind) : kind_(kind) {
+    /// With a free chunk in each of so many bins, the last ones, besides that in the first.
+    explicit FakeHeap(const Kind& kind, std::uint64_t filled_bins = 0)
+        : kind_(kind), filled_bins_(filled_bins) {
         memory.map(kData, 0x4000);
         memory.map(kHeap, kHeapBytes);
         memory.map(kOtherHeap, kHeapBytes);
@@ -88,6 +94,11 @@ class FakeHeap {
         return "";
     }
 
+    /// The chunk that `filled_bins` has put there.
+    [[nodiscard]] Address chunk_in_bin(std::uint64_t number) {
+        return memory.try_read_object<Address>(RemoteAddr(main_bin(number) + 16)).value();
+    }
+
     FakeMemory memory;
     std::vector<Mapping> mappings;
     Module module;
@@ -95,6 +106,10 @@ class FakeHeap {
     HeapBlocks found;
 
   private:
+    static Address main_bin(std::uint64_t number) {
+        return kMainArena + 112 + (number - 1) * 16 - 16;
+    }
+
     void make_parameters() {
         const Address mp = kData + 0x100;
         memory.put(mp, 128 << 10);      // trim_threshold
@@ -135,6 +150,18 @@ class FakeHeap {
         return kind_.hides_links ? (place >> 12) ^ link : link;
     }
 
+    /// A free chunk, the only one of the main arena's bin, and a live one behind it.
+    void put_into_bin(std::uint64_t number, std::uint64_t size) {
+        const Address bin = main_bin(number);
+        const Address free = chunk(size) - 16;
+        memory.put(next_, size); // prev_size
+        live_chunk(0x40, 0);
+        memory.put(bin + 16, free);
+        memory.put(bin + 24, free);
+        memory.put(free + 16, bin);
+        memory.put(free + 24, bin);
+    }
+
     void make_main_arena() {
         make_bins(kMainArena);
         next_ = kHeap;
@@ -143,9 +170,10 @@ class FakeHeap {
         const Address first = chunk(0x20);
         const Address second = chunk(0x20);
         const Address fast = chunk(0x40);
-        const Address unsorted = chunk(0x500) - 16;
-        memory.put(next_, 0x500); // prev_size
-        live_chunk(0x40, 0);
+        put_into_bin(1, 0x500);
+        for (std::uint64_t bin = 128 - filled_bins_; bin <= 127; ++bin) {
+            put_into_bin(bin, 0x90);
+        }
         // A thread's cache of two blocks.
         memory.put_short(cache, 2);
         memory.put(cache + 128, second);
@@ -157,12 +185,6 @@ class FakeHeap {
         // A fast bin, of chunks of 64 bytes.
         memory.put(kMainArena + 16 + 2 * 8, fast - 16);
         memory.put(fast, stored(fast, 0));
-        // The unsorted one.
-        const Address bin = kMainArena + 112 - 16;
-        memory.put(bin + 16, unsorted);
-        memory.put(bin + 24, unsorted);
-        memory.put(unsorted + 16, bin);
-        memory.put(unsorted + 24, bin);
         memory.put(kMainArena + 96, next_);
         memory.put(next_ + 8, (kHeap + kHeapBytes - next_) | 1);
         memory.put(kMainArena + 2160, kOtherHeap + kind_.heap_info);
@@ -188,6 +210,7 @@ class FakeHeap {
     }
 
     const Kind& kind_;
+    std::uint64_t filled_bins_;
     Address next_ = 0;
 };
 
@@ -198,6 +221,62 @@ TEST(GlibcWalkTest, HeapsOfEachVersion) {
         EXPECT_EQ(heap.read_as(*kind.layout), "");
         EXPECT_EQ(heap.found, heap.live);
     }
+}
+
+TEST(GlibcWalkTest, HeapsWithFewEmptyBins) {
+    for (const Kind& kind : kKinds) {
+        for (const std::uint64_t filled : {96, 111, 126}) {
+            SCOPED_TRACE(fmt::format("{}, {}", kind.name, filled));
+            FakeHeap heap(kind, filled);
+            EXPECT_EQ(heap.read_as(*kind.layout), "");
+            EXPECT_EQ(heap.found, heap.live);
+        }
+    }
+}
+
+TEST(GlibcWalkTest, FullBinsWhoseListsDoNotLeadBackAreNoArena) {
+    for (const std::uint64_t link : {16, 24}) {
+        FakeHeap heap(kKinds[2], 126);
+        for (std::uint64_t bin = 2; bin <= 127; ++bin) {
+            heap.memory.put(heap.chunk_in_bin(bin) + link, kHeap);
+        }
+        EXPECT_THAT(heap.read_as(*kKinds[2].layout), HasSubstr("0 places that look like malloc's"));
+    }
+}
+
+/// Counts what is read.
+class CountingReader final : public MemoryReader {
+  public:
+    explicit CountingReader(FakeMemory& memory) : memory_(memory) {}
+    std::size_t try_read(RemoteAddr from, std::span<std::byte> out) override {
+        ++reads;
+        return memory_.try_read(from, out);
+    }
+    int reads = 0;
+
+  private:
+    FakeMemory& memory_;
+};
+
+// A program that has such memory must not keep us busy, nor stand still for long.
+TEST(GlibcWalkTest, MemoryThatMayBeAnArenaAtEachWordIsSoonDoneWith) {
+    constexpr Address kLowHeap = 0x54000000;
+    constexpr std::uint64_t kBytes = 1 << 20;
+    constexpr int kMostReads = 20000;
+    FakeMemory memory;
+    memory.map(kLowHeap, kHeapBytes);
+    memory.map(kData, kBytes);
+    for (Address at = kData; at < kData + kBytes; at += 8) {
+        memory.put(at, kLowHeap + 48); // chunk, arena, and flags; it lies 48 bytes behind 64 MiB
+    }
+    const std::vector<Mapping> mappings{mapping(kLowHeap, kHeapBytes, "[heap]"),
+                                        mapping(kData, kBytes)};
+    Module module;
+    module.range = {kData, kData + kBytes};
+    CountingReader reader(memory);
+    EXPECT_FALSE(find_glibc_places({&module, &glibc::kLayout35, {}}, mappings, reader));
+    EXPECT_GT(reader.reads, 100); // it is looked at
+    EXPECT_LT(reader.reads, kMostReads);
 }
 
 TEST(GlibcWalkTest, TheBooksDoNotAgreeIfTheyAreReadAsAnotherVersions) {

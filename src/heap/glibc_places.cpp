@@ -17,10 +17,55 @@ namespace memleax {
 
 namespace {
 
+/// So many of an arena's bins have to be whole: empty, or lists whose ends lead back to them. Not
+/// all, as a thread may have been stopped at work in some. Words that are no arena have none.
+constexpr std::uint64_t kFewestWhole = glibc::arena::kBinCount / 4;
+
+/// Reads the chunks at both ends of the lists of bins that are not empty. These pointers may be any
+/// words of the target: they are followed into its heap only, and one step far.
+class BinLists {
+  public:
+    BinLists(MemoryReader& memory, AddrRange heap) : memory_(memory), heap_(heap) {}
+
+    [[nodiscard]] bool may_be_list(std::uint64_t forward, std::uint64_t backward) const {
+        return heap_.contains(forward) && heap_.contains(backward);
+    }
+
+    /// Does the arena at this place have so many whole ones?
+    bool are_whole(const MemoryImage& image, std::uint64_t offset, std::uint64_t wanted) {
+        if (places_left_ == 0) {
+            return false;
+        }
+        --places_left_;
+        for (std::uint64_t bin = 1; bin <= glibc::arena::kBinCount && wanted != 0; ++bin) {
+            const std::uint64_t place = glibc::arena::bin(offset, bin);
+            const std::uint64_t self = image.begin() + place;
+            const std::uint64_t forward = image.word(place + glibc::kForward);
+            const std::uint64_t backward = image.word(place + glibc::kBackward);
+            if (may_be_list(forward, backward) && leads(forward + glibc::kBackward, self) &&
+                leads(backward + glibc::kForward, self)) {
+                --wanted;
+            }
+        }
+        return wanted == 0;
+    }
+
+  private:
+    bool leads(std::uint64_t link, std::uint64_t bin) {
+        return memory_.try_read_object<std::uint64_t>(RemoteAddr(link)) == bin;
+    }
+
+    MemoryReader& memory_;
+    AddrRange heap_;
+    /// There is one as a rule. Memory that a program has made for it can have such a place at each
+    /// word; the reads of 64 are done within milliseconds.
+    int places_left_ = 64;
+};
+
 /// All of it has to look as it should: what lies 16 bytes off has the same bins but for one, which
 /// top and last_remainder may look like.
-bool is_arena(const MemoryImage& image, std::uint64_t offset, std::uint64_t heap_bytes) {
-    constexpr std::uint64_t kFewestEmpty = glibc::arena::kBinCount / 4;
+bool is_arena(const MemoryImage& image, std::uint64_t offset, std::uint64_t heap_bytes,
+              BinLists& lists) {
     const std::uint64_t next = image.word(offset + glibc::arena::kNext);
     const std::uint64_t system = image.word(offset + glibc::arena::kSystemMem);
     const bool is_in_circle =
@@ -35,7 +80,9 @@ bool is_arena(const MemoryImage& image, std::uint64_t offset, std::uint64_t heap
     const auto may_be_chunk = [own](std::uint64_t at) {
         return at != 0 && at % glibc::kAlignment == 0 && !own.contains(at);
     };
+    constexpr std::uint64_t kMostOthers = glibc::arena::kBinCount - kFewestWhole;
     std::uint64_t empty = 0;
+    std::uint64_t others = 0;
     for (std::uint64_t bin = 1; bin <= glibc::arena::kBinCount; ++bin) {
         const std::uint64_t place = glibc::arena::bin(offset, bin);
         const std::uint64_t self = image.begin() + place;
@@ -44,12 +91,17 @@ bool is_arena(const MemoryImage& image, std::uint64_t offset, std::uint64_t heap
         if ((forward == self) != (backward == self)) {
             return false;
         }
-        empty += forward == self ? 1 : 0;
-        if (forward != self && !(may_be_chunk(forward) && may_be_chunk(backward))) {
+        if (forward == self) {
+            ++empty;
+        } else if (!may_be_chunk(forward) || !may_be_chunk(backward)) {
+            return false;
+        } else if (!lists.may_be_list(forward, backward) && ++others > kMostOthers) {
             return false;
         }
     }
-    return empty >= kFewestEmpty;
+    // In a heap with free chunks of most sizes few bins are empty. Last, as it reads more than the
+    // image.
+    return empty >= kFewestWhole || lists.are_whole(image, offset, kFewestWhole - empty);
 }
 
 /// As it is in the file of libc, before the first call of malloc (ptmalloc_init): in a circle of
@@ -101,6 +153,7 @@ Result<GlibcPlaces> find_glibc_places(const Glibc& libc, std::span<const Mapping
             heap = {heap.begin != 0 ? heap.begin : mapping.range.begin, mapping.range.end};
         }
     }
+    BinLists lists(memory, heap);
     std::vector<std::uint64_t> arenas;
     std::vector<std::uint64_t> parameters;
     for (const Mapping& mapping : mappings) {
@@ -109,7 +162,8 @@ Result<GlibcPlaces> find_glibc_places(const Glibc& libc, std::span<const Mapping
         }
         const MemoryImage image(memory, mapping.range);
         const auto found = image.find_all(glibc::arena::kBytes, [&](std::uint64_t at) {
-            return is_arena(image, at, libc.layout->heap_bytes) || is_unused_arena(image, at);
+            return is_arena(image, at, libc.layout->heap_bytes, lists) ||
+                   is_unused_arena(image, at);
         });
         arenas.insert(arenas.end(), found.begin(), found.end());
         const auto more = image.find_all(libc.layout->parameters.bytes, [&](std::uint64_t at) {
