@@ -244,6 +244,19 @@ TEST(GlibcWalkTest, FullBinsWhoseListsDoNotLeadBackAreNoArena) {
     }
 }
 
+// 16 bytes before it the same bins are found, but for one, which is top and last_remainder. The map
+// of bins is in the place of the next arena.
+TEST(GlibcWalkTest, AnArenaIsNotFoundBesideItself) {
+    for (const Kind& kind : kKinds) {
+        SCOPED_TRACE(kind.name);
+        FakeHeap heap(kind);
+        heap.memory.put(kMainArena + 104, kHeap + 0x290);   // last_remainder
+        heap.memory.put(kMainArena + 2144, kind.heap_info); // binmap: bin 5, or 4 and 5
+        EXPECT_EQ(heap.read_as(*kind.layout), "");
+        EXPECT_EQ(heap.found, heap.live);
+    }
+}
+
 /// Counts what is read.
 class CountingReader final : public MemoryReader {
   public:

@@ -63,16 +63,17 @@ class BinLists {
 };
 
 /// All of it has to look as it should: what lies 16 bytes off has the same bins but for one, which
-/// top and last_remainder may look like.
+/// top and last_remainder may look like. Its next arena is a map of bins, and may look like one;
+/// its top is the ninth fast bin, which is not used unless mallopt(3) has asked for that.
 bool is_arena(const MemoryImage& image, std::uint64_t offset, std::uint64_t heap_bytes,
               BinLists& lists) {
     const std::uint64_t next = image.word(offset + glibc::arena::kNext);
     const std::uint64_t system = image.word(offset + glibc::arena::kSystemMem);
+    const std::uint64_t top = image.word(offset + glibc::arena::kTop);
     const bool is_in_circle =
         next == image.begin() + offset || next % glibc::heap::kAlignment == heap_bytes;
     if (!is_in_circle || system > image.word(offset + glibc::arena::kMaxSystemMem) ||
-        image.half(offset + glibc::arena::kFlagsAt) > 3 ||
-        image.word(offset + glibc::arena::kTop) % 8 != 0) {
+        image.half(offset + glibc::arena::kFlagsAt) > 3 || top == 0 || top % 8 != 0) {
         return false;
     }
     // Not another bin: those of an arena a few words away are.
