@@ -159,7 +159,8 @@ AGENT_APART uint32_t walk_with(Memo* memo, const Data& data, const Call& call) {
     return id;
 }
 
-/// None is read behind `last`, as the program may have written into the memo.
+/// 0: the word on the stack is the memo's. None is read behind `last`, as the program may have
+/// written into the memo.
 AGENT_PART uint64_t difference(const Memo& memo, uint64_t i, uint64_t begin, uint64_t last) {
     const uint64_t place = memo.places[i];
     return *reinterpret_cast<const uint64_t*>(begin + (place < last ? place : last)) ^
