@@ -15,6 +15,7 @@
 #include "arch.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/base/patience.hpp"
+#include "memleax/proc/code_translator.hpp"
 #include "memleax/proc/freezer.hpp"
 #include "memleax/proc/living_thread.hpp"
 #include "memleax/proc/process_info.hpp"
@@ -185,6 +186,9 @@ Result<ProcessInfo> check_watchable(Tid pid) {
     auto architecture = check_architecture(pid);
     if (!architecture) {
         return std::move(architecture).error();
+    }
+    if (auto own_code = check_not_translated(pid); !own_code) {
+        return std::move(own_code).error();
     }
     auto filter = check_seccomp(pid, info->comm);
     if (!filter) {

@@ -155,7 +155,7 @@ Result<void> Watcher::watch() {
     if (!begun) {
         return begun;
     }
-    WatchEnd end = WatchEnd::requested;
+    Result<WatchEnd> end = WatchEnd::requested;
     try {
         end = tree_.run(tracer, stop_);
     } catch (...) {
@@ -164,8 +164,11 @@ Result<void> Watcher::watch() {
     }
     urgently.emplace();
     tree_.leave();
+    if (!end) {
+        return std::move(end).error();
+    }
     const std::lock_guard lock(mutex_);
-    end_ = end;
+    end_ = *end;
     return {};
 }
 

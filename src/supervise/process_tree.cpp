@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -87,7 +88,19 @@ bool ProcessTree::take_child(WatchedProcess& parent, Tid child, bool forked) {
     return true;
 }
 
-WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
+void ProcessTree::on_unwatchable(const WatchedProcess& process, Error why) {
+    const bool is_last =
+        std::all_of(processes_.begin(), processes_.end(), [&process](const auto& each) {
+            return each.get() == &process || each->has_ended();
+        });
+    if (is_last && !process.is_child()) {
+        unwatchable_ = std::move(why);
+    } else {
+        log_warning("{}", why.message());
+    }
+}
+
+Result<WatchEnd> ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
     running_ = true;
     TickTimer timer;
     pace_ = TickPace();
@@ -126,6 +139,9 @@ WatchEnd ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
         }
     }
     running_ = false;
+    if (processes_.empty() && unwatchable_) {
+        return *std::exchange(unwatchable_, std::nullopt);
+    }
     return processes_.empty() ? WatchEnd::target_gone : WatchEnd::requested;
 }
 

@@ -11,6 +11,7 @@
 #include "memleax/base/log.hpp"
 #include "memleax/engine/watch.hpp"
 #include "memleax/events/process_end.hpp"
+#include "memleax/proc/code_translator.hpp"
 #include "memleax/proc/living_thread.hpp"
 #include "memleax/proc/present_pages.hpp"
 #include "memleax/proc/process_info.hpp"
@@ -48,7 +49,7 @@ Result<void> WatchedProcess::look() {
             return read;
         }
     } while (executes_another());
-    return {};
+    return check_not_translated(pid_);
 }
 
 bool WatchedProcess::executes_another() const {
@@ -332,7 +333,7 @@ void WatchedProcess::on_watching(std::size_t threads) {
     keeper().on_watching(threads);
     if (tree_.options_.several && !announced_) {
         announced_ = true;
-        if (parent_.value() != 0 && !tree_.beginning_) {
+        if (is_child() && !tree_.beginning_) {
             log_info("process {}, a child of {}, is watched, too", pid_.value(), parent_.value());
         }
     }
@@ -340,7 +341,12 @@ void WatchedProcess::on_watching(std::size_t threads) {
 }
 
 bool WatchedProcess::on_exec() {
-    if (parent_.value() != 0 && is_static() && !has_allocator()) {
+    if (auto own_code = check_not_translated(pid_); !own_code) {
+        end_copy();
+        tree_.on_unwatchable(*this, std::move(own_code).error());
+        return false;
+    }
+    if (is_child() && is_static() && !has_allocator()) {
         end_copy();
         return false;
     }

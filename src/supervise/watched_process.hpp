@@ -23,12 +23,14 @@ class WatchedProcess final : WatchObserver {
     WatchedProcess& operator=(const WatchedProcess&) = delete;
 
     [[nodiscard]] Tid pid() const { return pid_; }
+    [[nodiscard]] bool is_child() const { return parent_.value() != 0; }
     [[nodiscard]] Target* target() { return target_.get(); }
     [[nodiscard]] const ModuleMap& modules() const { return *modules_; }
     [[nodiscard]] bool has_ended() const { return ended_; }
     [[nodiscard]] std::uint64_t start_time() const { return start_time_; }
 
-    /// Reads its modules and their symbols; nothing needs to be seized for that.
+    /// Reads its modules and their symbols; nothing needs to be seized for that. Refuses what
+    /// executes a translation of its code.
     Result<void> look();
     /// Has it begun another program since look()?
     [[nodiscard]] bool executes_another() const;

@@ -132,9 +132,9 @@ inline constexpr const char* kGuardianName = "mlx-guardian";
 
 /// Finds what would keep us from watching this process, before anything is touched: no such
 /// process, ourselves, a kernel thread, a zombie, a thread instead of a process, traced already, a
-/// process that dumps its core, a foreign architecture, no permission to look at it, a seccomp
-/// filter that we may not suspend. Each with a sentence that says so. For a guardian that traces it
-/// this waits, some seconds at most.
+/// process that dumps its core, a foreign architecture, no permission to look at it, one that is
+/// run by valgrind, a seccomp filter that we may not suspend. Each with a sentence that says so.
+/// For a guardian that traces it this waits, some seconds at most.
 Result<ProcessInfo> check_watchable(Tid pid);
 /// The part of it that has to be looked at again once the process is seized, before anybody is
 /// stopped: a stop can cut the core short (Linux 6.1 leaves it empty). What begins to dump later

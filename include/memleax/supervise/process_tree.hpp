@@ -105,7 +105,8 @@ class ProcessTree {
     [[nodiscard]] bool empty() const { return processes_.empty(); }
     /// Sends events until `stop` is set or all have ended. A signal to the calling thread, with a
     /// handler that does nothing, makes it look at `stop`.
-    WatchEnd run(Tracer& tracer, const std::atomic<bool>& stop);
+    /// An error if the last one was let go of, as what it executes cannot be watched.
+    Result<WatchEnd> run(Tracer& tracer, const std::atomic<bool>& stop);
     /// Within run(), between stops. ESRCH: this process is not being watched; else see
     /// stop_all_and_defer() and borrow_thread(). The work has not been done then.
     Result<void> perform(Tid pid, TargetState state, const TargetWork& work);
@@ -127,6 +128,9 @@ class ProcessTree {
     /// Looks at it, seizes it and watches it. With a `gap`, it was watched before.
     Result<void> begin(Tracer& tracer, WatchedProcess& process, bool gap);
     bool take_child(WatchedProcess& parent, Tid child, bool forked);
+    /// It is being let go of, as what it executes now cannot be watched: told at once, or in the
+    /// end if there is nothing else to watch.
+    void on_unwatchable(const WatchedProcess& process, Error why);
     /// Those that have ended are not needed any more, but for what their keepers know.
     void sweep();
     /// Of the engine's, or for a while.
@@ -143,6 +147,7 @@ class ProcessTree {
     bool beginning_ = false; ///< with several: `watching_` waits for the others
     bool watching_ = false;
     bool any_ended_ = false; ///< since the last sweep
+    std::optional<Error> unwatchable_; ///< why the last one is let go of
     TickPace pace_;
 };
 
