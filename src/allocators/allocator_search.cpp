@@ -13,10 +13,12 @@ namespace memleax {
 
 namespace {
 
-// What defines these is the C library, the C++ runtime, the dynamic linker.
+// What defines these is the C library, the C++ runtime, the dynamic linker, LeakSanitizer (of
+// AddressSanitizer's library as well).
 constexpr const char* kCLibrary = "__libc_start_main";
 constexpr const char* kCxxRuntime = "__cxa_throw";
 constexpr const char* kModuleEvent = "_dl_debug_state";
+constexpr const char* kLeakSanitizer = "__lsan_do_leak_check";
 constexpr const char* kSignalAction = "sigaction";
 /// What exit(3) and its like end with (glibc, musl). Not execve: who calls that after vfork(2) has
 /// blocked SIGTRAP, and would not survive a breakpoint if nobody is there to catch it.
@@ -65,13 +67,14 @@ struct AllocatorSearch::FoundSymbols {
     ProbePoints probes;
     bool is_c_library = false;
     bool is_cxx_runtime = false;
+    bool is_leak_sanitizer = false;
 };
 
 AllocatorSearch::AllocatorSearch(std::shared_ptr<const AllocatorApi> api, DebugSources sources,
                                  std::string debug_file)
     : api_(std::move(api)), sources_(std::move(sources)), debug_file_(std::move(debug_file)),
       filter_(api_->filter()) {
-    for (const char* name : {kCLibrary, kCxxRuntime, kModuleEvent, kSignalAction}) {
+    for (const char* name : {kCLibrary, kCxxRuntime, kModuleEvent, kLeakSanitizer, kSignalAction}) {
         filter_.add(name);
     }
     for (const char* name : kLastCalls) {
@@ -109,6 +112,8 @@ const AllocatorSearch::FoundSymbols& AllocatorSearch::look_through(const Module&
                 found->is_c_library = true;
             } else if (symbol.name == kCxxRuntime) {
                 found->is_cxx_runtime = true;
+            } else if (symbol.name == kLeakSanitizer) {
+                found->is_leak_sanitizer = true;
             } else if (symbol.name == kSignalAction && !symbol.indirect) {
                 found->signal_actions.emplace_back(symbol.address, symbol.size);
             } else if (!symbol.indirect && std::find(kLastCalls.begin(), kLastCalls.end(),
@@ -141,6 +146,7 @@ ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
             places.last_calls.push_back(module.to_runtime(address));
         }
     }
+    places.is_leak_sanitizer = found.is_leak_sanitizer;
     places.probes = found.probes.places(module);
     for (const ProbePoints::Function& function : found.probes.functions) {
         if (function.indirect) {

@@ -212,6 +212,9 @@ Result<void> LifeCycle::watch_places(const WatchedPlaces& places, Tid worker) {
     for (const AllocatorEntry& function : places.untold) {
         follower_.add_unreported(function);
     }
+    if (places.has_leak_sanitizer) {
+        observer_.on_leak_sanitizer();
+    }
     return engine_->watch(places, worker);
 }
 

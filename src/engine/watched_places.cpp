@@ -27,6 +27,7 @@ WatchedPlaces find_places(AllocatorSearch& search, const ModuleMap& map,
         places.last_calls.insert(places.last_calls.end(), found.last_calls.begin(),
                                  found.last_calls.end());
         places.probes.insert(places.probes.end(), found.probes.begin(), found.probes.end());
+        places.has_leak_sanitizer = places.has_leak_sanitizer || found.is_leak_sanitizer;
         for (const std::string_view name : found.chosen_at_run_time) {
             log_warning("{} in {} is chosen at run time (IFUNC) and is not watched", name,
                         module->name);

@@ -17,6 +17,7 @@ struct WatchedPlaces {
     std::vector<SignalActionEntry> signal_actions;
     std::vector<CodeAddr> last_calls; ///< see ModulePlaces
     std::vector<ProbePlace> probes;   ///< likewise
+    bool has_leak_sanitizer = false;
 };
 
 /// By a walk over their symbols, which takes milliseconds in a large program.

@@ -100,6 +100,19 @@ void ProcessTree::on_unwatchable(const WatchedProcess& process, Error why) {
     }
 }
 
+// At its end it stops all threads by ptrace itself, which fails where somebody else traces them,
+// and ends the process with a status of its own (sanitizer_common's sanitizer_stoptheworld).
+// Whether it is switched on cannot be seen.
+void ProcessTree::warn_of_leak_sanitizer(Tid pid) {
+    if (!told_of_leak_sanitizer_) {
+        told_of_leak_sanitizer_ = true;
+        log_warning("process {} has LeakSanitizer, which fails in a process that is traced: if it "
+                    "ends before memleax leaves, its exit status may tell of that, and not of the "
+                    "program (LSAN_OPTIONS=detect_leaks=0 prevents that)",
+                    pid.value());
+    }
+}
+
 Result<WatchEnd> ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
     running_ = true;
     TickTimer timer;

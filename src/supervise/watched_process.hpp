@@ -67,6 +67,7 @@ class WatchedProcess final : WatchObserver {
   private:
     void on_watching(std::size_t threads) override;
     void on_modules(const ModuleMap& modules) override { keeper().on_modules(modules); }
+    void on_leak_sanitizer() override { tree_.warn_of_leak_sanitizer(pid_); }
     void before_modules_change() override { tell_faults(false); }
     void before_pages_go() override { tell_faults(false); }
     void on_stopped(bool stopped) override { keeper().on_stopped(stopped); }

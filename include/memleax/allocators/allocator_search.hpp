@@ -53,6 +53,7 @@ struct ModulePlaces {
     /// The C library's functions after which the process's memory is gone, unless they fail.
     std::vector<CodeAddr> last_calls;
     std::vector<ProbePlace> probes; ///< several may be at one address
+    bool is_leak_sanitizer = false; ///< it looks for leaks at the end of its process, or can
 };
 
 /// Looks through modules, and remembers what each file's symbol tables told: a large one takes

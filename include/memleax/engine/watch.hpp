@@ -47,6 +47,8 @@ class WatchObserver {
     virtual void on_watching(std::size_t threads) = 0;
     /// The module list has changed, or is there for the first time.
     virtual void on_modules(const ModuleMap& modules) = 0;
+    /// LeakSanitizer is among the modules, from now on.
+    virtual void on_leak_sanitizer() = 0;
     /// The module list is about to change, and what it says of the present code is soon gone.
     virtual void before_modules_change() = 0;
     /// A call of the process is about to give pages back, and stands still: what touched them until

@@ -131,6 +131,8 @@ class ProcessTree {
     /// It is being let go of, as what it executes now cannot be watched: told at once, or in the
     /// end if there is nothing else to watch.
     void on_unwatchable(const WatchedProcess& process, Error why);
+    /// Once, for the first process that has it.
+    void warn_of_leak_sanitizer(Tid pid);
     /// Those that have ended are not needed any more, but for what their keepers know.
     void sweep();
     /// Of the engine's, or for a while.
@@ -147,6 +149,7 @@ class ProcessTree {
     bool beginning_ = false; ///< with several: `watching_` waits for the others
     bool watching_ = false;
     bool any_ended_ = false; ///< since the last sweep
+    bool told_of_leak_sanitizer_ = false;
     std::optional<Error> unwatchable_; ///< why the last one is let go of
     TickPace pace_;
 };
