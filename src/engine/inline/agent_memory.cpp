@@ -11,7 +11,6 @@
 
 #include "memleax/base/log.hpp"
 #include "memleax/proc/memory_room.hpp"
-#include "memleax/proc/process_info.hpp"
 #include "memleax/target/near_mapping.hpp"
 
 // The section that the agent's pieces are in (GNU ld: "if a section's name is a C identifier").
@@ -37,7 +36,6 @@ std::span<const std::uint8_t> agent_code() {
     return {__start_memleax_agent, __stop_memleax_agent};
 }
 
-constexpr std::uint64_t kPage = 4096;
 static_assert(RecoveryRecord::kMaxAgentData >= 2 + agent::kMostNarrow);
 
 } // namespace
@@ -49,48 +47,6 @@ const char* AgentMemory::reason_against() {
     return arch::agent_knows_threads()
                ? nullptr
                : "this kernel keeps rdfsbase from programs (since Linux 5.9 they have it)";
-}
-
-Result<long> AgentMemory::call(const char* name, Tid worker, long number,
-                               std::initializer_list<std::uint64_t> arguments) {
-    auto result = target_.system_call(worker, number, arguments);
-    if (result && is_errno(*result)) {
-        return Error(fmt::format("{} in process {}", name, target_.pid().value()),
-                     static_cast<int>(-*result));
-    }
-    return result;
-}
-
-// A forked child, which nobody watches yet, finds zeros there.
-Result<AddrRange> AgentMemory::map_data(std::uint64_t bytes, Tid worker) {
-    const std::uint64_t length = (bytes + kPage - 1) / kPage * kPage;
-    // If all that a process maps is locked (mlockall(2), MCL_FUTURE), and our handler's page was,
-    // the kernel gives it memory for all of this, unless nobody may touch it.
-    const auto info = try_read_process_info(worker);
-    const bool is_locked = info && info->locked_bytes != 0;
-    constexpr int kRights = PROT_READ | PROT_WRITE;
-    auto mapped = call("mmap", worker, SYS_mmap,
-                       {0, length, static_cast<std::uint64_t>(is_locked ? PROT_NONE : kRights),
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, ~0ULL, 0});
-    if (!mapped) {
-        return std::move(mapped).error();
-    }
-    const auto begin = static_cast<std::uint64_t>(*mapped);
-    const AddrRange range{begin, begin + length};
-    const bool noted = target_.record().add_agent_data(range);
-    target_.record().borrowed.mapped.store(0);
-    MEMLEAX_ASSERT(noted); // there are as many as kMaxThreads needs
-    auto done = call("madvise", worker, SYS_madvise, {begin, length, MADV_WIPEONFORK});
-    if (done && is_locked) {
-        done = call("munlock", worker, SYS_munlock, {begin, length});
-    }
-    if (done && is_locked) {
-        done = call("mprotect", worker, SYS_mprotect, {begin, length, kRights});
-    }
-    if (!done) {
-        return std::move(done).error();
-    }
-    return range;
 }
 
 Result<void> AgentMemory::find_room(bool checks) {
@@ -120,12 +76,12 @@ Result<void> AgentMemory::map(Tid worker, bool checks) {
     if (auto room = find_room(checks); !room) {
         return room;
     }
-    auto data = map_data(sizeof(Data), worker);
+    auto data = pages_.map_data(sizeof(Data), worker);
     if (!data) {
         return std::move(data).error();
     }
     if (checks) {
-        auto table = map_data(sizeof(agent::LiveTable), worker);
+        auto table = pages_.map_data(sizeof(agent::LiveTable), worker);
         if (!table) {
             return std::move(table).error();
         }
@@ -136,11 +92,9 @@ Result<void> AgentMemory::map(Tid worker, bool checks) {
         write_object(at(offsetof(Data, unattended)),
                      handler.begin + arch::kWayBackDataAt + arch::kUnattendedAt);
     }
-    // We write there nevertheless, as a debugger does.
-    auto made = call("mprotect", worker, SYS_mprotect,
-                     {data->begin, offsetof(Data, next_ticket), PROT_READ});
-    if (!made) {
-        return std::move(made).error();
+    const AddrRange leads{data->begin, data->begin + offsetof(Data, next_ticket)};
+    if (auto made = pages_.make_read_only(leads, worker); !made) {
+        return made;
     }
     begin_epoch();
     return {};
@@ -154,7 +108,7 @@ Result<void> AgentMemory::make_room_for(std::uint32_t index, Tid worker) {
     if (!mapped() || narrow_.size() == agent::kMostNarrow) {
         return Error("there are too many");
     }
-    auto range = map_data(sizeof(agent::NarrowThreads), worker);
+    auto range = pages_.map_data(sizeof(agent::NarrowThreads), worker);
     if (!range) {
         return std::move(range).error();
     }

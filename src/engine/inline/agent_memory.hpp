@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <span>
 #include <vector>
@@ -95,14 +94,10 @@ class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
         RemoteAddr memos;
     };
     [[nodiscard]] Place place_of(std::uint32_t index) const;
-    /// A system call of the target's; its failure is an Error.
-    Result<long> call(const char* name, Tid worker, long number,
-                      std::initializer_list<std::uint64_t> arguments);
     /// Is there room for what the agent takes when it is used? Memory that a control group has not
     /// got would be the target's death.
     Result<void> find_room(bool checks);
     [[nodiscard]] bool is_wide(std::uint32_t index) const;
-    Result<AddrRange> map_data(std::uint64_t bytes, Tid worker);
     Result<Piece*> piece_near(CodeAddr entry, Tid worker);
     Result<Thunk> write_thunk(Piece& piece, std::span<const std::uint8_t> bytes);
     [[nodiscard]] RemoteAddr at(std::size_t offset) const;

@@ -5,7 +5,10 @@
 #include <cstddef>
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
+
+#include "memleax/proc/process_info.hpp"
 
 namespace memleax {
 
@@ -116,6 +119,54 @@ void AgentPages::disable() {
     (void)disable_agent(target_.record(), target_.memory());
 }
 
+Result<long> AgentPages::call(const char* name, Tid worker, long number,
+                              std::initializer_list<std::uint64_t> arguments) {
+    auto result = target_.system_call(worker, number, arguments);
+    if (result && is_errno(*result)) {
+        return Error(fmt::format("{} in process {}", name, target_.pid().value()),
+                     static_cast<int>(-*result));
+    }
+    return result;
+}
+
+// A forked child, which nobody watches yet, finds zeros there.
+Result<AddrRange> AgentPages::map_data(std::uint64_t bytes, Tid worker) {
+    constexpr std::uint64_t kPage = 4096;
+    const std::uint64_t length = (bytes + kPage - 1) / kPage * kPage;
+    // If all that a process maps is locked (mlockall(2), MCL_FUTURE), and our handler's page was,
+    // the kernel gives it memory for all of this, unless nobody may touch it.
+    const auto info = try_read_process_info(worker);
+    const bool is_locked = info && info->locked_bytes != 0;
+    constexpr int kRights = PROT_READ | PROT_WRITE;
+    auto mapped = call("mmap", worker, SYS_mmap,
+                       {0, length, static_cast<std::uint64_t>(is_locked ? PROT_NONE : kRights),
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, ~0ULL, 0});
+    if (!mapped) {
+        return std::move(mapped).error();
+    }
+    const auto begin = static_cast<std::uint64_t>(*mapped);
+    const AddrRange range{begin, begin + length};
+    const bool noted = target_.record().add_agent_data(range);
+    target_.record().borrowed.mapped.store(0);
+    MEMLEAX_ASSERT(noted); // there are as many as kMaxThreads needs
+    auto done = call("madvise", worker, SYS_madvise, {begin, length, MADV_WIPEONFORK});
+    if (done && is_locked) {
+        done = call("munlock", worker, SYS_munlock, {begin, length});
+    }
+    if (done && is_locked) {
+        done = call("mprotect", worker, SYS_mprotect, {begin, length, kRights});
+    }
+    if (!done) {
+        return std::move(done).error();
+    }
+    return range;
+}
+
+Result<void> AgentPages::make_read_only(AddrRange range, Tid worker) {
+    auto made = call("mprotect", worker, SYS_mprotect, {range.begin, range.size(), PROT_READ});
+    return made ? Result<void>() : std::move(made).error();
+}
+
 Result<void> AgentPages::unmap(Tid worker) {
     if (before_unmapping_) {
         before_unmapping_();
@@ -124,14 +175,8 @@ Result<void> AgentPages::unmap(Tid worker) {
     const std::vector<AddrRange> with_data = data_ranges();
     all.insert(all.end(), with_data.begin(), with_data.end());
     for (const AddrRange range : all) {
-        auto result = target_.system_call(worker, SYS_munmap, {range.begin, range.size()});
-        if (!result) {
-            return std::move(result).error();
-        }
-        if (*result != 0) {
-            return Error(
-                fmt::format("cannot unmap {:#x} in process {}", range.begin, target_.pid().value()),
-                static_cast<int>(-*result));
+        if (auto done = call("munmap", worker, SYS_munmap, {range.begin, range.size()}); !done) {
+            return std::move(done).error();
         }
     }
     target_.record().agent_code_count.store(0);

@@ -3,7 +3,9 @@
 /// RecoveryRecord, so that the guardian can take it away as well.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <set>
 #include <vector>
@@ -31,6 +33,11 @@ class AgentPages final : public OwnCode {
     [[nodiscard]] std::set<Tid> inside() const override;
     [[nodiscard]] std::vector<AddrRange> data_ranges() const override;
     Result<void> unmap(Tid worker) override;
+    /// Memory of so many bytes at least, of zeros, which a forked child does not get. `worker` is
+    /// stopped, here as below.
+    Result<AddrRange> map_data(std::uint64_t bytes, Tid worker);
+    /// For the target: we write there nevertheless, as a debugger does.
+    Result<void> make_read_only(AddrRange range, Tid worker);
 
     /// Where agent::Data is.
     [[nodiscard]] std::optional<RemoteAddr> agent_data() const;
@@ -47,6 +54,9 @@ class AgentPages final : public OwnCode {
         std::uint64_t sp; ///< Progress::inside
     };
     [[nodiscard]] std::vector<Inside> threads_inside() const;
+    /// A system call of the target's; its failure is an Error.
+    Result<long> call(const char* name, Tid worker, long number,
+                      std::initializer_list<std::uint64_t> arguments);
 
     Target& target_;
     std::function<void()> before_unmapping_;
