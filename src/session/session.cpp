@@ -17,6 +17,7 @@
 #include "heap_look.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
+#include "memleax/proc/process_info.hpp"
 #include "memleax/report/readable.hpp"
 #include "session_signals.hpp"
 #include "signal_reader.hpp"
