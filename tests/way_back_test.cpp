@@ -16,7 +16,9 @@
 #include <unistd.h>
 
 #include "memleax/target/remote_memory.hpp"
+#include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/target.hpp"
+#include "memleax/target/way_back.hpp"
 
 namespace memleax::testing {
 namespace {
@@ -119,6 +121,42 @@ INSTANTIATE_TEST_SUITE_P(Threads, WayBackTest,
                                            Case{"Other", true, false},
                                            Case{"OtherOfACopy", true, true}),
                          [](const auto& instance) { return instance.param.name; });
+
+// A call's arguments lay in the last bytes of the frame where the stack was not aligned: a forked
+// child got what a signal frame ends with for SIGTRAP's handler.
+TEST(WayBackBelowTheStack, LeavesRoomForArguments) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+        for (;;) {
+            pause();
+        }
+    }
+    std::thread([pid] {
+        const Tid tid(pid);
+        Tracer tracer(nullptr);
+        auto target = Target::seize(tracer, tid);
+        auto memory = RemoteMemory::open(tid);
+        ASSERT_TRUE(target && memory && (*target)->stop_and_defer(tid));
+        const StoppedThread thread(tid);
+        arch::Registers own{};
+        ASSERT_TRUE(thread.get_registers(&own));
+        const RemoteAddr sp = arch::sp(own);
+        const std::size_t size = arch::return_frame(own, 0, thread.vector_registers(), {}).size();
+        for (std::int64_t i = 0; i < 128; ++i) {
+            arch::set_sp(own, sp - i);
+            auto way_back = WayBack::below_stack(*memory, tid, own);
+            ASSERT_TRUE(way_back);
+            arch::Registers for_call = own;
+            way_back->set_stack_pointer(for_call);
+            const RemoteAddr arguments = WayBack::argument_place(own);
+            EXPECT_LE(arch::sp(for_call).value() + size, arguments.value()) << i;
+            EXPECT_LE(arguments + WayBack::kArgumentBytes, sp - i - arch::kRedZone) << i;
+            way_back->give_back_memory();
+        }
+    }).join();
+    kill(pid, SIGKILL);
+    EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
+}
 
 } // namespace
 } // namespace memleax::testing

@@ -73,8 +73,8 @@ Result<void> exchange_trap_action(Target& target, Tid worker, RemoteMemory& memo
         return thread_ended(worker);
     }
     // Borrows a few bytes under the thread's stack, and gives them back as they were.
-    const RemoteAddr buffer((arch::sp(regs) - arch::kRedZone - WayBack::kArgumentBytes).value() &
-                            ~15ULL);
+    static_assert(sizeof(Action) <= WayBack::kArgumentBytes);
+    const RemoteAddr buffer = WayBack::argument_place(regs);
     Action before{};
     if (memory.try_read(buffer, std::as_writable_bytes(std::span(&before, 1))) != sizeof before) {
         return without_memory(target, worker, memory, also,

@@ -81,6 +81,12 @@ std::optional<WayBack> WayBack::in_page(RemoteMemory& memory, Tid tid, const arc
     return result;
 }
 
+RemoteAddr WayBack::argument_place(const arch::Registers& own) {
+    constexpr std::uint64_t kAlignment = 16;
+    return RemoteAddr((arch::sp(own) - arch::kRedZone - kArgumentBytes).value() &
+                      ~(kAlignment - 1));
+}
+
 // The frame's size does not depend on where it is.
 std::optional<WayBack> WayBack::below_stack(RemoteMemory& memory, Tid tid,
                                             const arch::Registers& own) {
@@ -94,8 +100,7 @@ std::optional<WayBack> WayBack::below_stack(RemoteMemory& memory, Tid tid,
     };
     const std::size_t size = frame_at(RemoteAddr()).size();
     WayBack result(memory);
-    result.frame_ = RemoteAddr((arch::sp(own).value() - arch::kRedZone - kArgumentBytes - size) &
-                               ~(kAlignment - 1));
+    result.frame_ = RemoteAddr((argument_place(own).value() - size) & ~(kAlignment - 1));
     const std::vector<std::uint8_t> frame = frame_at(result.frame_);
     result.before_.resize(frame.size());
     const auto before = std::as_writable_bytes(std::span(result.before_));

@@ -23,8 +23,10 @@ class WayBack {
     /// arch::kWayBackDataAt on.
     static std::optional<WayBack> in_page(RemoteMemory& memory, Tid tid, const arch::Registers& own,
                                           RemoteAddr page);
-    /// Between the red zone and a frame below the stack: for what the call's arguments point to.
+    /// Between the red zone and a frame below the stack: so much memory for what the call's
+    /// arguments point to, aligned as any of it needs to be. `own` are the thread's registers.
     static constexpr std::int64_t kArgumentBytes = 64;
+    [[nodiscard]] static RemoteAddr argument_place(const arch::Registers& own);
     /// With arch::kReturningBytes, wherever those are: the frame is below the thread's stack. None
     /// if that is not certain to be the thread's own (a coroutine's may be 4 KiB beside others'),
     /// or has no room.
