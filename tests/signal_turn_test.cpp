@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/target/signal_turn.hpp"
 
+#include <array>
 #include <csignal>
 #include <thread>
 
@@ -80,14 +81,15 @@ class LongHits : public StopHandler {
 // The turn looks at new stops only, of which one may stand in line already: it had not been taken,
 // as its signal would be lost with us. Told of twice, a thread got the signal of the stop before.
 TEST(SignalTurnOfATracer, TellsOfAStopOnce) {
+    std::array<int, 2> go{};
+    ASSERT_EQ(pipe(go.data()), 0);
     const pid_t pid = fork();
     if (pid == 0) {
-        raise(SIGSTOP);
+        char byte = 0;
+        (void)!read(go[0], &byte, 1);
         raise_signals();
     }
-    siginfo_t stopped{};
-    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(pid), &stopped, WSTOPPED), 0);
-    std::thread([pid] {
+    std::thread([pid, &go] {
         Tracer tracer(nullptr);
         auto target = Target::seize(tracer, Tid(pid));
         ASSERT_TRUE(target) << target.error().message();
@@ -98,15 +100,8 @@ TEST(SignalTurnOfATracer, TellsOfAStopOnce) {
             return stop ? (*target)->stop_signal(tid_of(stop->event)) : -1;
         };
         const auto go_on = [&] { (*target)->resume(Tid(pid)); };
-        while (tracer.next_stop(Tracer::Wait::poll)) { // the group-stop
-            go_on();
-        }
-        kill(pid, SIGCONT);
-        int signal = 0;
-        while ((signal = next_signal()) == 0 || signal == SIGCONT) {
-            go_on();
-        }
-        EXPECT_EQ(signal, SIGUSR1);
+        ASSERT_EQ(write(go[1], "", 1), 1);
+        EXPECT_EQ(next_signal(), SIGUSR1);
         go_on();
         EXPECT_EQ(next_signal(), SIGUSR2);
         go_on();
@@ -129,6 +124,8 @@ TEST(SignalTurnOfATracer, TellsOfAStopOnce) {
     int status = -1;
     EXPECT_EQ(waitpid(pid, &status, 0), pid);
     EXPECT_EQ(status, 0);
+    close(go[0]);
+    close(go[1]);
 }
 
 } // namespace
