@@ -10,7 +10,6 @@
 #include <sys/syscall.h>
 
 #include "memleax/base/log.hpp"
-#include "memleax/proc/memory_room.hpp"
 #include "memleax/target/near_mapping.hpp"
 
 // The section that the agent's pieces are in (GNU ld: "if a section's name is a C identifier").
@@ -50,9 +49,8 @@ const char* AgentMemory::reason_against() {
 }
 
 Result<void> AgentMemory::find_room(bool checks) {
-    const MemoryRoom room(target_.pid());
     const std::uint64_t table = checks ? sizeof(agent::LiveTable) : 0;
-    const auto for_all = room.check(sizeof(Data) + table);
+    const auto for_all = room_.check(sizeof(Data) + table);
     is_narrow_ = !for_all;
     if (for_all) {
         return {};
@@ -61,7 +59,7 @@ Result<void> AgentMemory::find_room(bool checks) {
     // Threads, and some ten thousand call stacks: of the table of children each takes a page.
     constexpr std::uint64_t kStackBytes = 8 << 20;
     constexpr std::uint64_t kThreadBytes = sizeof(agent::NarrowThreads) / agent::kNarrowThreads;
-    return room.check(kStackBytes + target_.threads().size() * kThreadBytes + table);
+    return room_.check(kStackBytes + target_.threads().size() * kThreadBytes + table);
 }
 
 bool AgentMemory::is_wide(std::uint32_t index) const {

@@ -12,6 +12,7 @@
 #include "agent_threads.hpp"
 #include "call_tree.hpp"
 #include "memleax/base/error.hpp"
+#include "memleax/proc/memory_room.hpp"
 #include "memleax/target/target.hpp"
 
 namespace memleax {
@@ -19,7 +20,7 @@ namespace memleax {
 class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
   public:
     /// It must outlive this.
-    explicit AgentMemory(Target& target) : target_(target), pages_(target) {}
+    explicit AgentMemory(Target& target) : target_(target), pages_(target), room_(target.pid()) {}
 
     /// Null, or why there can be none on this machine.
     static const char* reason_against();
@@ -114,6 +115,7 @@ class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
 
     Target& target_;
     AgentPages pages_;
+    MemoryRoom room_; ///< looked for before anybody stands still
     std::vector<Piece> pieces_;
     std::vector<CodeAddr> return_places_;
     std::uint32_t epoch_ = 0;
