@@ -6,10 +6,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "build_paths.hpp"
 #include "elf_support.hpp"
+#include "memleax/proc/process_info.hpp"
 #include "prompt_support.hpp"
 #include "snapshot_support.hpp"
 
@@ -111,6 +114,39 @@ TEST_P(PromptCrash, RestoresATargetAtWork) {
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == GetParam()) << status;
     EXPECT_THAT(target.fixture.ask("stop").failures, IsEmpty());
     target.expect(Meanwhile::worked);
+}
+
+/// Those of the prompt's program but the main one and the one that traces: when that crashes, its
+/// guardian restores the target.
+std::vector<pid_t> helping_threads(pid_t prompt, pid_t target) {
+    const Tid tracer = try_read_process_info(Tid(target)).value().tracer;
+    std::vector<pid_t> threads;
+    for (const Tid tid : list_threads(Tid(prompt))) {
+        if (tid.value() != prompt && tid != tracer) {
+            threads.push_back(tid.value());
+        }
+    }
+    return threads;
+}
+
+// The main thread does not go on beside it: it would tell of the end, and set the terminal's mode.
+TEST_P(PromptCrash, OfAnyThreadRestoresTheTerminal) {
+    constexpr std::size_t kRounds = 10; // of a race
+    for (std::size_t i = 0, count = 1; i < kRounds * count; ++i) {
+        Untouched target;
+        PromptOnTerminal prompt(target.fixture.pid(), {});
+        prompt.terminal.type("sta");
+        prompt.terminal.expect_cursor_after("(memleax) sta");
+        const auto threads = helping_threads(prompt.terminal.pid(), target.fixture.pid());
+        ASSERT_THAT(threads, Not(IsEmpty()));
+        count = threads.size();
+        ASSERT_EQ(syscall(SYS_tgkill, prompt.terminal.pid(), threads[i % count], GetParam()), 0);
+        const int status = prompt.terminal.wait_for_end();
+        EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == GetParam()) << status;
+        EXPECT_TRUE(prompt.terminal.is_cooked());
+        EXPECT_THAT(prompt.terminal.text(), Not(HasSubstr("== Watched ")));
+        target.expect();
+    }
 }
 INSTANTIATE_TEST_SUITE_P(Signals, PromptCrash, ::testing::Values(SIGSEGV, SIGABRT, SIGBUS));
 

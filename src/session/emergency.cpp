@@ -5,6 +5,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 
 #include <ucontext.h>
 #include <unistd.h>
@@ -23,26 +24,46 @@ std::atomic<Watcher*> the_watcher{nullptr};
 std::atomic<ProcessAccounts*> the_accounts{nullptr};
 std::atomic<const CrashTerminal*> the_terminal{nullptr};
 
-/// One that was sent to the process, and has met the tracer thread, which is the one that is to
-/// stop.
-bool is_for_another_thread(const siginfo_t& info) {
-    const Watcher* watcher = the_watcher.load();
-    return (info.si_code == SI_USER || info.si_code == SI_QUEUE) && watcher != nullptr &&
-           watcher->is_tracer_thread();
+/// The first thread that has crashed: it leaves the target. Others wait for its end.
+std::atomic<pid_t> the_leaver{0};
+std::atomic<bool> the_main_waits{false};
+
+[[noreturn]] void wait_for_the_end() {
+    if (gettid() == getpid()) {
+        the_main_waits.store(true);
+    }
+    for (;;) {
+        pause();
+    }
+}
+
+/// Beside the thread that leaves, the main thread would go on: it would tell of the watch's end and
+/// set the terminal's mode. It does not, from here on.
+void hold_main_thread(int signal) {
+    const pid_t main = getpid();
+    if (gettid() == main || tgkill(main, main, signal) != 0) {
+        return;
+    }
+    constexpr int kTries = 1000; // of a millisecond; it may be in the middle of a slow call
+    for (int i = 0; i < kTries && !the_main_waits.load(); ++i) {
+        const timespec pause{0, 1'000'000};
+        nanosleep(&pause, nullptr);
+    }
 }
 
 void on_fatal_signal(int signal, siginfo_t* info, void* context) {
-    // Any thread that gets another signal takes those of the process along, and this one gets some
-    // hundred a second (ticks).
-    if (is_for_another_thread(*info)) {
+    // One that was sent to the process is the main thread's. Any thread that gets another signal
+    // takes it along, and two get some hundred a second: the tracer and the reader of signals.
+    if ((info->si_code == SI_USER || info->si_code == SI_QUEUE) && gettid() != getpid()) {
         sigaddset(&static_cast<ucontext_t*>(context)->uc_sigmask, signal);
         kill(getpid(), signal);
         return;
     }
-    // The default action follows, when this returns to what crashed or when abort() goes on.
-    struct sigaction fatal {};
-    fatal.sa_handler = SIG_DFL;
-    sigaction(signal, &fatal, nullptr);
+    pid_t leaver = 0;
+    if (!the_leaver.compare_exchange_strong(leaver, gettid())) {
+        wait_for_the_end();
+    }
+    hold_main_thread(signal);
     if (const CrashTerminal* terminal = the_terminal.exchange(nullptr)) {
         tcsetattr(STDIN_FILENO, TCSANOW, &terminal->mode); // async-signal-safe, as write is
         [[maybe_unused]] const auto ignored =
@@ -54,6 +75,10 @@ void on_fatal_signal(int signal, siginfo_t* info, void* context) {
         accounts->abandon(); // whoever crashed may have held a tracker's lock
         watcher->stop_in_emergency();
     }
+    // The default action follows, when this returns to what crashed or when abort() goes on.
+    struct sigaction fatal {};
+    fatal.sa_handler = SIG_DFL;
+    sigaction(signal, &fatal, nullptr);
     raise(signal);
 }
 
@@ -75,6 +100,11 @@ EmergencyExit::EmergencyExit(Watcher& watcher, ProcessAccounts& accounts) {
         struct sigaction action {};
         action.sa_sigaction = on_fatal_signal;
         action.sa_flags = SA_ONSTACK | SA_SIGINFO;
+        // A crash of the handler itself ends the process: the kernel takes the default action of
+        // one that is blocked.
+        for (const int other : kFatalSignals) {
+            sigaddset(&action.sa_mask, other);
+        }
         sigaction(signal, &action, nullptr);
     }
 }

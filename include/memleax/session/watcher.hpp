@@ -69,8 +69,6 @@ class Watcher final : ProcessTree::Host {
     /// Asks for that and waits, but not for ever, and without a lock: for a signal handler, when
     /// this program is about to die. The tracer thread must not need what the dying one holds.
     void stop_in_emergency() noexcept;
-    /// Is that the calling one?
-    [[nodiscard]] bool is_tracer_thread() const noexcept;
 
   private:
     void run();
