@@ -293,8 +293,13 @@ inline constexpr std::size_t kGateHandlerAt = 112;
 /// What tells threads apart, to the agent and in the C libraries; where kThreadPointerRegset has
 /// it, 0. StoppedThread::thread_pointer() knows either way.
 [[nodiscard]] std::uint64_t thread_pointer(const Registers& regs);
-/// Can the agent find that out on this machine?
-[[nodiscard]] bool agent_knows_threads();
+/// Does the kernel let the agent ask the CPU for it (ThreadPointerFrom::cpu)?
+[[nodiscard]] bool agent_may_ask_cpu();
+/// A stopped thread that was about to execute `code` at its pc has got a SIGSEGV. Was that the
+/// agent's read of a thread pointer? Then it is led behind it, as if that were 0.
+[[nodiscard]] bool after_failed_pointer_read(std::span<const std::uint8_t> code, Registers* regs);
+/// So many bytes tell.
+inline constexpr std::size_t kPointerReadBytes = 9;
 
 } // namespace MEMLEAX_CPU
 } // namespace memleax::arch

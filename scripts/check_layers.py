@@ -35,7 +35,7 @@ def layer_of(path):
 
 
 # arch's contract, and what the inline engine's agent has of it within the target
-ARCH_PUBLIC = ("arch.hpp", "agent_cpu.hpp", "probe_operand.hpp", "thread_area.hpp")
+ARCH_PUBLIC = ("arch.hpp", "agent_cpu.hpp", "probe_operand.hpp", "thread_area.hpp", "thread_pointer_from.hpp")
 
 
 def resolve(path, name):

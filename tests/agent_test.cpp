@@ -20,6 +20,7 @@
 #include "../src/engine/inline/call_tree.hpp"
 #include "arch.hpp"
 #include "memleax/unwind/frame_pointer.hpp"
+#include "thread_area.hpp"
 
 namespace memleax {
 namespace {
@@ -42,7 +43,9 @@ class AgentTest : public ::testing::Test, protected CallTreeWriter {
         data_->enabled = 1;
         data_->tick = 7;
         data_->epoch = 1;
-        const std::uint64_t pointer = arch::agent_thread_pointer();
+        data_->pointer_from = arch::kThreadPointerIsInMemory ? arch::ThreadPointerFrom::memory
+                                                             : arch::ThreadPointerFrom::cpu;
+        const std::uint64_t pointer = arch::agent_thread_pointer(data_->pointer_from);
         Thread& thread = data_->threads[0];
         thread.pointer = pointer;
         thread.stack_begin = address(0);

@@ -199,8 +199,12 @@ TEST(BadTarget, ThirtyTwoBits) {
     if (!is_built("program32")) {
         GTEST_SKIP() << "the compiler makes no 32-bit programs";
     }
-    ChildProcess target({fixture_path("program32")});
-    ASSERT_TRUE(target.read_line());
+    ChildProcess target({"/bin/sh", "-c", "exec \"$0\"", fixture_path("program32")});
+    if (!target.read_line()) { // a kernel without IA32_EMULATION, or a hypervisor that has none
+        constexpr int kCannotExecute = 126;
+        ASSERT_EQ(target.wait_for_end(), kCannotExecute);
+        GTEST_SKIP() << "this machine executes no 32-bit programs";
+    }
     expect_refusal({std::to_string(target.pid())}, "32-bit");
     target.signal(SIGKILL);
     target.wait_for_end();

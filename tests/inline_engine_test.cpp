@@ -309,6 +309,30 @@ TEST(InlineEngine, AProfilersHandlerWalksWhereverItComes) {
     }
 }
 
+// The agent reads nothing through such a pointer (x86_64), or the target gets no signal for it.
+TEST(InlineEngine, CallsOfThreadsWithoutAThreadPointerAreCounted) {
+    if (!is_built("no_thread_pointer")) {
+        GTEST_SKIP() << "on this CPU a thread pointer is nothing that can be read through";
+    }
+    Fixture fixture("no_thread_pointer");
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    Memleax memleax({"--engine", "inline", "--log", "debug", "-F", "json", "-e", "1000",
+                     std::to_string(fixture.pid())});
+    memleax.wait_until_patched();
+    FixtureAnswer answer;
+    for (int round = 0; round < 10; ++round) {
+        answer = fixture.go();
+        EXPECT_THAT(answer.failures, IsEmpty());
+        EXPECT_EQ(answer.counts.at("faults"), 0);
+    }
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(result.json().at("session").at("engine"), "inline");
+    expect_truth(result.json(), answer);
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 // What it writes there is its own fault: memleax may count wrongly, and its pages may stay, but
 // neither of the two may crash, and the program's code is as it was.
 TEST(InlineEngine, SurvivesATargetThatWritesIntoItsMemory) {

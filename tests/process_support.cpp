@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "build_paths.hpp"
-#include "memleax/engine/watch.hpp"
 
 namespace memleax::testing {
 
@@ -116,9 +115,7 @@ int Fixture::quit() {
 
 std::string engine_under_test() {
     const char* engine = std::getenv("MEMLEAX_TEST_ENGINE");
-    return engine != nullptr                                                ? engine
-           : possible_engine(EngineChoice::automatic) == EngineChoice::int3 ? "int3"
-                                                                            : "inline";
+    return engine != nullptr ? engine : "inline";
 }
 
 std::vector<std::string> memleax_command() {

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "thread_pointer_from.hpp"
+
 namespace memleax::arch {
 inline namespace aarch64 {
 
@@ -26,8 +28,9 @@ __attribute__((always_inline)) inline std::uint64_t& agent_argument(AgentRegiste
 /// So many are still there when the call is over.
 inline constexpr int kAgentKeptArguments = 4;
 
-/// The calling thread's; see agent_knows_threads() in arch.hpp.
-__attribute__((always_inline)) inline std::uint64_t agent_thread_pointer() {
+/// The calling thread's. Programs may always ask for it.
+__attribute__((always_inline)) inline std::uint64_t
+agent_thread_pointer(ThreadPointerFrom /*from*/) {
     std::uint64_t pointer = 0;
     asm volatile("mrs %0, tpidr_el0" : "=r"(pointer));
     return pointer;

@@ -184,8 +184,12 @@ std::uint64_t thread_pointer(const Registers& /*regs*/) {
     return 0; // kThreadPointerRegset has it
 }
 
-bool agent_knows_threads() {
+bool agent_may_ask_cpu() {
     return true;
+}
+
+bool after_failed_pointer_read(std::span<const std::uint8_t> /*code*/, Registers* /*regs*/) {
+    return false;
 }
 
 } // namespace aarch64

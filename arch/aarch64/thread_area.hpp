@@ -12,6 +12,7 @@ inline namespace aarch64 {
 /// the thread lies before them.
 inline constexpr bool kTlsIsAbovePointer = true;
 inline constexpr std::uint64_t kDtvAt = 0; ///< from the thread pointer
+inline constexpr bool kThreadPointerIsInMemory = false;
 
 } // namespace aarch64
 } // namespace memleax::arch

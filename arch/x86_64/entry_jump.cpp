@@ -241,11 +241,21 @@ std::uint64_t thread_pointer(const Registers& regs) {
     return regs.fs_base;
 }
 
-// The agent executes rdfsbase, which needs the kernel's leave (Linux 5.9; Documentation/arch/x86/
-// x86_64/fsgs.rst). To read %fs:0 in its place would be a fault in a thread without one.
-bool agent_knows_threads() {
+// rdfsbase needs the kernel's leave (Linux 5.9; Documentation/arch/x86/x86_64/fsgs.rst).
+bool agent_may_ask_cpu() {
     constexpr unsigned long kFsgsbase = 1UL << 1; // HWCAP2_FSGSBASE
     return (getauxval(AT_HWCAP2) & kFsgsbase) != 0;
+}
+
+bool after_failed_pointer_read(std::span<const std::uint8_t> code, Registers* regs) {
+    // mov %fs:0, %rax (agent_cpu.hpp)
+    constexpr std::array<std::uint8_t, kPointerReadBytes> kRead{0x64, 0x48, 0x8b, 0x04, 0x25};
+    if (!std::equal(kRead.begin(), kRead.end(), code.begin(), code.end())) {
+        return false;
+    }
+    regs->rax = 0;
+    regs->rip += kRead.size();
+    return true;
 }
 
 } // namespace x86_64

@@ -11,6 +11,9 @@ inline namespace x86_64 {
 /// the C library keeps for the thread begins there, with the DTV's address as its second word.
 inline constexpr bool kTlsIsAbovePointer = false;
 inline constexpr std::uint64_t kDtvAt = 8; ///< from the thread pointer
+/// The word that the thread pointer points to has its value (ibid., for "%fs:0"). So it is in
+/// programs with thread-local storage; the pointer of others may lead nowhere.
+inline constexpr bool kThreadPointerIsInMemory = true;
 
 } // namespace x86_64
 } // namespace memleax::arch

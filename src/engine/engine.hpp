@@ -66,6 +66,9 @@ class Engine {
     /// A signal is about to be delivered to a stopped thread: puts its pc into the original code.
     /// False if it cannot be; then the frame of this signal will refer to a page of ours.
     [[nodiscard]] virtual bool leave_own_code(Tid tid) = 0;
+    /// A thread has stopped with SIGSEGV. True if that was an instruction of ours, and not the
+    /// target's: it is led past it, and is to get no signal.
+    [[nodiscard]] virtual bool takes_fault(Tid /*tid*/) { return false; }
     /// Is any probe watched that this text of ProbeRequests::all() asks for?
     [[nodiscard]] virtual bool watches_probe(const std::string& request) const = 0;
     /// Was any of them refused, with a warning?
@@ -94,7 +97,6 @@ class Engine {
     virtual void on_left() {}
 };
 
-/// `choice` is a possible_engine().
 std::unique_ptr<Engine> make_engine(const EngineContext& context, EngineHost& host,
                                     EngineChoice choice);
 

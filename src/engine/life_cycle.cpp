@@ -97,6 +97,10 @@ void LifeCycle::on_stop(const SignalStop& stop) {
 }
 
 void LifeCycle::deliver(Tid tid, int signal) {
+    if (signal == SIGSEGV && engine_->takes_fault(tid)) {
+        target_.resume(tid);
+        return;
+    }
     if (!engine_->leave_own_code(tid)) {
         may_be_referenced_ = true;
     }

@@ -30,7 +30,7 @@ WatchRequest request_of(const std::vector<Tid>& pids, const SessionOptions& opti
                        .debug_sources = {.folders = options.debug_folders, .debuginfod = nullptr},
                        .debug_file = options.debug_info,
                        .check = options.check,
-                       .engine = possible_engine(options.engine),
+                       .engine = options.engine,
                        .unwinder = options.unwinder};
     return request;
 }

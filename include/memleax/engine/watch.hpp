@@ -24,14 +24,11 @@ namespace memleax {
 
 /// How calls are seen.
 enum class EngineChoice {
-    automatic, ///< `inlined` where that is possible, else `int3`
+    automatic, ///< `inlined`, unless another option asks for breakpoints
     int3,      ///< by breakpoints: each call stops its thread, twice
-    inlined ///< likewise, and it is said why if it is not. By code of ours in the target, where a
-            ///< function can be patched; other functions have their breakpoints beside them.
+    inlined    ///< by code of ours in the target, where a function can be patched; other functions
+               ///< have their breakpoints beside them
 };
-
-/// The one that is used on this machine, never `automatic`. Says why `inlined` is not possible.
-EngineChoice possible_engine(EngineChoice choice);
 
 /// How a child process has come to have a memory of its own.
 enum class ChildOrigin {
@@ -101,7 +98,7 @@ class Watch {
 };
 
 /// All references must outlive it. The target is seized, or launched and at its ExecStop; `modules`
-/// has been refreshed for a seized one. `engine` is a possible_engine(); it is int3 for another
+/// has been refreshed for a seized one. `engine` is int3 for another
 /// `unwinder` than our own, as the inline engine's agent knows no other.
 std::unique_ptr<Watch> make_watch(Target& target, ModuleMap& modules, AccountAccess account,
                                   WatchObserver& observer, AllocatorSearch& search,

@@ -31,22 +31,17 @@ using agent::Data;
 using agent::Progress;
 using agent::Thread;
 
+/// The agent and its stub, which are linked into one section (and the agent at all, as it is named
+/// here).
 std::span<const std::uint8_t> agent_code() {
+    const auto* enter = reinterpret_cast<const std::uint8_t*>(&agent::memleax_agent_enter);
+    MEMLEAX_ASSERT(enter >= __start_memleax_agent && enter < __stop_memleax_agent);
     return {__start_memleax_agent, __stop_memleax_agent};
 }
 
 static_assert(RecoveryRecord::kMaxAgentData >= 2 + agent::kMostNarrow);
 
 } // namespace
-
-const char* AgentMemory::reason_against() {
-    // The two are linked into one section, and go together.
-    const auto* enter = reinterpret_cast<const std::uint8_t*>(&agent::memleax_agent_enter);
-    MEMLEAX_ASSERT(enter >= __start_memleax_agent && enter < __stop_memleax_agent);
-    return arch::agent_knows_threads()
-               ? nullptr
-               : "this kernel keeps rdfsbase from programs (since Linux 5.9 they have it)";
-}
 
 Result<void> AgentMemory::find_room(bool checks) {
     const std::uint64_t table = checks ? sizeof(agent::LiveTable) : 0;
@@ -229,6 +224,9 @@ void AgentMemory::write(RemoteAddr at, std::span<const std::uint8_t> bytes) {
 void AgentMemory::enable() {
     write_object(at(offsetof(Data, enabled)), std::uint8_t{1});
 }
+void AgentMemory::set_pointer_from(arch::ThreadPointerFrom from) {
+    write_object(at(offsetof(Data, pointer_from)), from);
+}
 void AgentMemory::set_tick(std::uint8_t tick) {
     write_object(at(offsetof(Data, tick)), tick);
 }
@@ -294,6 +292,11 @@ void AgentMemory::forget_live(RemoteAddr block) {
                          std::uint8_t{0});
         }
     }
+}
+
+std::optional<std::uint64_t> AgentMemory::read_word(RemoteAddr from) const {
+    std::uint64_t word = 0;
+    return read(from, std::span(&word, 1)) ? std::optional(word) : std::nullopt;
 }
 
 void AgentMemory::write_node(std::uint32_t index, const agent::Node& node) {

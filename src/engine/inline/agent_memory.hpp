@@ -22,9 +22,6 @@ class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
     /// It must outlive this.
     explicit AgentMemory(Target& target) : target_(target), pages_(target), room_(target.pid()) {}
 
-    /// Null, or why there can be none on this machine.
-    static const char* reason_against();
-
     AgentPages& pages() { return pages_; }
     [[nodiscard]] bool mapped() const { return pages_.agent_data().has_value(); }
     /// Maps the data, by the stopped thread `worker`. The agent is not enabled. `checks`: it is to
@@ -52,6 +49,7 @@ class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
     [[nodiscard]] const std::vector<CodeAddr>& return_places() const { return return_places_; }
 
     void enable();
+    void set_pointer_from(arch::ThreadPointerFrom from);
     void set_tick(std::uint8_t tick) override;
     void write_thread(std::uint32_t index, const agent::Thread& thread,
                       const agent::Progress& progress) override;
@@ -79,6 +77,11 @@ class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
                                      std::span<agent::Progress> progress) const override;
     [[nodiscard]] bool read_entries(std::uint32_t thread, std::uint64_t first,
                                     std::span<agent::Entry> entries) const override;
+    /// Of the target's own; nothing if it is not mapped.
+    [[nodiscard]] std::optional<std::uint64_t> read_word(RemoteAddr from) const;
+    [[nodiscard]] bool read_code(CodeAddr from, std::span<std::uint8_t> code) const {
+        return read(from.as_data(), code);
+    }
     /// The address space is gone.
     void forget();
 

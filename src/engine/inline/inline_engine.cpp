@@ -5,6 +5,7 @@
 
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
+#include "memleax/target/stopped_thread.hpp"
 
 namespace memleax {
 
@@ -39,6 +40,7 @@ Result<void> InlineEngine::watch(const WatchedPlaces& places, Tid worker) {
     auto watched = Int3Engine::watch(places, worker);
     if (watched) {
         patched_.add(follower_, first, worker);
+        look_at_worker(worker);
         tell_answer();
         for (const SignalActionEntry& action : places.signal_actions) {
             add_gate(action, worker);
@@ -94,6 +96,27 @@ void InlineEngine::tell_answer() {
                             : std::nullopt);
 }
 
+void InlineEngine::look_at_worker(Tid worker) {
+    arch::Registers regs;
+    if (memory_.mapped() && StoppedThread(worker).get_registers(&regs)) {
+        look_at_pointer(worker, StoppedThread(worker).thread_pointer(regs));
+    }
+}
+
+// Whoever calls lets the thread go on only when the agent knows.
+void InlineEngine::look_at_pointer(Tid tid, std::uint64_t pointer) {
+    const auto word = pointer != 0 ? memory_.read_word(RemoteAddr(pointer)) : std::nullopt;
+    pointers_.see(tid, word == pointer);
+    tell_pointer_place();
+}
+
+void InlineEngine::tell_pointer_place() {
+    if (memory_.mapped() && told_pointer_from_ != pointers_.from()) {
+        told_pointer_from_ = pointers_.from();
+        memory_.set_pointer_from(told_pointer_from_);
+    }
+}
+
 // They are not the program's (--track).
 void InlineEngine::tell_own_mappings() {
     const std::vector<AddrRange> ranges = memory_.ranges();
@@ -130,6 +153,8 @@ void InlineEngine::reset() {
     tree_.clear();
     patched_.reset();
     stacks_.forget();
+    pointers_.forget();
+    told_pointer_from_ = {};
     trapping_.clear();
     reported_mappings_ = 0;
     Int3Engine::reset();

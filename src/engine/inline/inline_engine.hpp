@@ -16,6 +16,7 @@
 #include "int3/int3_engine.hpp"
 #include "memleax/events/seen_calls.hpp"
 #include "patched_functions.hpp"
+#include "thread_pointers.hpp"
 #include "thread_stacks.hpp"
 
 namespace memleax {
@@ -27,9 +28,6 @@ class InlineEngine final : public Int3Engine {
     InlineEngine(const InlineEngine&) = delete;
     InlineEngine& operator=(const InlineEngine&) = delete;
 
-    /// Null, or why it is of no use on this machine.
-    static const char* reason_against() { return AgentMemory::reason_against(); }
-
     [[nodiscard]] const char* name() const override { return "inline"; }
     Result<void> watch(const WatchedPlaces& places, Tid worker) override;
     void forget(AddrRange range) override;
@@ -39,6 +37,7 @@ class InlineEngine final : public Int3Engine {
     bool on_trap(Tid tid) override;
     [[nodiscard]] bool takes_long(Tid tid) const override;
     [[nodiscard]] bool leave_own_code(Tid tid) override;
+    [[nodiscard]] bool takes_fault(Tid tid) override;
     void on_thread_gone(Tid tid) override;
     void on_quiet_stop(Tid tid) override;
     std::int64_t on_tick() override;
@@ -86,6 +85,9 @@ class InlineEngine final : public Int3Engine {
     void forget_live(const Breakpoint& breakpoint, const arch::Registers& regs);
     void count(StopReason reason) { ++stops_.at(static_cast<std::size_t>(reason)); }
     void tell_own_mappings();
+    void look_at_worker(Tid worker);
+    void look_at_pointer(Tid tid, std::uint64_t pointer);
+    void tell_pointer_place();
     /// What a call is made by that the agent does not accept.
     enum class Within {
         nothing,
@@ -112,6 +114,8 @@ class InlineEngine final : public Int3Engine {
     AgentThreads threads_;
     CallTree tree_;
     ThreadStacks stacks_;
+    ThreadPointers pointers_{arch::agent_may_ask_cpu()};
+    arch::ThreadPointerFrom told_pointer_from_{}; ///< as the agent has it
     PatchedFunctions patched_;
     absl::flat_hash_map<Tid, Trapping> trapping_;
     std::vector<Rule> rules_;

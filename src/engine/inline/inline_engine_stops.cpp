@@ -3,6 +3,7 @@
 #include "inline_engine.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "memleax/base/clock.hpp"
 #include "memleax/proc/process_info.hpp"
@@ -159,6 +160,7 @@ std::optional<std::uint32_t> InlineEngine::find_thread(Tid tid, const arch::Regi
                            : stacks_.of(tid, sp, pointer);
     if (!known) {
         *reason = StopReason::new_thread;
+        look_at_pointer(tid, pointer);
         const auto index = stack ? threads_.get(tid, pointer, *stack) : std::nullopt;
         tell_own_mappings();
         return index;
@@ -286,6 +288,22 @@ void InlineEngine::withdraw_forced_stack(Tid tid) {
     trapping.has_forced_stack = false;
 }
 
+// The kernel has set a handler of SIGSEGV back that was not to be called: one that was ignored, or
+// blocked (kernel/signal.c, force_sig_info_to_task). That is not mended.
+bool InlineEngine::takes_fault(Tid tid) {
+    arch::Registers regs;
+    if (!memory_.mapped() || !StoppedThread(tid).get_registers(&regs) ||
+        !memory_.pages().contains(arch::pc(regs))) {
+        return false;
+    }
+    std::array<std::uint8_t, arch::kPointerReadBytes> code{};
+    if (!memory_.read_code(arch::pc(regs), code) || !arch::after_failed_pointer_read(code, &regs)) {
+        return false;
+    }
+    look_at_pointer(tid, StoppedThread(tid).thread_pointer(regs));
+    return StoppedThread(tid).set_registers(regs);
+}
+
 bool InlineEngine::leave_own_code(Tid tid) {
     const auto index = left_ ? std::nullopt : threads_.find(tid);
     if (!index) {
@@ -305,6 +323,8 @@ void InlineEngine::on_thread_gone(Tid tid) {
     threads_.on_thread_gone(tid);
     patched_.on_thread_gone(tid);
     stacks_.on_thread_gone(tid);
+    pointers_.on_thread_gone(tid);
+    tell_pointer_place();
     trapping_.erase(tid);
     Int3Engine::on_thread_gone(tid);
 }
@@ -329,6 +349,7 @@ void InlineEngine::on_quiet_stop(Tid tid) {
         drain();
         threads_.on_thread_gone(*other);
     }
+    look_at_pointer(tid, pointer);
     threads_.on_birth(tid, pointer);
     // Then its first call need not stop it, which may be one with all signals blocked.
     if (const auto stack = stacks_.of_newborn(arch::sp(regs), pointer)) {

@@ -207,9 +207,8 @@ AGENT_PART Answer enter(const Function* function, Frame* frame, uint64_t sp, uin
 
 /// A call of a thread that is not in its first slot.
 AGENT_APART Answer enter_by_search(const Function* function, Frame* frame, uint64_t sp, uint64_t fp,
-                                   uint64_t return_address) {
+                                   uint64_t return_address, uint64_t pointer) {
     Data& data = data_of(*function);
-    const uint64_t pointer = arch::agent_thread_pointer();
     uint64_t slot = thread_slot(pointer);
     for (uint32_t i = 0; i < kMostProbes && load(data.thread_slots[slot]) != 0; ++i) {
         if (const Thread* thread = thread_in(data, slot, pointer)) {
@@ -230,10 +229,10 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, uint64_
     if (load(data.enabled) == 0) [[unlikely]] {
         return Answer::pass;
     }
-    const uint64_t pointer = arch::agent_thread_pointer();
+    const uint64_t pointer = arch::agent_thread_pointer(load(data.pointer_from));
     const Thread* thread = thread_in(data, thread_slot(pointer), pointer);
     if (thread == nullptr) [[unlikely]] {
-        return enter_by_search(function, frame, sp, fp, return_address);
+        return enter_by_search(function, frame, sp, fp, return_address, pointer);
     }
     return enter(function, frame, sp, fp, return_address, *thread);
 }
