@@ -31,6 +31,9 @@ std::optional<StopEvent> StopDecoder::decode(Tid tid, int status) {
     if (!WIFSTOPPED(status)) {
         parts_.births.forget(tid);
         target_.parts().remove_thread(tid);
+        if (tid == target_.pid()) {
+            tracer_.claim_last_orphans(target_, true);
+        }
         return thread != nullptr || tid == target_.pid()
                    ? std::optional<StopEvent>(ThreadGone{tid, status})
                    : std::nullopt;
@@ -99,6 +102,7 @@ void StopDecoder::on_exec(Tid tid) {
     for (const Tid other : parts_.threads.tids_if(is_gone)) {
         target_.parts().remove_thread(other);
     }
+    tracer_.claim_last_orphans(target_, false);
 }
 
 } // namespace memleax

@@ -268,7 +268,13 @@ std::optional<StopEvent> ThreadSignals::next_stop_at_once(Tid tid) {
         return std::nullopt;
     }
     for (int i = SpinPolicy::polls(); i >= 0; --i) {
-        if (auto event = target_.parts().waits.wait_for(tid, WNOHANG)) {
+        const auto event = target_.parts().waits.wait_for(tid, WNOHANG);
+        if (event && (std::holds_alternative<ThreadGone>(*event) ||
+                      std::holds_alternative<ExecStop>(*event))) {
+            target_.parts().tracer.put_off({&target_, *event}); // behind what it has claimed
+            return std::nullopt;
+        }
+        if (event) {
             return event;
         }
     }

@@ -141,7 +141,7 @@ std::optional<Tracer::Stop> Tracer::next_in_signal_turn() {
             // It may stand in line since collect_backlog(), and a second time would be told of what
             // its thread is stopped for then.
             queue_.forget(tid_of(stop->event));
-            return stop;
+            return behind_claimed(*stop);
         }
     }
     signal_turn_.end();
@@ -158,14 +158,15 @@ std::optional<Tracer::Stop> Tracer::next_in_order(Wait wait) {
     const int polls = SpinPolicy::polls();
     if (wait == Wait::block && polls != 0 && spin_.worthwhile()) {
         for (int i = 0; i < polls; ++i) {
-            if (auto stop = wait_for(Tid(-1), WNOHANG)) {
+            if (const auto stop = wait_for(Tid(-1), WNOHANG)) {
                 spin_.succeeded();
-                return stop;
+                return behind_claimed(*stop);
             }
         }
         spin_.failed();
     }
-    return wait_for(Tid(-1), wait == Wait::poll ? WNOHANG : 0);
+    const auto stop = wait_for(Tid(-1), wait == Wait::poll ? WNOHANG : 0);
+    return stop ? std::optional(behind_claimed(*stop)) : std::nullopt;
 }
 
 std::optional<StopEvent> Tracer::next_stop_of(Target& target, Wait wait) {
@@ -174,7 +175,7 @@ std::optional<StopEvent> Tracer::next_stop_of(Target& target, Wait wait) {
     }
     while (const auto stop = wait_for(Tid(-1), wait == Wait::poll ? WNOHANG : 0)) {
         if (stop->target == &target) {
-            return stop->event;
+            return behind_claimed(*stop).event;
         }
         put_off(*stop);
     }
@@ -284,19 +285,18 @@ std::optional<Tracer::Stop> Tracer::decode(Tid tid, int status) {
     }
     Target& target = *owner->second;
     const auto event = target.parts().decoder.decode(tid, status);
-    if (!event) {
-        return std::nullopt;
+    return event ? std::optional(Stop{&target, *event}) : std::nullopt;
+}
+
+Tracer::Stop Tracer::behind_claimed(const Stop& stop) {
+    const bool claims = std::holds_alternative<ThreadGone>(stop.event) ||
+                        std::holds_alternative<ExecStop>(stop.event);
+    const auto earlier = claims ? queue_.pop_of(*stop.target) : std::nullopt;
+    if (!earlier) {
+        return stop;
     }
-    if (orphans_.empty() || tid != target.pid()) {
-        return Stop{&target, *event};
-    }
-    const bool ends = std::holds_alternative<ThreadGone>(*event);
-    if (ends || std::holds_alternative<ExecStop>(*event)) {
-        claim_last_orphans(target, ends);
-    }
-    // Behind what has been claimed: this process still knows what is in the copies.
-    queue_.push({&target, *event});
-    return queue_.pop();
+    queue_.push(stop);
+    return {stop.target, *earlier};
 }
 
 std::optional<Tracer::Stop> Tracer::decode_end(Tid tid) {

@@ -83,7 +83,8 @@ class Tracer {
     [[nodiscard]] const StopQueue& queue() const { return queue_; }
     /// The next stop of this one; those of others wait for their turn.
     std::optional<StopEvent> next_stop_of(Target& target, Wait wait);
-    /// The next stop of one thread, or of any (-1), that is new; `flags` of waitid(2).
+    /// The next stop of one thread, or of any (-1), that is new; `flags` of waitid(2). The end or
+    /// the exec of a process may have claimed newborns, which are in line and come before it.
     std::optional<Stop> wait_for(Tid which, int flags);
     /// A stop that was waited for out of turn, and that the next wait is not to find again.
     void put_off(const Stop& stop);
@@ -92,6 +93,11 @@ class Tracer {
     [[nodiscard]] bool is_guarded() const { return records_ != nullptr; }
     /// A newborn that reported itself before its parent did. False if there was none.
     bool claim_orphan(Tid child, Target& parent);
+    /// This one's process executes another program or ends, and will tell of no birth any more.
+    void claim_last_orphans(Target& parent, bool ends);
+    /// The first of the newborns that this stop has claimed, which goes behind them: the process
+    /// still knows what is in the copies. The stop itself if there are none.
+    Stop behind_claimed(const Stop& stop);
 
   private:
     /// A thread that the others go before gets its turn after so long, but after so many stops at
@@ -122,8 +128,6 @@ class Tracer {
     /// The end of one that is none of its Targets'.
     std::optional<Stop> decode_end(Tid tid);
     std::optional<Stop> decode_birth(Tid tid, int status);
-    /// This one's process executes another program or ends, and will tell of no birth any more.
-    void claim_last_orphans(Target& parent, bool ends);
 
     RecoveryFile* records_;
     std::vector<Target*> targets_;
