@@ -143,10 +143,12 @@ TEST_P(NewbornsOfATracer, ComeBeforeTheirParentsEnd) {
         EXPECT_TRUE(std::holds_alternative<ChildStop>(birth->event));
         EXPECT_EQ(tid_of(birth->event), child);
         EXPECT_EQ(birth->target, &first);
+        EXPECT_TRUE(first.has_deferred()); // its end, and so it is not known to have ended
         const auto end = tracer.next_stop(Tracer::Wait::poll);
         ASSERT_TRUE(end);
         EXPECT_TRUE(std::holds_alternative<ThreadGone>(end->event));
         EXPECT_EQ(tid_of(end->event), first_.tid());
+        EXPECT_FALSE(first.has_deferred());
         first.detach(child);
     });
 }

@@ -282,8 +282,11 @@ void LifeCycle::release_held() {
     }
 }
 
+// What stands in line may be the end of the first thread, with its status, or a copy that is to be
+// cleaned.
 void LifeCycle::note_if_all_gone() {
-    if (!target_gone_ && target_.threads().empty() && target_.expected_children().empty()) {
+    if (!target_gone_ && target_.threads().empty() && target_.expected_children().empty() &&
+        !target_.has_deferred()) {
         on_all_gone();
     }
 }

@@ -37,6 +37,14 @@ std::atomic<bool> the_main_waits{false};
     }
 }
 
+/// The default action follows, when the handler returns to what crashed or when abort() goes on.
+void let_it_end_us(int signal) {
+    struct sigaction fatal {};
+    fatal.sa_handler = SIG_DFL;
+    sigaction(signal, &fatal, nullptr);
+    raise(signal);
+}
+
 /// Beside the thread that leaves, the main thread would go on: it would tell of the watch's end and
 /// set the terminal's mode. It does not, from here on.
 void hold_main_thread(int signal) {
@@ -61,6 +69,11 @@ void on_fatal_signal(int signal, siginfo_t* info, void* context) {
     }
     pid_t leaver = 0;
     if (!the_leaver.compare_exchange_strong(leaver, gettid())) {
+        const Watcher* watcher = the_watcher.load();
+        // The guardian goes on where the tracer cannot; or abort() was called below.
+        if (leaver == gettid() || (watcher != nullptr && watcher->is_tracer_thread())) {
+            return let_it_end_us(signal);
+        }
         wait_for_the_end();
     }
     hold_main_thread(signal);
@@ -69,17 +82,13 @@ void on_fatal_signal(int signal, siginfo_t* info, void* context) {
         [[maybe_unused]] const auto ignored =
             write(terminal->fd, terminal->farewell, std::strlen(terminal->farewell));
     }
-    Watcher* watcher = the_watcher.exchange(nullptr);
-    ProcessAccounts* accounts = the_accounts.exchange(nullptr);
+    Watcher* watcher = the_watcher.load();
+    ProcessAccounts* accounts = the_accounts.load();
     if (watcher != nullptr && accounts != nullptr) {
         accounts->abandon(); // whoever crashed may have held a tracker's lock
         watcher->stop_in_emergency();
     }
-    // The default action follows, when this returns to what crashed or when abort() goes on.
-    struct sigaction fatal {};
-    fatal.sa_handler = SIG_DFL;
-    sigaction(signal, &fatal, nullptr);
-    raise(signal);
+    let_it_end_us(signal);
 }
 
 } // namespace

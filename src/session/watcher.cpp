@@ -96,7 +96,7 @@ void Watcher::stop() {
 }
 
 void Watcher::stop_in_emergency() noexcept {
-    if (!thread_.joinable() || thread_.get_id() == std::this_thread::get_id()) {
+    if (!thread_.joinable() || is_tracer_thread()) {
         return; // the tracer itself has crashed
     }
     stop_.store(true);
@@ -129,6 +129,10 @@ void Watcher::run() {
     }
     done_.store(true);
     change_state(result ? State::ended : State::failed);
+}
+
+bool Watcher::is_tracer_thread() const noexcept {
+    return thread_.get_id() == std::this_thread::get_id();
 }
 
 Result<void> Watcher::watch() {

@@ -86,6 +86,11 @@ bool StoppedThread::is_breakpoint_trap() const {
            arch::is_breakpoint_signal_code(info.si_code);
 }
 
+bool StoppedThread::is_sent_signal() const {
+    siginfo_t info{};
+    return ptrace(PTRACE_GETSIGINFO, tid_.value(), nullptr, &info) == 0 && info.si_code <= 0;
+}
+
 bool StoppedThread::has_pending_exception() const {
     const auto info = try_read_process_info(tid_);
     // A blocked one was sent (a thread may send itself what looks like the kernel's), and stays.

@@ -81,6 +81,10 @@ bool Target::has_deferred(Tid tid) const {
     return parts_->tracer.queue().has(tid);
 }
 
+bool Target::has_deferred() const {
+    return parts_->tracer.queue().has(*this);
+}
+
 std::optional<StopEvent> Target::take_deferred(Tid tid) {
     return parts_->tracer.queue().pop_of(*this, tid);
 }

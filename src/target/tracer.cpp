@@ -289,14 +289,15 @@ std::optional<Tracer::Stop> Tracer::decode(Tid tid, int status) {
 }
 
 Tracer::Stop Tracer::behind_claimed(const Stop& stop) {
-    const bool claims = std::holds_alternative<ThreadGone>(stop.event) ||
-                        std::holds_alternative<ExecStop>(stop.event);
-    const auto earlier = claims ? queue_.pop_of(*stop.target) : std::nullopt;
-    if (!earlier) {
+    const bool claims = tid_of(stop.event) == stop.target->pid() &&
+                        (std::holds_alternative<ThreadGone>(stop.event) ||
+                         std::holds_alternative<ExecStop>(stop.event));
+    const auto newborn = claims ? queue_.pop_newborn_of(*stop.target) : std::nullopt;
+    if (!newborn) {
         return stop;
     }
     queue_.push(stop);
-    return {stop.target, *earlier};
+    return {stop.target, *newborn};
 }
 
 std::optional<Tracer::Stop> Tracer::decode_end(Tid tid) {

@@ -67,8 +67,11 @@ class Watcher final : ProcessTree::Host {
     /// Leaves the target, if that has not happened, and waits until it is as it was.
     void stop();
     /// Asks for that and waits, but not for ever, and without a lock: for a signal handler, when
-    /// this program is about to die. The tracer thread must not need what the dying one holds.
+    /// this program is about to die. The tracer thread must not need what the dying one holds, or
+    /// the main one.
     void stop_in_emergency() noexcept;
+    /// Is that the calling one?
+    [[nodiscard]] bool is_tracer_thread() const noexcept;
 
   private:
     void run();

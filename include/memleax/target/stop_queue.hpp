@@ -46,6 +46,14 @@ class StopQueue {
             return stop.target == &target && tid_of(stop.event) == tid;
         });
     }
+    std::optional<StopEvent> pop_newborn_of(const Target& target) {
+        return pop_if([&](const TargetStop& stop) {
+            return stop.target == &target && std::holds_alternative<ChildStop>(stop.event);
+        });
+    }
+    [[nodiscard]] bool has(const Target& target) const {
+        return any_of([&](const TargetStop& stop) { return stop.target == &target; });
+    }
     [[nodiscard]] bool has(Tid tid) const {
         return any_of([tid](const TargetStop& stop) { return tid_of(stop.event) == tid; });
     }

@@ -39,6 +39,8 @@ class StoppedThread {
     /// (kernel/signal.c, get_signal), with the pc behind a breakpoint already. Resumed, the thread
     /// stops again before any other instruction, with the TrapStop or SignalStop.
     [[nodiscard]] bool has_pending_exception() const;
+    /// Was the signal of this stop sent (kill, tgkill, sigqueue), and not raised by an instruction?
+    [[nodiscard]] bool is_sent_signal() const;
     /// Was this SIGTRAP raised by a breakpoint instruction (and not by kill, a step, ...)?
     [[nodiscard]] bool is_breakpoint_trap() const;
     /// Bit n-1 for signal n.

@@ -80,6 +80,8 @@ class Target {
     /// Gives an event back, to be delivered before any new one.
     void defer(const StopEvent& event);
     [[nodiscard]] bool has_deferred(Tid tid) const;
+    /// Is any stop of this process known that has not been told?
+    [[nodiscard]] bool has_deferred() const;
 
     /// Known threads and vfork-like children.
     [[nodiscard]] const ThreadTable::Map& threads() const;

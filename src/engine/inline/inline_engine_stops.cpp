@@ -158,9 +158,11 @@ std::optional<std::uint32_t> InlineEngine::find_thread(Tid tid, const arch::Regi
     const auto stack = known && threads_.stack(*known).contains(sp.value())
                            ? std::nullopt
                            : stacks_.of(tid, sp, pointer);
+    if (!known || told_pointer_from_ != arch::ThreadPointerFrom::memory) {
+        look_at_pointer(tid, pointer); // it may have got one since
+    }
     if (!known) {
         *reason = StopReason::new_thread;
-        look_at_pointer(tid, pointer);
         const auto index = stack ? threads_.get(tid, pointer, *stack) : std::nullopt;
         tell_own_mappings();
         return index;
@@ -293,7 +295,7 @@ void InlineEngine::withdraw_forced_stack(Tid tid) {
 bool InlineEngine::takes_fault(Tid tid) {
     arch::Registers regs;
     if (!memory_.mapped() || !StoppedThread(tid).get_registers(&regs) ||
-        !memory_.pages().contains(arch::pc(regs))) {
+        !memory_.pages().contains(arch::pc(regs)) || StoppedThread(tid).is_sent_signal()) {
         return false;
     }
     std::array<std::uint8_t, arch::kPointerReadBytes> code{};
