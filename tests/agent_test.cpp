@@ -43,9 +43,10 @@ class AgentTest : public ::testing::Test, protected CallTreeWriter {
         data_->enabled = 1;
         data_->tick = 7;
         data_->epoch = 1;
-        data_->pointer_from = arch::kThreadPointerIsInMemory ? arch::ThreadPointerFrom::memory
-                                                             : arch::ThreadPointerFrom::cpu;
-        const std::uint64_t pointer = arch::agent_thread_pointer(data_->pointer_from);
+        const auto from = arch::kThreadPointerIsInMemory ? arch::ThreadPointerFrom::memory
+                                                         : arch::ThreadPointerFrom::cpu;
+        data_->pointer_from = static_cast<std::uint8_t>(from);
+        const std::uint64_t pointer = arch::agent_thread_pointer(from);
         Thread& thread = data_->threads[0];
         thread.pointer = pointer;
         thread.stack_begin = address(0);

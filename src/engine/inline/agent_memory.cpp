@@ -225,7 +225,7 @@ void AgentMemory::enable() {
     write_object(at(offsetof(Data, enabled)), std::uint8_t{1});
 }
 void AgentMemory::set_pointer_from(arch::ThreadPointerFrom from) {
-    write_object(at(offsetof(Data, pointer_from)), from);
+    write_object(at(offsetof(Data, pointer_from)), static_cast<std::uint8_t>(from));
 }
 void AgentMemory::set_tick(std::uint8_t tick) {
     write_object(at(offsetof(Data, tick)), tick);

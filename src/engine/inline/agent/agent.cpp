@@ -229,7 +229,8 @@ AGENT Answer memleax_agent_enter(const Function* function, Frame* frame, uint64_
     if (load(data.enabled) == 0) [[unlikely]] {
         return Answer::pass;
     }
-    const uint64_t pointer = arch::agent_thread_pointer(load(data.pointer_from));
+    const auto from = static_cast<arch::ThreadPointerFrom>(load(data.pointer_from));
+    const uint64_t pointer = arch::agent_thread_pointer(from);
     const Thread* thread = thread_in(data, thread_slot(pointer), pointer);
     if (thread == nullptr) [[unlikely]] {
         return enter_by_search(function, frame, sp, fp, return_address, pointer);

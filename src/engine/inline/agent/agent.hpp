@@ -246,8 +246,8 @@ struct Data {
     // What leads the agent: written by the tracer, which may, and read-only to the target. So
     // nothing that a target does to the rest can lead the agent out of its stack and of this.
     uint8_t enabled = 0;
-    uint8_t tick = 0;                       ///< goes on every few milliseconds
-    arch::ThreadPointerFrom pointer_from{}; ///< of all threads
+    uint8_t tick = 0;         ///< goes on every few milliseconds
+    uint8_t pointer_from = 0; ///< arch::ThreadPointerFrom, of all threads
     /// Goes on when stacks are taken out of the tree. Its low byte is never 0 while it is one.
     uint32_t epoch = 0;
     uint64_t live = 0; ///< where the LiveTable is; 0: there is none
