@@ -82,8 +82,6 @@ class Forker {
 /// stops that wait.
 class NewbornsOfATracer : public ::testing::TestWithParam<int> {
   protected:
-    using Seized = std::unique_ptr<Target>;
-
     void trace(
         const std::function<void(Tracer&, Target& first, Target& second, Target& third)>& do_test) {
         std::thread([&] {

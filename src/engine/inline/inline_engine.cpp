@@ -105,8 +105,10 @@ void InlineEngine::look_at_worker(Tid worker) {
 
 // Whoever calls lets the thread go on only when the agent knows.
 void InlineEngine::look_at_pointer(Tid tid, std::uint64_t pointer) {
-    const auto word = pointer != 0 ? memory_.read_word(RemoteAddr(pointer)) : std::nullopt;
-    pointers_.see(tid, word == pointer);
+    if constexpr (arch::kThreadPointerIsInMemory) {
+        const auto word = pointer != 0 ? memory_.read_word(RemoteAddr(pointer)) : std::nullopt;
+        pointers_.see(tid, word == pointer);
+    }
     tell_pointer_place();
 }
 
