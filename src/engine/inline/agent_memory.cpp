@@ -294,11 +294,6 @@ void AgentMemory::forget_live(RemoteAddr block) {
     }
 }
 
-std::optional<std::uint64_t> AgentMemory::read_word(RemoteAddr from) const {
-    std::uint64_t word = 0;
-    return read(from, std::span(&word, 1)) ? std::optional(word) : std::nullopt;
-}
-
 void AgentMemory::write_node(std::uint32_t index, const agent::Node& node) {
     write_object(at(offsetof(Data, nodes) + index * sizeof node), node);
 }

@@ -77,11 +77,6 @@ class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
                                      std::span<agent::Progress> progress) const override;
     [[nodiscard]] bool read_entries(std::uint32_t thread, std::uint64_t first,
                                     std::span<agent::Entry> entries) const override;
-    /// Of the target's own; nothing if it is not mapped.
-    [[nodiscard]] std::optional<std::uint64_t> read_word(RemoteAddr from) const;
-    [[nodiscard]] bool read_code(CodeAddr from, std::span<std::uint8_t> code) const {
-        return read(from.as_data(), code);
-    }
     /// The address space is gone.
     void forget();
 

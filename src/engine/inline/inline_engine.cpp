@@ -106,8 +106,8 @@ void InlineEngine::look_at_worker(Tid worker) {
 // Whoever calls lets the thread go on only when the agent knows.
 void InlineEngine::look_at_pointer(Tid tid, std::uint64_t pointer) {
     if constexpr (arch::kThreadPointerIsInMemory) {
-        const auto word = pointer != 0 ? memory_.read_word(RemoteAddr(pointer)) : std::nullopt;
-        pointers_.see(tid, word == pointer);
+        const auto word = target_.memory().try_read_object<std::uint64_t>(RemoteAddr(pointer));
+        pointers_.see(tid, word == pointer && pointer != 0);
     }
     tell_pointer_place();
 }

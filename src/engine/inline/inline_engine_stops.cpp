@@ -298,8 +298,9 @@ bool InlineEngine::takes_fault(Tid tid) {
         !memory_.pages().contains(arch::pc(regs)) || StoppedThread(tid).is_sent_signal()) {
         return false;
     }
-    std::array<std::uint8_t, arch::kPointerReadBytes> code{};
-    if (!memory_.read_code(arch::pc(regs), code) || !arch::after_failed_pointer_read(code, &regs)) {
+    using Code = std::array<std::uint8_t, arch::kPointerReadBytes>;
+    const auto code = target_.memory().try_read_object<Code>(arch::pc(regs).as_data());
+    if (!code || !arch::after_failed_pointer_read(*code, &regs)) {
         return false;
     }
     look_at_pointer(tid, StoppedThread(tid).thread_pointer(regs));
