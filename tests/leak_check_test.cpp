@@ -295,7 +295,7 @@ TEST_F(LeakCheck, HtmlHasTheSame) {
 struct Race {
     std::string fixture;
     int looks;
-    const char* threads = "16";
+    std::vector<std::string> arguments = {"16"};
 };
 void PrintTo(const Race& race, std::ostream* out) {
     *out << race.fixture;
@@ -310,10 +310,14 @@ TEST_P(LeakCheckOfThreadsInMalloc, NoBlockIsLost) {
     if (!is_built(GetParam().fixture)) {
         GTEST_SKIP() << GetParam().fixture << " could not be built here";
     }
-    Fixture fixture(GetParam().fixture, {GetParam().threads});
+    Fixture fixture(GetParam().fixture, GetParam().arguments);
     int complete = 0;
     int looks = 0;
-    for (Stress stress(GetParam().looks); stress.next(); ++looks) {
+    // Where others need the CPUs, a thread may not come out of malloc while the process stands
+    // still.
+    constexpr int kMostLooks = 20;
+    for (Stress stress(GetParam().looks); stress.next() || (complete == 0 && looks < kMostLooks);
+         ++looks) {
         const auto result = check(fixture.pid());
         if (GetParam().fixture.starts_with("musl") &&
             result.errors.find("cannot be stopped without harm") != std::string::npos) {
@@ -337,14 +341,13 @@ TEST_P(LeakCheckOfThreadsInMalloc, NoBlockIsLost) {
     std::cout << fmt::format("{} of {} looks were complete\n", complete, looks);
 }
 
-// musl's malloc has one lock. Threads that wait for it all the time look as if they were in
-// transfers: no moment may be harmless for 16 of them, and now and then none for 3
-// (docs/limits.md).
+// musl's malloc has one lock, and makes a system call every few calls: threads that do nothing else
+// are hardly ever found outside of it (docs/limits.md).
 INSTANTIATE_TEST_SUITE_P(Linked, LeakCheckOfThreadsInMalloc,
                          ::testing::Values(Race{"malloc_race", 10}, Race{"malloc_race-static", 3},
                                            Race{"malloc_race-static-stripped", 3},
-                                           Race{"musl-malloc_race", 5, "3"},
-                                           Race{"musl-dynamic-malloc_race", 5, "3"}),
+                                           Race{"musl-malloc_race", 5, {"3", "10000"}},
+                                           Race{"musl-dynamic-malloc_race", 5, {"3", "10000"}}),
                          [](const auto& instance) {
                              std::string name = instance.param.fixture;
                              std::replace(name.begin(), name.end(), '-', '_');

@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "descriptors.hpp"
 #include "memleax/proc/copyable.hpp"
 #include "memleax/proc/living_thread.hpp"
 #include "memleax/proc/mapping_flags.hpp"
@@ -74,24 +73,6 @@ bool is_told_of_forks(std::string_view fdinfo) {
 namespace {
 
 constexpr std::string_view kFaults = "anon_inode:[userfaultfd]";
-
-/// `check` is called with what each descriptor is, and the path of its fdinfo, until it fails.
-template <typename Check> Result<void> check_descriptors(Tid pid, const Check& check) {
-    namespace fs = std::filesystem;
-    const std::string folder = fmt::format("/proc/{}", living_thread(pid).value());
-    std::error_code failure;
-    fs::directory_iterator descriptor(folder + "/fd", failure);
-    for (const fs::directory_iterator end; !failure && descriptor != end;
-         descriptor.increment(failure)) {
-        std::error_code gone;
-        const std::string name = fs::read_symlink(descriptor->path(), gone);
-        const std::string number = descriptor->path().filename();
-        if (auto checked = check(name, fmt::format("{}/fdinfo/{}", folder, number)); !checked) {
-            return checked;
-        }
-    }
-    return failure ? Error("its descriptors cannot be looked at", failure.value()) : Result<void>();
-}
 
 } // namespace
 

@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <string>
-#include <system_error>
 
 #include <fmt/format.h>
 
+#include "descriptors.hpp"
 #include "memleax/proc/living_thread.hpp"
 #include "proc_file.hpp"
 
@@ -53,25 +52,19 @@ std::vector<std::uint64_t> parse_timer_values(std::string_view timers) {
 }
 
 std::vector<std::uint64_t> read_kernel_pointers(Tid pid) {
-    namespace fs = std::filesystem;
     const std::string folder = fmt::format("/proc/{}", living_thread(pid).value());
     std::vector<std::uint64_t> result;
     if (const auto timers = try_read_proc_file(folder + "/timers")) {
         result = parse_timer_values(*timers);
     }
-    std::error_code failure;
-    fs::directory_iterator descriptor(folder + "/fd", failure);
-    for (const fs::directory_iterator end; !failure && descriptor != end;
-         descriptor.increment(failure)) {
-        std::error_code gone;
-        if (fs::read_symlink(descriptor->path(), gone) != "anon_inode:[eventpoll]") {
-            continue;
+    // Of those that can be listed.
+    (void)check_descriptors(pid, [&result](const std::string& name, const std::string& info) {
+        if (name == "anon_inode:[eventpoll]") {
+            const auto data = parse_epoll_data(try_read_proc_file(info).value_or(""));
+            result.insert(result.end(), data.begin(), data.end());
         }
-        const auto text =
-            try_read_proc_file(folder + "/fdinfo/" + descriptor->path().filename().string());
-        const auto data = parse_epoll_data(text.value_or(""));
-        result.insert(result.end(), data.begin(), data.end());
-    }
+        return Result<void>();
+    });
     return result;
 }
 

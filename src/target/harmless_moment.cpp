@@ -18,20 +18,31 @@ namespace {
 /// Transfers that end by themselves so soon are not worth a word.
 constexpr std::int64_t kSilentNs = kNsPerSecond / 2;
 
+/// So long it is hoped that all sleep, or compute, at one moment. To find more about each takes
+/// longer, and so there are fewer looks.
+constexpr std::int64_t kPatientNs = kNsPerSecond;
+
 } // namespace
+
+std::int64_t HarmlessMoment::waited() const {
+    return monotonic_now().value() - begun_.value();
+}
 
 void HarmlessMoment::pause() {
     // Gently: the longer it takes the rarer.
     constexpr std::int64_t kShortest = 500'000;
     constexpr std::int64_t kLongest = 20'000'000;
-    const std::int64_t waited = monotonic_now().value() - begun_.value();
-    const timespec pause{0, static_cast<long>(std::clamp(waited / 8, kShortest, kLongest))};
+    const timespec pause{0, static_cast<long>(std::clamp(waited() / 8, kShortest, kLongest))};
     interrupted_ = nanosleep(&pause, nullptr) != 0 || interrupted_;
 }
 
 bool HarmlessMoment::is_in_transfer(Tid tid, Seen seen) {
+    if (seen == Seen::asleep_in_transfer) {
+        restless_.forget(tid);
+    }
     const bool result = seen == Seen::asleep_in_transfer ||
-                        (seen == Seen::running && !computing_.computes(pid_, tid));
+                        (seen == Seen::running && !computing_.computes(pid_, tid) &&
+                         !(waited() > kPatientNs && restless_.sleeps_elsewhere(tid)));
     if (result) {
         transfers_.insert(tid);
     } else {
@@ -41,7 +52,7 @@ bool HarmlessMoment::is_in_transfer(Tid tid, Seen seen) {
 }
 
 bool HarmlessMoment::wait_on() {
-    const std::int64_t waited = monotonic_now().value() - begun_.value();
+    const std::int64_t waited = this->waited();
     if (waited > kMostNs) {
         return false;
     }

@@ -9,6 +9,7 @@
 #include "memleax/base/clock.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/proc/computing_threads.hpp"
+#include "memleax/proc/restless_threads.hpp"
 #include "memleax/target/thread_borrower.hpp"
 
 namespace memleax {
@@ -19,11 +20,11 @@ class HarmlessMoment {
     static constexpr std::int64_t kMostNs = 10 * kNsPerSecond;
 
     HarmlessMoment(Tid pid, ThreadBorrower::OnSignal on_signal)
-        : pid_(pid), on_signal_(on_signal), begun_(monotonic_now()) {}
+        : pid_(pid), on_signal_(on_signal), begun_(monotonic_now()), restless_(pid) {}
 
     enum class Seen { asleep_in_transfer, running, otherwise };
     /// Notes what a look has shown. Is it to be taken for being in a transfer? One that runs is,
-    /// until it is known to compute.
+    /// until it is known to compute, or to sleep elsewhere.
     bool is_in_transfer(Tid tid, Seen seen);
     /// The same, after a look that found someone in a transfer. Tells the user, once, if it takes
     /// long. False when it has taken too long, or a signal of ours has come.
@@ -32,6 +33,7 @@ class HarmlessMoment {
     [[nodiscard]] Error why_not() const;
 
   private:
+    [[nodiscard]] std::int64_t waited() const;
     /// Between two looks at /proc that are to see different things.
     void pause();
 
@@ -40,6 +42,7 @@ class HarmlessMoment {
     MonotonicNs begun_;
     std::set<Tid> transfers_; ///< who is in one
     ComputingThreads computing_;
+    RestlessThreads restless_;
     std::string whom_; ///< the first that we wait for, and its call; empty if nobody was told
     bool interrupted_ = false;
 };
