@@ -3,9 +3,11 @@
 #include "memleax/proc/computing_threads.hpp"
 
 #include <atomic>
+#include <ctime>
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -32,6 +34,37 @@ TEST(ComputingThreads, ComputesWhoNeverSleeps) {
     while (!computing.computes(Tid(getpid()), Tid(tid))) {
         std::this_thread::yield();
     }
+    end = true;
+    spinner.join();
+}
+
+TEST(ComputingThreads, ComputesLaterWhoWasInATransfer) {
+    std::atomic<int> tid{0};
+    std::atomic<bool> end{false};
+    std::thread spinner([&] {
+        tid = own_tid().value();
+        while (!end) {
+        }
+    });
+    while (tid == 0) {
+        std::this_thread::yield();
+    }
+    clockid_t clock{};
+    ASSERT_EQ(pthread_getcpuclockid(spinner.native_handle(), &clock), 0);
+    const auto executed_ms = [clock] {
+        timespec now{};
+        clock_gettime(clock, &now);
+        return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+    };
+    const auto begun = executed_ms();
+    ComputingThreads computing;
+    computing.note_transfer(Tid(tid));
+    while (!computing.computes(Tid(getpid()), Tid(tid))) {
+        std::this_thread::yield();
+    }
+    EXPECT_GE(executed_ms() - begun, 150);
+    computing.note_elsewhere(Tid(tid));
+    EXPECT_TRUE(computing.computes(Tid(getpid()), Tid(tid)));
     end = true;
     spinner.join();
 }

@@ -18,6 +18,9 @@ namespace {
 
 constexpr std::int64_t kLeastNs = 5'000'000;
 
+/// 4 MiB to a terminal took 5 ms without a sleep on a machine whose system calls are slow.
+constexpr std::int64_t kInTransfer = 32;
+
 /// CPU time that passing on so much through a pipe takes here. A number of milliseconds would be
 /// far too little for an emulated CPU.
 constexpr std::int64_t kTransferBytes = 16 << 20;
@@ -63,7 +66,8 @@ bool ComputingThreads::computes(Tid pid, Tid tid) {
     if (!is_new && first->second.sleeps != now.sleeps) {
         first->second = now;
     }
-    return now.executed_ns - first->second.executed_ns >= needed_ns();
+    const std::int64_t needed = needed_ns() * (transfers_.contains(tid) ? kInTransfer : 1);
+    return now.executed_ns - first->second.executed_ns >= needed;
 }
 
 } // namespace memleax

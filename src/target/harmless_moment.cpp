@@ -38,7 +38,10 @@ void HarmlessMoment::pause() {
 
 bool HarmlessMoment::is_in_transfer(Tid tid, Seen seen) {
     if (seen == Seen::asleep_in_transfer) {
+        computing_.note_transfer(tid);
         restless_.forget(tid);
+    } else if (seen == Seen::asleep_elsewhere) {
+        computing_.note_elsewhere(tid);
     }
     const bool result = seen == Seen::asleep_in_transfer ||
                         (seen == Seen::running && !computing_.computes(pid_, tid) &&

@@ -22,7 +22,7 @@ class HarmlessMoment {
     HarmlessMoment(Tid pid, ThreadBorrower::OnSignal on_signal)
         : pid_(pid), on_signal_(on_signal), begun_(monotonic_now()), restless_(pid) {}
 
-    enum class Seen { asleep_in_transfer, running, otherwise };
+    enum class Seen { asleep_in_transfer, asleep_elsewhere, running, otherwise };
     /// Notes what a look has shown. Is it to be taken for being in a transfer? One that runs is,
     /// until it is known to compute, or to sleep elsewhere.
     bool is_in_transfer(Tid tid, Seen seen);

@@ -28,9 +28,10 @@ namespace {
 StopCost cost_at(HarmlessMoment* moment, Target& target, Tid tid) {
     using Seen = HarmlessMoment::Seen;
     const StopCost cost = stop_cost(target.pid(), tid, target.memory());
-    const Seen seen = cost == StopCost::cut_short ? Seen::asleep_in_transfer
-                      : cost == StopCost::runs    ? Seen::running
-                                                  : Seen::otherwise;
+    const Seen seen = cost == StopCost::cut_short         ? Seen::asleep_in_transfer
+                      : cost == StopCost::runs            ? Seen::running
+                      : cost == StopCost::uninterruptible ? Seen::otherwise
+                                                          : Seen::asleep_elsewhere;
     return moment->is_in_transfer(tid, seen) ? StopCost::cut_short : cost;
 }
 

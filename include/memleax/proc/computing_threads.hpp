@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 
 #include "memleax/base/types.hpp"
 
@@ -19,6 +20,11 @@ class ComputingThreads {
     /// between? A transfer that had not to wait for its peer for so long, a stop will hardly hit
     /// while it does.
     bool computes(Tid pid, Tid tid);
+    /// It was found asleep in a transfer. As long as it is not found asleep elsewhere it is taken
+    /// for being in that still, and computes only when it has executed for 32 times as long: where
+    /// its peer keeps up with it, it need not sleep, and what is not a pipe may be far slower.
+    void note_transfer(Tid tid) { transfers_.insert(tid); }
+    void note_elsewhere(Tid tid) { transfers_.erase(tid); }
 
   private:
     struct Look {
@@ -26,6 +32,7 @@ class ComputingThreads {
         std::uint64_t sleeps = 0;
     };
     std::map<Tid, Look> first_looks_; ///< since the last sleep
+    std::set<Tid> transfers_;
 };
 
 } // namespace memleax
