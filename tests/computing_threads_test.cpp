@@ -18,39 +18,46 @@ Tid own_tid() {
     return Tid(static_cast<int>(syscall(SYS_gettid)));
 }
 
-TEST(ComputingThreads, ComputesWhoNeverSleeps) {
-    std::atomic<int> tid{0};
-    std::atomic<bool> end{false};
-    std::thread spinner([&] {
-        tid = own_tid().value();
-        while (!end) {
+class Spinner {
+  public:
+    Spinner() {
+        while (tid_ == 0) {
+            std::this_thread::yield();
         }
-    });
-    while (tid == 0) {
-        std::this_thread::yield();
     }
+    ~Spinner() {
+        end_ = true;
+        thread_.join();
+    }
+    Spinner(const Spinner&) = delete;
+    Spinner& operator=(const Spinner&) = delete;
+
+    [[nodiscard]] Tid tid() const { return Tid(tid_); }
+    [[nodiscard]] pthread_t handle() { return thread_.native_handle(); }
+
+  private:
+    std::atomic<int> tid_{0};
+    std::atomic<bool> end_{false};
+    std::thread thread_{[this] {
+        tid_ = own_tid().value();
+        while (!end_) {
+        }
+    }};
+};
+
+TEST(ComputingThreads, ComputesWhoNeverSleeps) {
+    Spinner spinner;
     ComputingThreads computing;
-    EXPECT_FALSE(computing.computes(Tid(getpid()), Tid(tid))); // nothing is known yet
-    while (!computing.computes(Tid(getpid()), Tid(tid))) {
+    EXPECT_FALSE(computing.computes(Tid(getpid()), spinner.tid())); // nothing is known yet
+    while (!computing.computes(Tid(getpid()), spinner.tid())) {
         std::this_thread::yield();
     }
-    end = true;
-    spinner.join();
 }
 
 TEST(ComputingThreads, ComputesLaterWhoWasInATransfer) {
-    std::atomic<int> tid{0};
-    std::atomic<bool> end{false};
-    std::thread spinner([&] {
-        tid = own_tid().value();
-        while (!end) {
-        }
-    });
-    while (tid == 0) {
-        std::this_thread::yield();
-    }
+    Spinner spinner;
     clockid_t clock{};
-    ASSERT_EQ(pthread_getcpuclockid(spinner.native_handle(), &clock), 0);
+    ASSERT_EQ(pthread_getcpuclockid(spinner.handle(), &clock), 0);
     const auto executed_ms = [clock] {
         timespec now{};
         clock_gettime(clock, &now);
@@ -58,15 +65,13 @@ TEST(ComputingThreads, ComputesLaterWhoWasInATransfer) {
     };
     const auto begun = executed_ms();
     ComputingThreads computing;
-    computing.note_transfer(Tid(tid));
-    while (!computing.computes(Tid(getpid()), Tid(tid))) {
+    computing.note_transfer(spinner.tid());
+    while (!computing.computes(Tid(getpid()), spinner.tid())) {
         std::this_thread::yield();
     }
     EXPECT_GE(executed_ms() - begun, 150);
-    computing.note_elsewhere(Tid(tid));
-    EXPECT_TRUE(computing.computes(Tid(getpid()), Tid(tid)));
-    end = true;
-    spinner.join();
+    computing.note_elsewhere(spinner.tid());
+    EXPECT_TRUE(computing.computes(Tid(getpid()), spinner.tid()));
 }
 
 // However much it has executed in all.
