@@ -16,6 +16,17 @@
 namespace memleax {
 namespace {
 
+/// Until the thread that stores its id in `tid` sleeps in a futex.
+void wait_for_futex(const std::atomic<int>& tid) {
+    const auto sleeps = [&tid] {
+        const auto state = try_read_kernel_state(Tid(getpid()), Tid(tid));
+        return state && state->system_call == SYS_futex;
+    };
+    while (tid == 0 || !sleeps()) {
+        std::this_thread::yield();
+    }
+}
+
 TEST(AbandonableMutex, OneAtATime) {
     constexpr int kThreads = 4;
     constexpr int kRounds = 20'000;
@@ -67,18 +78,37 @@ TEST(AbandonableMutex, WhoSleepsLooksUpByItself) {
         tid = static_cast<int>(syscall(SYS_gettid));
         gave_up = !mutex.lock_unless(abandoned);
     });
-    const auto sleeps = [&tid] {
-        const auto state = try_read_kernel_state(Tid(getpid()), Tid(tid));
-        return state && state->system_call == SYS_futex;
-    };
-    while (tid == 0 || !sleeps()) {
-        std::this_thread::yield();
-    }
+    wait_for_futex(tid);
     EXPECT_FALSE(gave_up);
     abandoned = true;
     waiter.join();
     EXPECT_TRUE(gave_up);
     mutex.unlock();
+}
+
+// As the main thread does that copies the account piece by piece, while the tracer has events for
+// it.
+TEST(AbandonableMutex, WhoLocksInALoopGivesWay) {
+    constexpr int kRounds = 100;
+    AbandonableMutex mutex;
+    const std::atomic<bool> abandoned{false};
+    for (int i = 0; i < kRounds; ++i) {
+        bool had = false;
+        std::atomic<int> tid{0};
+        mutex.lock();
+        std::thread waiter([&] {
+            tid = static_cast<int>(syscall(SYS_gettid));
+            ASSERT_TRUE(mutex.lock_unless(abandoned));
+            had = true;
+            mutex.unlock();
+        });
+        wait_for_futex(tid);
+        mutex.unlock();
+        mutex.lock();
+        EXPECT_TRUE(had);
+        mutex.unlock();
+        waiter.join();
+    }
 }
 
 } // namespace

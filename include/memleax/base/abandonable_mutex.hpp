@@ -15,7 +15,9 @@ class AbandonableMutex {
     AbandonableMutex(const AbandonableMutex&) = delete;
     AbandonableMutex& operator=(const AbandonableMutex&) = delete;
 
-    void lock() { (void)lock_unless(kNever); }
+    /// Gives way to those who wait in lock_unless(): a thread that locks in a loop would have the
+    /// lock again before who is woken runs, and hold it up until the loop ends.
+    void lock();
     void unlock();
     /// Locks, or gives up soon after `abandoned` has become true while another holds the lock. What
     /// sets it wakes nobody, as a signal handler may be all that can still set it.
@@ -25,9 +27,12 @@ class AbandonableMutex {
     static constexpr std::uint32_t kFree = 0;
     static constexpr std::uint32_t kHeld = 1;
     static constexpr std::uint32_t kAwaited = 2; ///< held, and somebody may sleep until it is free
-    static const std::atomic<bool> kNever;
+
+    [[nodiscard]] bool try_lock();
+    [[nodiscard]] bool wait_unless(const std::atomic<bool>& abandoned);
 
     std::atomic<std::uint32_t> state_{kFree};
+    std::atomic<std::uint32_t> preferred_{0}; ///< how many threads wait in lock_unless()
 };
 
 } // namespace memleax
