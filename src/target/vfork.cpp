@@ -6,11 +6,22 @@
 #include <vector>
 
 #include <poll.h>
+#include <sys/syscall.h>
 
+#include "memleax/proc/process_info.hpp"
 #include "memleax/target/target.hpp"
 #include "target_parts.hpp"
 
 namespace memleax {
+
+bool may_wait_for_child(const KernelState& kernel) {
+#ifdef SYS_vfork
+    if (kernel.system_call == SYS_vfork) {
+        return true;
+    }
+#endif
+    return kernel.system_call == SYS_clone || kernel.system_call == SYS_clone3;
+}
 
 void enter_vfork_waits(Target& target) {
     const auto is_parent = [](Tid /*tid*/, const TracedThread& thread) {

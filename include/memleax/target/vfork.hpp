@@ -8,7 +8,10 @@
 namespace memleax {
 
 class Target;
+struct KernelState;
 
+/// Is it in vfork, or in a clone, which may be one?
+[[nodiscard]] bool may_wait_for_child(const KernelState& kernel);
 /// Those that stand in vfork's stop go on into their wait for the child, and stop behind it.
 void enter_vfork_waits(Target& target);
 /// As long as nothing of ours is in the target, and none of its threads can be stopped: they may

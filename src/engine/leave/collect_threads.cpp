@@ -16,6 +16,7 @@
 #include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/thread_borrower.hpp"
 #include "memleax/target/thread_signals.hpp"
+#include "memleax/target/vfork.hpp"
 #include "page_references.hpp"
 
 namespace memleax {
@@ -150,7 +151,12 @@ void Detacher::await(std::set<Tid>* awaited, Settled settled) {
         }
         if (patience.is_over()) {
             for (const Tid tid : *awaited) {
-                const bool is_out = are_out_.contains(tid);
+                if (trap_signal_.has_changed_mask(tid)) {
+                    log_warning("thread {} cannot be stopped now, and is left as it is: SIGTRAP, "
+                                "which it had blocked, stays unblocked",
+                                tid.value());
+                }
+                const bool is_out = are_out_.contains(tid) || sleeps_uninterruptibly(tid);
                 any_missed_ = any_missed_ || !is_out;
                 log_debug("thread {} {}", tid.value(),
                           is_out ? "blocks a signal that it is to get in its turn"
@@ -171,11 +177,20 @@ void Detacher::look_whether_out() {
     }
 }
 
+// In no code of ours. It stops as soon as it wakes up.
+bool Detacher::sleeps_uninterruptibly(Tid tid) const {
+    const auto kernel = try_read_kernel_state(target_.pid(), tid);
+    return kernel && kernel->state == 'D' && kernel->system_call && !own_.contains(kernel->pc);
+}
+
+// Most of these sleeps are short, as mprotect's beside a fork, and who has to get its mask back is
+// waited for. Not in vfork: its child may live for long.
 void Detacher::stop_awaiting_sleepers(std::set<Tid>* awaited) {
     std::erase_if(*awaited, [this](Tid tid) {
         const auto kernel = try_read_kernel_state(target_.pid(), tid);
         return !kernel || kernel->has_ended() ||
-               (kernel->state == 'D' && kernel->system_call && !own_.contains(kernel->pc));
+               (sleeps_uninterruptibly(tid) &&
+                (!trap_signal_.has_changed_mask(tid) || may_wait_for_child(*kernel)));
     });
     target_.forget_dead_children();
 }

@@ -69,6 +69,7 @@ class Detacher {
     enum class Settled { stay, go_on };
     void await(std::set<Tid>* awaited, Settled settled = Settled::stay);
     void look_whether_out();
+    [[nodiscard]] bool sleeps_uninterruptibly(Tid tid) const;
     void stop_awaiting_sleepers(std::set<Tid>* awaited);
     void collect(const StopEvent& event, std::set<Tid>* awaited);
     /// Of a TrapStop: was it a breakpoint of ours? Then it is dealt with.
