@@ -5,7 +5,9 @@
 #include <atomic>
 #include <ctime>
 #include <thread>
+#include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -33,7 +35,6 @@ class Spinner {
     Spinner& operator=(const Spinner&) = delete;
 
     [[nodiscard]] Tid tid() const { return Tid(tid_); }
-    [[nodiscard]] pthread_t handle() { return thread_.native_handle(); }
 
   private:
     std::atomic<int> tid_{0};
@@ -54,24 +55,46 @@ TEST(ComputingThreads, ComputesWhoNeverSleeps) {
     }
 }
 
-TEST(ComputingThreads, ComputesLaterWhoWasInATransfer) {
-    Spinner spinner;
+std::int64_t executed_ms(pthread_t thread) {
     clockid_t clock{};
-    ASSERT_EQ(pthread_getcpuclockid(spinner.handle(), &clock), 0);
-    const auto executed_ms = [clock] {
-        timespec now{};
-        clock_gettime(clock, &now);
-        return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
-    };
-    const auto begun = executed_ms();
+    timespec now{};
+    EXPECT_EQ(pthread_getcpuclockid(thread, &clock), 0);
+    clock_gettime(clock, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+}
+
+TEST(ComputingThreads, ComputesByItselfWhoSpendsTheUsersTime) {
+    Spinner spinner;
     ComputingThreads computing;
-    computing.note_transfer(spinner.tid());
-    while (!computing.computes(Tid(getpid()), spinner.tid())) {
+    while (!computing.computes_by_itself(Tid(getpid()), spinner.tid())) {
         std::this_thread::yield();
     }
-    EXPECT_GE(executed_ms() - begun, 150);
-    computing.note_elsewhere(spinner.tid());
-    EXPECT_TRUE(computing.computes(Tid(getpid()), spinner.tid()));
+}
+
+// As a transfer does that need not wait for its peer.
+TEST(ComputingThreads, ComputesByItselfMuchLaterWhoIsInTheKernelAllTheTime) {
+    std::atomic<int> tid{0};
+    std::atomic<bool> end{false};
+    std::thread reader([&] {
+        std::vector<char> zeros(4 << 20);
+        const int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+        tid = own_tid().value();
+        while (!end && read(fd, zeros.data(), zeros.size()) > 0) {
+        }
+        close(fd);
+    });
+    while (tid == 0) {
+        std::this_thread::yield();
+    }
+    ComputingThreads computing;
+    const std::int64_t begun = executed_ms(reader.native_handle());
+    while (!computing.computes_by_itself(Tid(getpid()), Tid(tid))) {
+        std::this_thread::yield();
+    }
+    EXPECT_GE(executed_ms(reader.native_handle()) - begun, 150);
+    EXPECT_TRUE(computing.computes(Tid(getpid()), Tid(tid)));
+    end = true;
+    reader.join();
 }
 
 // However much it has executed in all.

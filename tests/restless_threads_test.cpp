@@ -119,7 +119,8 @@ TEST(RestlessThreads, SleepsElsewhereWhoWaitsForOthers) {
         GTEST_SKIP() << why;
     }
     Partner partner;
-    RestlessThreads restless{Tid(getpid())};
+    BlockingDescriptors descriptors{Tid(getpid())};
+    RestlessThreads restless(Tid(getpid()), descriptors);
     int turns = 1;
     for (; !restless.sleeps_elsewhere(partner.tid()); ++turns) {
         partner.take_turn();
@@ -137,13 +138,15 @@ TEST(RestlessThreads, DoesNotSleepElsewhereWhereASocketWaits) {
     std::array<int, 2> sockets{};
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets.data()), 0);
     Partner partner;
-    RestlessThreads where_none_waits{Tid(getpid())};
+    BlockingDescriptors descriptors_of_where_none_waits{Tid(getpid())};
+    RestlessThreads where_none_waits(Tid(getpid()), descriptors_of_where_none_waits);
     int turns = 0;
     for (; !where_none_waits.sleeps_elsewhere(partner.tid()); ++turns) {
         partner.take_turn();
     }
     EXPECT_EQ(fcntl(sockets[1], F_SETFL, 0), 0);
-    RestlessThreads where_one_waits{Tid(getpid())};
+    BlockingDescriptors descriptors_of_where_one_waits{Tid(getpid())};
+    RestlessThreads where_one_waits(Tid(getpid()), descriptors_of_where_one_waits);
     for (; turns > 0; --turns) {
         EXPECT_FALSE(where_one_waits.sleeps_elsewhere(partner.tid()));
         partner.take_turn();
@@ -164,7 +167,8 @@ TEST(RestlessThreads, DoesNotSleepElsewhereWhoWrites) {
             compute(kSpins);
         }
     });
-    RestlessThreads restless{Tid(getpid())};
+    BlockingDescriptors descriptors{Tid(getpid())};
+    RestlessThreads restless(Tid(getpid()), descriptors);
     constexpr int kRounds = 3000;
     for (int i = 0; i < kRounds && !testing::Test::HasFailure(); ++i) {
         char byte = 0;
@@ -188,7 +192,8 @@ TEST(RestlessThreads, DoesNotSleepElsewhereWhoIsInOneTransfer) {
         tid = own_tid().value();
         EXPECT_EQ(write(pipe.writer(), zeros, kBytes), static_cast<ssize_t>(kBytes));
     });
-    RestlessThreads restless{Tid(getpid())};
+    BlockingDescriptors descriptors{Tid(getpid())};
+    RestlessThreads restless(Tid(getpid()), descriptors);
     std::vector<char> part(1 << 16);
     constexpr int kReadsForALook = 8;
     int reads = 0;
@@ -206,7 +211,8 @@ TEST(RestlessThreads, DoesNotSleepElsewhereWhoIsInOneTransfer) {
 }
 
 TEST(RestlessThreads, DoesNotSleepElsewhereWhoIsGone) {
-    RestlessThreads restless{Tid(getpid())};
+    BlockingDescriptors descriptors{Tid(getpid())};
+    RestlessThreads restless(Tid(getpid()), descriptors);
     const Tid nobody(1 << 30);
     EXPECT_FALSE(restless.sleeps_elsewhere(nobody));
     EXPECT_FALSE(restless.sleeps_elsewhere(nobody));

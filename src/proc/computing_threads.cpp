@@ -19,7 +19,15 @@ namespace {
 constexpr std::int64_t kLeastNs = 5'000'000;
 
 /// 4 MiB to a terminal took 5 ms without a sleep on a machine whose system calls are slow.
-constexpr std::int64_t kInTransfer = 32;
+constexpr std::int64_t kSlowTransfer = 32;
+
+/// A transfer spends none of the user's. One tick may be rounding, and a second one the kernel's
+/// reckoning, which is wrong by one of its own ticks at most as long as the thread only transfers.
+bool spends_the_users(const ExecutedTicks& before, const ExecutedTicks& now) {
+    constexpr std::uint64_t kLeast = 3;
+    const std::uint64_t user = now.user - before.user;
+    return user >= kLeast && user >= now.system - before.system;
+}
 
 /// CPU time that passing on so much through a pipe takes here. A number of milliseconds would be
 /// far too little for an emulated CPU.
@@ -59,15 +67,30 @@ std::int64_t needed_ns() {
 
 } // namespace
 
-bool ComputingThreads::computes(Tid pid, Tid tid) {
-    const std::string folder = thread_folder(pid, tid);
-    const Look now{executed_ns(folder), times_slept(folder)};
+std::pair<ComputingThreads::Look&, std::int64_t>
+ComputingThreads::executed_since_sleep(Tid tid, const std::string& folder) {
+    const Look now{executed_ns(folder), times_slept(folder), std::nullopt};
     const auto [first, is_new] = first_looks_.try_emplace(tid, now);
     if (!is_new && first->second.sleeps != now.sleeps) {
         first->second = now;
     }
-    const std::int64_t needed = needed_ns() * (transfers_.contains(tid) ? kInTransfer : 1);
-    return now.executed_ns - first->second.executed_ns >= needed;
+    return {first->second, now.executed_ns - first->second.executed_ns};
+}
+
+bool ComputingThreads::computes(Tid pid, Tid tid) {
+    return executed_since_sleep(tid, thread_folder(pid, tid)).second >= needed_ns();
+}
+
+bool ComputingThreads::computes_by_itself(Tid pid, Tid tid) {
+    const std::string folder = thread_folder(pid, tid);
+    auto [first, executed] = executed_since_sleep(tid, folder);
+    const auto ticks = try_read_executed_ticks(folder);
+    if (!first.ticks) {
+        first.ticks = ticks;
+    }
+    return executed >= needed_ns() * kSlowTransfer ||
+           (executed >= needed_ns() && first.ticks && ticks &&
+            spends_the_users(*first.ticks, *ticks));
 }
 
 } // namespace memleax

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/proc/restless_threads.hpp"
 
-#include <cstdlib>
 #include <string>
-#include <string_view>
 
-#include <fcntl.h>
-
-#include "descriptors.hpp"
-#include "proc_file.hpp"
 #include "thread_work.hpp"
 
 namespace memleax {
@@ -19,38 +13,14 @@ namespace {
 constexpr unsigned kMoments = 100;
 constexpr std::uint64_t kTicks = 30;
 
-/// A transfer spends none of the user's. But the kernel reckons them by the few moments at which a
-/// tick has found the thread (cputime_adjust() in kernel/sched/cputime.c), so some are to be seen.
+/// A transfer spends none of the user's, but for what the kernel reckons wrongly.
 bool computes(const ExecutedTicks& before, const ExecutedTicks& now) {
     constexpr std::uint64_t kLeastPart = 5;
     const std::uint64_t user = now.user - before.user;
     return user * kLeastPart >= user + (now.system - before.system);
 }
 
-/// Of one that cannot be read, nothing is known.
-bool may_wait(const std::string& fdinfo) {
-    constexpr std::string_view kFlags = "flags:";
-    constexpr int kOctal = 8;
-    const auto text = try_read_proc_file(fdinfo).value_or("");
-    const std::size_t at = text.find(kFlags);
-    return at == std::string::npos ||
-           (std::strtoull(text.c_str() + at + kFlags.size(), nullptr, kOctal) & O_NONBLOCK) == 0;
-}
-
 } // namespace
-
-bool RestlessThreads::has_waiting_socket() {
-    const MonotonicNs now = monotonic_now();
-    if (!sockets_seen_ || now.value() - sockets_seen_->value() > kNsPerSecond) {
-        sockets_seen_ = now;
-        has_waiting_socket_ =
-            !check_descriptors(pid_, [](const std::string& name, const std::string& info) {
-                return name.starts_with("socket:") && may_wait(info) ? Error("it may wait")
-                                                                     : Result<void>();
-            });
-    }
-    return has_waiting_socket_;
-}
 
 bool RestlessThreads::sleeps_elsewhere(Tid tid) {
     const std::string folder = thread_folder(pid_, tid);
@@ -74,7 +44,7 @@ bool RestlessThreads::sleeps_elsewhere(Tid tid) {
         seen = now;
         seen.is_known = is_known;
     }
-    return seen.is_known && !has_waiting_socket();
+    return seen.is_known && !descriptors_.any_socket();
 }
 
 } // namespace memleax

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "memleax/base/types.hpp"
-#include "memleax/proc/restless_threads.hpp"
+#include "memleax/proc/executed_ticks.hpp"
 
 namespace memleax {
 

@@ -36,15 +36,22 @@ void HarmlessMoment::pause() {
     interrupted_ = nanosleep(&pause, nullptr) != 0 || interrupted_;
 }
 
+// Whoever has slept in a transfer may not need to any more, as its peer keeps up with it.
+bool HarmlessMoment::computes(Tid tid) {
+    return slept_in_transfers_.contains(tid)
+               ? computing_.computes_by_itself(pid_, tid)
+               : computing_.computes_in_no_transfer(pid_, tid, descriptors_);
+}
+
 bool HarmlessMoment::is_in_transfer(Tid tid, Seen seen) {
     if (seen == Seen::asleep_in_transfer) {
-        computing_.note_transfer(tid);
+        slept_in_transfers_.insert(tid);
         restless_.forget(tid);
     } else if (seen == Seen::asleep_elsewhere) {
-        computing_.note_elsewhere(tid);
+        slept_in_transfers_.erase(tid);
     }
     const bool result = seen == Seen::asleep_in_transfer ||
-                        (seen == Seen::running && !computing_.computes(pid_, tid) &&
+                        (seen == Seen::running && !computes(tid) &&
                          !(waited() > kPatientNs && restless_.sleeps_elsewhere(tid)));
     if (result) {
         transfers_.insert(tid);

@@ -8,6 +8,7 @@
 
 #include "memleax/base/clock.hpp"
 #include "memleax/base/error.hpp"
+#include "memleax/proc/blocking_descriptors.hpp"
 #include "memleax/proc/computing_threads.hpp"
 #include "memleax/proc/restless_threads.hpp"
 #include "memleax/target/thread_borrower.hpp"
@@ -20,7 +21,8 @@ class HarmlessMoment {
     static constexpr std::int64_t kMostNs = 10 * kNsPerSecond;
 
     HarmlessMoment(Tid pid, ThreadBorrower::OnSignal on_signal)
-        : pid_(pid), on_signal_(on_signal), begun_(monotonic_now()), restless_(pid) {}
+        : pid_(pid), on_signal_(on_signal), begun_(monotonic_now()), descriptors_(pid),
+          restless_(pid, descriptors_) {}
 
     enum class Seen { asleep_in_transfer, asleep_elsewhere, running, otherwise };
     /// Notes what a look has shown. Is it to be taken for being in a transfer? One that runs is,
@@ -34,13 +36,16 @@ class HarmlessMoment {
 
   private:
     [[nodiscard]] std::int64_t waited() const;
+    [[nodiscard]] bool computes(Tid tid);
     /// Between two looks at /proc that are to see different things.
     void pause();
 
     Tid pid_;
     ThreadBorrower::OnSignal on_signal_;
     MonotonicNs begun_;
-    std::set<Tid> transfers_; ///< who is in one
+    std::set<Tid> transfers_;          ///< who is in one
+    std::set<Tid> slept_in_transfers_; ///< and was not seen asleep elsewhere since
+    BlockingDescriptors descriptors_;
     ComputingThreads computing_;
     RestlessThreads restless_;
     std::string whom_; ///< the first that we wait for, and its call; empty if nobody was told

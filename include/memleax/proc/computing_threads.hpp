@@ -7,9 +7,13 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "memleax/base/types.hpp"
+#include "memleax/proc/blocking_descriptors.hpp"
+#include "memleax/proc/executed_ticks.hpp"
 
 namespace memleax {
 
@@ -20,19 +24,25 @@ class ComputingThreads {
     /// between? A transfer that had not to wait for its peer for so long, a stop will hardly hit
     /// while it does.
     bool computes(Tid pid, Tid tid);
-    /// It was found asleep in a transfer. As long as it is not found asleep elsewhere it is taken
-    /// for being in that still, and computes only when it has executed for 32 times as long: where
-    /// its peer keeps up with it, it need not sleep, and what is not a pipe may be far slower.
-    void note_transfer(Tid tid) { transfers_.insert(tid); }
-    void note_elsewhere(Tid tid) { transfers_.erase(tid); }
+    /// The same of one that may be in a transfer that takes longer: as it was found asleep in one,
+    /// and its peer keeps up with it now; or as it may pass on what is slower than a pipe. It has
+    /// computed in its own code, or for 32 times as long.
+    bool computes_by_itself(Tid pid, Tid tid);
+    /// Whichever of the two its process's `descriptors` ask for.
+    bool computes_in_no_transfer(Tid pid, Tid tid, BlockingDescriptors& descriptors) {
+        return computes(pid, tid) && (!descriptors.any_slow() || computes_by_itself(pid, tid));
+    }
 
   private:
     struct Look {
         std::int64_t executed_ns = 0;
         std::uint64_t sleeps = 0;
+        std::optional<ExecutedTicks> ticks; ///< when computes_by_itself() was first asked
     };
+    /// Since the look that it returns.
+    std::pair<Look&, std::int64_t> executed_since_sleep(Tid tid, const std::string& folder);
+
     std::map<Tid, Look> first_looks_; ///< since the last sleep
-    std::set<Tid> transfers_;
 };
 
 } // namespace memleax

@@ -6,24 +6,19 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 
-#include "memleax/base/clock.hpp"
 #include "memleax/base/types.hpp"
+#include "memleax/proc/blocking_descriptors.hpp"
+#include "memleax/proc/executed_ticks.hpp"
 
 namespace memleax {
-
-/// In clock ticks (sysconf(3)): fields 14 and 15 of /proc/TID/stat.
-struct ExecutedTicks {
-    std::uint64_t user = 0;
-    std::uint64_t system = 0;
-    [[nodiscard]] std::uint64_t sum() const { return user + system; }
-};
 
 /// Of one process.
 class RestlessThreads {
   public:
-    explicit RestlessThreads(Tid pid) : pid_(pid) {}
+    /// `descriptors` are those of the process.
+    RestlessThreads(Tid pid, BlockingDescriptors& descriptors)
+        : pid_(pid), descriptors_(descriptors) {}
 
     /// Of a thread that was found running. Is it hardly in a transfer, after all that has been
     /// seen? It was found running a hundred times, and had slept in between, so it was another
@@ -43,13 +38,10 @@ class RestlessThreads {
         unsigned moments = 0;
         bool is_known = false; ///< by those before
     };
-    /// Looked for at most once a second, as there may be thousands.
-    [[nodiscard]] bool has_waiting_socket();
 
     Tid pid_;
+    BlockingDescriptors& descriptors_;
     std::map<Tid, Seen> seen_;
-    std::optional<MonotonicNs> sockets_seen_;
-    bool has_waiting_socket_ = false;
 };
 
 } // namespace memleax

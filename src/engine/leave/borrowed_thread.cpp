@@ -114,7 +114,8 @@ bool sleeps_by_itself(Tid pid, Tid tid, AddrRange code) {
         if (kernel && (kernel->state == 'S' || kernel->state == 'D') && kernel->system_call) {
             return !code.contains(kernel->pc);
         }
-        if (!kernel || kernel->state != 'R' || computing.computes(pid, tid) || patience.is_over()) {
+        if (!kernel || kernel->state != 'R' || computing.computes_by_itself(pid, tid) ||
+            patience.is_over()) {
             return false;
         }
     }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "forked_copy.hpp"
+#include "memleax/proc/blocking_descriptors.hpp"
 #include "memleax/proc/computing_threads.hpp"
 #include "memleax/target/breakpoint.hpp"
 #include "memleax/target/stop_event.hpp"
@@ -115,6 +116,7 @@ class Detacher {
     AddrRange unknown_page_{};
     std::optional<OwnPages> pages_; ///< as they were before they went
     ComputingThreads computing_;
+    BlockingDescriptors descriptors_{target_.pid()};
     std::set<Tid> stopped_to_see_; ///< whether they are about to fork
     bool may_be_referenced_;
     UnwinderSource unwinder_;

@@ -41,7 +41,9 @@ Detacher::Verdict Detacher::judge(Tid tid) {
     // Asleep, and in no call: it has fallen asleep since /proc said "running".
     const bool runs =
         kernel && (kernel->state == 'R' || (kernel->state == 'S' && kernel->pc.value() == 0));
-    return runs && !computing_.computes(target_.pid(), tid) ? Verdict::look_again : Verdict::stop;
+    return runs && !computing_.computes_in_no_transfer(target_.pid(), tid, descriptors_)
+               ? Verdict::look_again
+               : Verdict::stop;
 }
 
 // One that runs may be in the kernel, in the midst of a transfer that a stop would cut short. It
