@@ -15,12 +15,13 @@
 namespace memleax {
 
 bool may_wait_for_child(const KernelState& kernel) {
+    const long call = kernel.system_call.value_or(-1);
 #ifdef SYS_vfork
-    if (kernel.system_call == SYS_vfork) {
+    if (call == SYS_vfork) {
         return true;
     }
 #endif
-    return kernel.system_call == SYS_clone || kernel.system_call == SYS_clone3;
+    return call == SYS_clone || call == SYS_clone3;
 }
 
 void enter_vfork_waits(Target& target) {
