@@ -23,6 +23,8 @@ class HarmlessMoment {
     HarmlessMoment(Tid pid, ThreadBorrower::OnSignal on_signal)
         : pid_(pid), on_signal_(on_signal), begun_(monotonic_now()), descriptors_(pid),
           restless_(pid, descriptors_) {}
+    HarmlessMoment(const HarmlessMoment&) = delete;
+    HarmlessMoment& operator=(const HarmlessMoment&) = delete;
 
     enum class Seen { asleep_in_transfer, asleep_elsewhere, running, otherwise };
     /// Notes what a look has shown. Is it to be taken for being in a transfer? One that runs is,
