@@ -42,17 +42,28 @@ void await_guardian(Tid pid, std::optional<ProcessInfo>* info) {
         const auto who = tracer.value() != 0 ? try_read_process_info(tracer) : std::nullopt;
         return who && who->comm == kGuardianName;
     };
+    // Since `info` was read, which tells nothing of the tracer any more.
+    const auto has_left = [info] {
+        const Tid tracer = (*info)->tracer;
+        return tracer.value() != 0 && !try_read_process_info(tracer);
+    };
+    const auto look_again = [pid, info] {
+        if (const auto now = try_read_process_info(living_thread(pid))) {
+            *info = now;
+        }
+    };
+    if (has_left()) {
+        look_again();
+    }
     if (!is_leaving()) {
         return;
     }
     log_info("a guardian is about to leave process {}: it is waited for", pid.value());
     constexpr std::int64_t kMostMs = 5000;
     constexpr int kPauseMs = 5;
-    for (const Patience patience(kMostMs); is_leaving() && !patience.is_over();) {
+    for (const Patience patience(kMostMs); (is_leaving() || has_left()) && !patience.is_over();) {
         poll(nullptr, 0, kPauseMs);
-        if (const auto now = try_read_process_info(living_thread(pid))) {
-            *info = now;
-        }
+        look_again();
     }
 }
 
