@@ -138,15 +138,15 @@ TEST(RestlessThreads, DoesNotSleepElsewhereWhereASocketWaits) {
     std::array<int, 2> sockets{};
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets.data()), 0);
     Partner partner;
-    BlockingDescriptors descriptors_of_where_none_waits{Tid(getpid())};
-    RestlessThreads where_none_waits(Tid(getpid()), descriptors_of_where_none_waits);
+    BlockingDescriptors nonblocking{Tid(getpid())};
+    RestlessThreads where_none_waits(Tid(getpid()), nonblocking);
     int turns = 0;
     for (; !where_none_waits.sleeps_elsewhere(partner.tid()); ++turns) {
         partner.take_turn();
     }
     EXPECT_EQ(fcntl(sockets[1], F_SETFL, 0), 0);
-    BlockingDescriptors descriptors_of_where_one_waits{Tid(getpid())};
-    RestlessThreads where_one_waits(Tid(getpid()), descriptors_of_where_one_waits);
+    BlockingDescriptors one_blocking{Tid(getpid())};
+    RestlessThreads where_one_waits(Tid(getpid()), one_blocking);
     for (; turns > 0; --turns) {
         EXPECT_FALSE(where_one_waits.sleeps_elsewhere(partner.tid()));
         partner.take_turn();

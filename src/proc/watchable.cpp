@@ -34,34 +34,36 @@ template <class Look> void until_it_lives(Look&& lives) {
     }
 }
 
+/// Empty if there is none; nothing of one that has ended since `info` was read.
+std::optional<std::string> tracer_name(const ProcessInfo& info) {
+    if (info.tracer.value() == 0) {
+        return "";
+    }
+    const auto tracer = try_read_process_info(info.tracer);
+    return tracer ? std::optional(tracer->comm) : std::nullopt;
+}
+
 /// That of a memleax that was killed leaves the process in its stead. It takes a moment; 2 s where
 /// a thread waits for a child that shares its memory.
 void await_guardian(Tid pid, std::optional<ProcessInfo>* info) {
-    const auto is_leaving = [info] {
-        const Tid tracer = (*info)->tracer;
-        const auto who = tracer.value() != 0 ? try_read_process_info(tracer) : std::nullopt;
-        return who && who->comm == kGuardianName;
-    };
-    // Since `info` was read, which tells nothing of the tracer any more.
-    const auto has_left = [info] {
-        const Tid tracer = (*info)->tracer;
-        return tracer.value() != 0 && !try_read_process_info(tracer);
-    };
-    const auto look_again = [pid, info] {
+    auto tracer = tracer_name(**info);
+    const auto look_again = [&] {
         if (const auto now = try_read_process_info(living_thread(pid))) {
             *info = now;
         }
+        tracer = tracer_name(**info);
     };
-    if (has_left()) {
+    if (!tracer) {
         look_again();
     }
-    if (!is_leaving()) {
+    if (tracer != kGuardianName) {
         return;
     }
     log_info("a guardian is about to leave process {}: it is waited for", pid.value());
     constexpr std::int64_t kMostMs = 5000;
     constexpr int kPauseMs = 5;
-    for (const Patience patience(kMostMs); (is_leaving() || has_left()) && !patience.is_over();) {
+    for (const Patience patience(kMostMs);
+         (!tracer || *tracer == kGuardianName) && !patience.is_over();) {
         poll(nullptr, 0, kPauseMs);
         look_again();
     }
@@ -181,10 +183,9 @@ Result<ProcessInfo> check_watchable(Tid pid) {
                         pid.value(), info->comm));
     }
     if (info->tracer.value() != 0) {
-        const auto tracer = try_read_process_info(info->tracer);
         return Error(fmt::format("cannot watch process {} ({}): it is traced by process {} ({})",
                                  pid.value(), info->comm, info->tracer.value(),
-                                 tracer ? tracer->comm : "?"));
+                                 tracer_name(*info).value_or("?")));
     }
     if (auto no_dump = check_no_core_dump(pid); !no_dump) {
         return std::move(no_dump).error();

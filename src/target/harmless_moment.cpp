@@ -36,7 +36,7 @@ void HarmlessMoment::pause() {
     interrupted_ = nanosleep(&pause, nullptr) != 0 || interrupted_;
 }
 
-// Whoever has slept in a transfer may not need to any more, as its peer keeps up with it.
+// One that was found asleep in a transfer may be in it still, awake, as its peer keeps up with it.
 bool HarmlessMoment::computes(Tid tid) {
     return slept_in_transfers_.contains(tid)
                ? computing_.computes_by_itself(pid_, tid)

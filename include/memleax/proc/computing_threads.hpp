@@ -24,9 +24,9 @@ class ComputingThreads {
     /// between? A transfer that had not to wait for its peer for so long, a stop will hardly hit
     /// while it does.
     bool computes(Tid pid, Tid tid);
-    /// The same of one that may be in a transfer that takes longer: as it was found asleep in one,
-    /// and its peer keeps up with it now; or as it may pass on what is slower than a pipe. It has
-    /// computed in its own code, or for 32 times as long.
+    /// The same of one that may be in a transfer that takes longer: a thread last found asleep in
+    /// one, whose peer may keep up with it, or one that may pass on what is slower than a pipe. It
+    /// has computed in its own code, or for 32 times as long.
     bool computes_by_itself(Tid pid, Tid tid);
     /// Whichever of the two its process's `descriptors` ask for.
     bool computes_in_no_transfer(Tid pid, Tid tid, BlockingDescriptors& descriptors) {

@@ -156,7 +156,9 @@ void Detacher::await(std::set<Tid>* awaited, Settled settled) {
                                 "which it had blocked, stays unblocked",
                                 tid.value());
                 }
-                const bool is_out = are_out_.contains(tid) || sleeps_uninterruptibly(tid);
+                const auto kernel = try_read_kernel_state(target_.pid(), tid);
+                const bool is_out =
+                    are_out_.contains(tid) || (kernel && sleeps_uninterruptibly(*kernel));
                 any_missed_ = any_missed_ || !is_out;
                 log_debug("thread {} {}", tid.value(),
                           is_out ? "blocks a signal that it is to get in its turn"
@@ -178,9 +180,8 @@ void Detacher::look_whether_out() {
 }
 
 // In no code of ours. It stops as soon as it wakes up.
-bool Detacher::sleeps_uninterruptibly(Tid tid) const {
-    const auto kernel = try_read_kernel_state(target_.pid(), tid);
-    return kernel && kernel->state == 'D' && kernel->system_call && !own_.contains(kernel->pc);
+bool Detacher::sleeps_uninterruptibly(const KernelState& kernel) const {
+    return kernel.state == 'D' && kernel.system_call && !own_.contains(kernel.pc);
 }
 
 // Most of these sleeps are short, as mprotect's beside a fork, and who has to get its mask back is
@@ -189,7 +190,7 @@ void Detacher::stop_awaiting_sleepers(std::set<Tid>* awaited) {
     std::erase_if(*awaited, [this](Tid tid) {
         const auto kernel = try_read_kernel_state(target_.pid(), tid);
         return !kernel || kernel->has_ended() ||
-               (sleeps_uninterruptibly(tid) &&
+               (sleeps_uninterruptibly(*kernel) &&
                 (!trap_signal_.has_changed_mask(tid) || may_wait_for_child(*kernel)));
     });
     target_.forget_dead_children();

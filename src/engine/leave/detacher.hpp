@@ -10,6 +10,7 @@
 #include "forked_copy.hpp"
 #include "memleax/proc/blocking_descriptors.hpp"
 #include "memleax/proc/computing_threads.hpp"
+#include "memleax/proc/process_info.hpp"
 #include "memleax/target/breakpoint.hpp"
 #include "memleax/target/stop_event.hpp"
 #include "memleax/target/target.hpp"
@@ -70,7 +71,7 @@ class Detacher {
     enum class Settled { stay, go_on };
     void await(std::set<Tid>* awaited, Settled settled = Settled::stay);
     void look_whether_out();
-    [[nodiscard]] bool sleeps_uninterruptibly(Tid tid) const;
+    [[nodiscard]] bool sleeps_uninterruptibly(const KernelState& kernel) const;
     void stop_awaiting_sleepers(std::set<Tid>* awaited);
     void collect(const StopEvent& event, std::set<Tid>* awaited);
     /// Of a TrapStop: was it a breakpoint of ours? Then it is dealt with.
