@@ -79,6 +79,7 @@ constexpr uint64_t child_slot(uint64_t parent, uint64_t return_address) {
 /// thread alone.
 struct alignas(64) Memo {
     static constexpr uint64_t kWords = 128; ///< a frame's two at most: JavaScript is 40 deep
+    static constexpr uint64_t kStep = 4;    ///< so many are compared at a time
 
     uint64_t epoch = 0; ///< Data::epoch of the walk; 0: there was none
     uint64_t sp = 0;
@@ -90,8 +91,8 @@ struct alignas(64) Memo {
     uint8_t uses_fp = 0;
     uint8_t decisive = 0; ///< the word that was another one the last time
     uint16_t misses = 0;  ///< of stacks whose place this is, and which were candidates before
-    uint32_t count = 0;
-    uint32_t last = 0;            ///< of its places
+    uint32_t count = 0;   ///< filled up with the last one to a multiple of kStep
+    uint32_t last = 0;    ///< of its places
     uint32_t places[kWords] = {}; ///< from sp on
     uint64_t words[kWords] = {};
 };

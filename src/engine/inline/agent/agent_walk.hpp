@@ -167,17 +167,26 @@ AGENT_PART uint64_t difference(const Memo& memo, uint64_t i, uint64_t begin, uin
            memo.words[i];
 }
 
+/// The same of Memo::kStep words. (The compiler would make a loop of it.)
+AGENT_PART uint64_t step_difference(const Memo& memo, uint64_t i, uint64_t begin, uint64_t last) {
+    static_assert(Memo::kStep == 4);
+    return difference(memo, i, begin, last) | difference(memo, i + 1, begin, last) |
+           difference(memo, i + 2, begin, last) | difference(memo, i + 3, begin, last);
+}
+
 /// Are the words on the stack the memo's, `count` of them? A function of its own likewise: in
 /// memory, the sum of the differences would cost more than reading them.
 AGENT_APART bool are_the_same(const Memo& memo, uint64_t count, uint64_t begin, uint64_t last) {
-    constexpr uint64_t kFirst = 16; // mostly stacks differ there, if at all
+    constexpr uint64_t kFirst = 4 * Memo::kStep; // mostly stacks differ there, if at all
+    const uint64_t first = count < kFirst ? count : kFirst;
     uint64_t any = 0;
-    for (uint64_t i = 0; i < (count < kFirst ? count : kFirst); ++i) {
-        any |= difference(memo, i, begin, last);
+    uint64_t end = Memo::kStep;
+    for (; end <= first; end += Memo::kStep) {
+        any |= step_difference(memo, end - Memo::kStep, begin, last);
     }
     if (any == 0) {
-        for (uint64_t i = kFirst; i < count; ++i) {
-            any |= difference(memo, i, begin, last);
+        for (; end <= count; end += Memo::kStep) {
+            any |= step_difference(memo, end - Memo::kStep, begin, last);
         }
     }
     return any == 0;
@@ -227,6 +236,11 @@ AGENT_PART uint32_t walk_into(Memo& memo, const Data& data, uint64_t epoch, cons
     const uint32_t id = walk_with(&memo, data, call);
     if (id == kNoStackId || memo.count > Memo::kWords) {
         return id;
+    }
+    while (memo.count % Memo::kStep != 0) {
+        memo.places[memo.count] = memo.places[memo.count - 1];
+        memo.words[memo.count] = memo.words[memo.count - 1];
+        ++memo.count;
     }
     memo.last = 0;
     for (uint64_t i = 0; i < memo.count; ++i) {
