@@ -67,7 +67,7 @@ if [ -n "$choice" ]; then
         "sleeper:*/read:*/futex:*/epoll_wait:*/poll:*/nanosleep:*/sigsuspend:*AHandler*"
         "trap_action:-*_static_*:*musl_*:*interposed*:*FirstInstruction*" "transfers:*/write:*IsLeftAlone*"
         "vfork:-*Followed*:*IsFound*:*ChildIsStopped*:*AfterALaunch*")
-    known=(daemons exec generated_code inline_engine "killed_anywhere:*many_threads:*static_pie:*vfork_spawn:*exceptions"
+    known=(agent_memory daemons exec generated_code inline_engine "killed_anywhere:*many_threads:*static_pie:*vfork_spawn:*exceptions"
         own_death "probes:Probes.EachCall*:*Semaphore*:*AtAnAlloc*:*ThatIsFollowed:*IsKilledLeaves*"
         "signals:-*Queued*:*Watched/own" unwind_walk "watched_heap:-*ThreadsInMalloc*:*_copy" "${quick[@]}")
     again=("exact_counts:*igned*:*guarded*-*signals*" "left_as_found:*/forker" unwind_cfi arm64_displace arm64_entry arm64_frame)

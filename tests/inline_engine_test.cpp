@@ -14,7 +14,6 @@
 #include "arch.hpp"
 #include "kill_support.hpp"
 #include "leaks_support.hpp"
-#include "limited_group_support.hpp"
 #include "memleax/proc/mapping_query.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "process_support.hpp"
@@ -124,66 +123,6 @@ TEST(InlineEngine, BlocksThatGoFromHandToHandAreCountedOnce) {
         expect_truth(result.json(), answer);
         EXPECT_EQ(fixture.quit(), 0);
     }
-}
-
-class InlineEngineInGroup : public ::testing::TestWithParam<GroupLimit> {};
-
-// What the agent would take could be the process's death: then it takes less, or is not there.
-TEST_P(InlineEngineInGroup, TakesNoMoreMemoryThanThereIs) {
-    struct Room {
-        std::uint64_t bytes;
-        const char* told;
-    };
-    for (const Room room : {Room{400 << 20, ""}, Room{40 << 20, "its threads get small rings: "},
-                            Room{6 << 20, "every call stops its thread: "}}) {
-        SCOPED_TRACE(room.bytes);
-        const LimitedGroup group(GetParam(), room.bytes); // goes last: it has to be empty
-        Fixture fixture("threads16");
-        if (!group.takes(fixture.pid())) {
-            GTEST_SKIP() << "no " << GetParam().type << " with memory limits that we may use here";
-        }
-        Memleax memleax(
-            {"--log", "debug", "-F", "json", "-e", "1000", std::to_string(fixture.pid())});
-        memleax.wait_until_watching();
-        const FixtureAnswer answer = fixture.go();
-        const auto result = memleax.interrupt_and_finish();
-        EXPECT_EQ(result.status, 0) << result.errors;
-        expect_truth(result.json(), answer);
-        EXPECT_THAT(result.errors, HasSubstr(room.told));
-        EXPECT_EQ(result.errors.find("its threads get small rings: ") == std::string::npos,
-                  *room.told == 0);
-        EXPECT_EQ(fixture.quit(), 0);
-    }
-}
-
-INSTANTIATE_TEST_SUITE_P(Versions, InlineEngineInGroup, ::testing::ValuesIn(kMemoryLimits),
-                         [](const auto& instance) { return std::string(instance.param.name); });
-
-// With mlockall(MCL_FUTURE) all that is mapped takes memory at once, and a control group with
-// little room would have the process killed for it.
-TEST(InlineEngine, AProcessThatLocksItsMemoryDoesNotLockOurs) {
-    Fixture fixture("locks_memory");
-    if (fixture.go().counts.at("locked") == 0) {
-        GTEST_SKIP() << "this process may not lock its memory";
-    }
-    const auto locked = [&] {
-        const auto info = try_read_process_info(Tid(fixture.pid()));
-        return info ? info->locked_bytes : 0;
-    };
-    const std::uint64_t before = locked();
-    EXPECT_GT(before, 0U);
-    Memleax memleax({"--engine", "inline", "--check", "--log", "debug", "-F", "json", "-e", "1000",
-                     std::to_string(fixture.pid())});
-    memleax.wait_until_patched();
-    EXPECT_THAT(fixture.go().failures, IsEmpty());
-    constexpr std::uint64_t kMost = 2 << 20; // code, the handler's page
-    EXPECT_LT(locked(), before + kMost);
-    const auto result = memleax.interrupt_and_finish();
-    EXPECT_EQ(result.status, 0) << result.errors;
-    EXPECT_EQ(result.json().at("session").at("engine"), "inline");
-    EXPECT_THAT(live_leaks(result.json()), IsEmpty());
-    EXPECT_EQ(locked(), before);
-    EXPECT_EQ(fixture.quit(), 0);
 }
 
 /// Does the kernel tell of one mapping (PROCMAP_QUERY, since Linux 6.11)?

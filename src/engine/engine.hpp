@@ -36,6 +36,8 @@ class EngineHost {
     virtual ~EngineHost() = default;
     /// The dynamic linker has mapped or unmapped something; the thread is stopped.
     virtual void on_module_event(Tid tid) = 0;
+    /// Its name is another one from now on.
+    virtual void on_engine_changed() = 0;
 };
 
 /// Invariants: whatever an engine resumes has its pc in the original code or where it may go on

@@ -63,6 +63,7 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     void deliver(Tid tid, int signal);
 
     void on_module_event(Tid tid) override;
+    void on_engine_changed() override { observer_.on_engine_changed(); }
     void on_late_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) override;
     void on_thread_gone(const ThreadGone& gone) override;
     void forget_thread(Tid tid);

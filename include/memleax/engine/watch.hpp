@@ -51,6 +51,8 @@ class WatchObserver {
     /// A call of the process is about to give pages back, and stands still: what touched them until
     /// now can still be looked at. Only where `TrackedMemory::still_there()`.
     virtual void before_pages_go() = 0;
+    /// Watch::engine_name() is another one from now on.
+    virtual void on_engine_changed() = 0;
     /// Job control has stopped threads of it (SIGSTOP and its kin), or has let all go on.
     virtual void on_stopped(bool stopped) = 0;
     /// The process executes another program, whose modules are known. False: it is to be let go of.

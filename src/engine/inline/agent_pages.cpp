@@ -149,7 +149,13 @@ Result<AddrRange> AgentPages::map_data(std::uint64_t bytes, Tid worker) {
     const bool noted = target_.record().add_agent_data(range);
     target_.record().borrowed.mapped.store(0);
     MEMLEAX_ASSERT(noted); // there are as many as kMaxThreads needs
-    auto done = call("madvise", worker, SYS_madvise, {begin, length, MADV_WIPEONFORK});
+    auto done = call("madvise(MADV_WIPEONFORK), which is there since Linux 4.14,", worker,
+                     SYS_madvise, {begin, length, MADV_WIPEONFORK});
+    // Where the kernel makes huge pages of all ("always"), the tables' first words would take 2 MiB
+    // each. A kernel without huge pages refuses.
+    if (done) {
+        (void)target_.system_call(worker, SYS_madvise, {begin, length, MADV_NOHUGEPAGE});
+    }
     if (done && is_locked) {
         done = call("munlock", worker, SYS_munlock, {begin, length});
     }

@@ -47,6 +47,7 @@ Result<void> InlineEngine::watch(const WatchedPlaces& places, Tid worker) {
         }
         threads_.set_functions(static_cast<int>(follower_.functions().size()));
     }
+    tell_if_gave_up();
     tell_own_mappings();
     threads_.tick(monotonic_now());
     drain(); // whoever begins an interval now is told of everything from here on
@@ -94,6 +95,13 @@ void InlineEngine::tell_answer() {
     patched_.set_answer(action.installed() && action.wanted() == TrapAction::Action{}
                             ? std::optional(action.our_handler())
                             : std::nullopt);
+}
+
+void InlineEngine::tell_if_gave_up() {
+    if (patched_.gave_up() && !told_that_gave_up_) {
+        told_that_gave_up_ = true;
+        host_.on_engine_changed();
+    }
 }
 
 void InlineEngine::look_at_worker(Tid worker) {
@@ -154,6 +162,7 @@ void InlineEngine::reset() {
     threads_.forget();
     tree_.clear();
     patched_.reset();
+    told_that_gave_up_ = false;
     stacks_.forget();
     pointers_.forget();
     told_pointer_from_ = {};
@@ -170,6 +179,7 @@ std::int64_t InlineEngine::on_tick() {
     }
     threads_.tick(monotonic_now());
     patched_.look();
+    tell_if_gave_up();
     drain();
     tell_calls();
     return threads_.time_to_fill() / 4 * 3; // calls may come faster

@@ -28,7 +28,9 @@ class InlineEngine final : public Int3Engine {
     InlineEngine(const InlineEngine&) = delete;
     InlineEngine& operator=(const InlineEngine&) = delete;
 
-    [[nodiscard]] const char* name() const override { return "inline"; }
+    [[nodiscard]] const char* name() const override {
+        return patched_.gave_up() ? Int3Engine::name() : "inline";
+    }
     Result<void> watch(const WatchedPlaces& places, Tid worker) override;
     void forget(AddrRange range) override;
     void modules_changed() override;
@@ -75,6 +77,7 @@ class InlineEngine final : public Int3Engine {
     Result<Breakpoint*> insert(const SignalActionEntry& action, Tid worker) override;
     void add_gate(const SignalActionEntry& action, Tid worker);
     void tell_answer();
+    void tell_if_gave_up();
     void before_going_on(Tid tid) override;
     Decision decide(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint,
                     const PatchedFunctions::Function& function);
@@ -121,6 +124,7 @@ class InlineEngine final : public Int3Engine {
     std::vector<Rule> rules_;
     bool is_untold_ = false; ///< what was fetched last
     bool left_ = false;
+    bool told_that_gave_up_ = false;
     StopCounts stops_{};                ///< of calls
     std::size_t reported_mappings_ = 0; ///< of ours
     std::uint64_t made_anew_ = 0;       ///< after they had stopped

@@ -56,6 +56,8 @@ class PatchedFunctions {
     void look();
     /// At a stopped thread. Puts none: it may be at one of the breakpoints.
     void look_at(Tid tid);
+    /// Nothing here has a jump, nor will have one: that was tried in vain, which the user was told.
+    [[nodiscard]] bool gave_up() const { return gave_up_; }
     void on_thread_gone(Tid tid) {
         proof_.on_thread_gone(tid);
         barrier_.on_thread_gone(tid);

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The memory that the inline engine's agent has in the target: how much, and what comes of it where
+// there is none.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "leaks_support.hpp"
+#include "limited_group_support.hpp"
+#include "memleax/proc/mapping_flags.hpp"
+#include "memleax/proc/process_info.hpp"
+#include "process_support.hpp"
+
+namespace memleax::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class AgentMemoryInGroup : public ::testing::TestWithParam<GroupLimit> {};
+
+// What the agent would take could be the process's death: then it takes less, or is not there.
+TEST_P(AgentMemoryInGroup, TakesNoMoreMemoryThanThereIs) {
+    struct Room {
+        std::uint64_t bytes;
+        const char* told;
+        const char* engine = "inline";
+    };
+    for (const Room room : {Room{400 << 20, ""}, Room{40 << 20, "its threads get small rings: "},
+                            Room{6 << 20, "every call stops its thread: ", "int3"}}) {
+        SCOPED_TRACE(room.bytes);
+        const LimitedGroup group(GetParam(), room.bytes); // goes last: it has to be empty
+        Fixture fixture("threads16");
+        if (!group.takes(fixture.pid())) {
+            GTEST_SKIP() << "no " << GetParam().type << " with memory limits that we may use here";
+        }
+        Memleax memleax(
+            {"--log", "debug", "-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+        EXPECT_THAT(memleax.wait_until_watching(),
+                    HasSubstr(std::string(", engine ") + room.engine));
+        const FixtureAnswer answer = fixture.go();
+        const auto result = memleax.interrupt_and_finish();
+        EXPECT_EQ(result.status, 0) << result.errors;
+        expect_truth(result.json(), answer);
+        EXPECT_THAT(result.errors, HasSubstr(room.told));
+        EXPECT_EQ(result.errors.find("its threads get small rings: ") == std::string::npos,
+                  *room.told == 0);
+        EXPECT_EQ(fixture.quit(), 0);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, AgentMemoryInGroup, ::testing::ValuesIn(kMemoryLimits),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+// With mlockall(MCL_FUTURE) all that is mapped takes memory at once, and a control group with
+// little room would have the process killed for it.
+TEST(AgentMemory, AProcessThatLocksItsMemoryDoesNotLockOurs) {
+    Fixture fixture("locks_memory");
+    if (fixture.go().counts.at("locked") == 0) {
+        GTEST_SKIP() << "this process may not lock its memory";
+    }
+    const auto locked = [&] {
+        const auto info = try_read_process_info(Tid(fixture.pid()));
+        return info ? info->locked_bytes : 0;
+    };
+    const std::uint64_t before = locked();
+    EXPECT_GT(before, 0U);
+    Memleax memleax({"--engine", "inline", "--check", "--log", "debug", "-F", "json", "-e", "1000",
+                     std::to_string(fixture.pid())});
+    memleax.wait_until_patched();
+    EXPECT_THAT(fixture.go().failures, IsEmpty());
+    constexpr std::uint64_t kMost = 2 << 20; // code, the handler's page
+    EXPECT_LT(locked(), before + kMost);
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(result.json().at("session").at("engine"), "inline");
+    EXPECT_THAT(live_leaks(result.json()), IsEmpty());
+    EXPECT_EQ(locked(), before);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// All of it takes 98 MB of addresses, and the process may have 20 MB more: each call stops, and so
+// it is said.
+TEST(AgentMemory, WhereThereIsNoRoomTheEngineIsInt3) {
+    Fixture fixture("confined", {"address_space", "20000"});
+    Memleax memleax(
+        {"--engine", "inline", "-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+    EXPECT_THAT(memleax.wait_until_watching(), HasSubstr(", engine int3"));
+    const FixtureAnswer answer = fixture.go();
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_THAT(result.errors, HasSubstr("every call stops its thread: mmap in process"));
+    expect_truth(result.json(), answer);
+    EXPECT_EQ(result.json().at("session").at("engine"), "int3");
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// Where the kernel makes huge pages of all that is large enough ("always"), a table of which a word
+// is used would take 2 MiB.
+TEST(AgentMemory, IsMadeOfSmallPages) {
+    Fixture fixture("threads16");
+    const auto with_flag = [&](const char* flag) {
+        return read_flagged_mappings(Tid(fixture.pid()), flag);
+    };
+    const auto before = with_flag("wf"); // MADV_WIPEONFORK
+    if (!before) {
+        GTEST_SKIP() << "the kernel tells no flags of mappings";
+    }
+    EXPECT_THAT(*before, IsEmpty());
+    Memleax memleax({"--engine", "inline", "--log", "debug", "-F", "json", "-e", "1000",
+                     std::to_string(fixture.pid())});
+    memleax.wait_until_patched();
+    const auto ours = with_flag("wf");
+    ASSERT_TRUE(ours);
+    EXPECT_THAT(*ours, Not(IsEmpty()));
+    EXPECT_EQ(with_flag("nh"), ours); // MADV_NOHUGEPAGE
+    (void)memleax.interrupt_and_finish();
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+} // namespace
+} // namespace memleax::testing
