@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The memory that the inline engine's agent has in the target: how much, and what comes of it where
 // there is none.
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -79,8 +81,8 @@ TEST(AgentMemory, AProcessThatLocksItsMemoryDoesNotLockOurs) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
-// All of it takes 98 MB of addresses, and the process may have 20 MB more: each call stops, and so
-// it is said.
+// All of it takes 42 MB of addresses and more, and the process may have 20 MB more: each call
+// stops, and so it is said.
 TEST(AgentMemory, WhereThereIsNoRoomTheEngineIsInt3) {
     Fixture fixture("confined", {"address_space", "20000"});
     Memleax memleax(
@@ -92,6 +94,34 @@ TEST(AgentMemory, WhereThereIsNoRoomTheEngineIsInt3) {
     EXPECT_THAT(result.errors, HasSubstr("every call stops its thread: mmap in process"));
     expect_truth(result.json(), answer);
     EXPECT_EQ(result.json().at("session").at("engine"), "int3");
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// The kernel counts what is writable as promised, also if it is not touched, once more for each
+// child that is forked. Where it promises no more than there is (vm.overcommit_memory is 2), calls
+// of the process's, and of others, would fail for it.
+TEST(AgentMemory, LittleOfItIsWritable) {
+    Fixture fixture("confined", {"nothing"});
+    const auto before = read_flagged_mappings(Tid(fixture.pid()), "wf");
+    if (!before) {
+        GTEST_SKIP() << "the kernel tells no flags of mappings";
+    }
+    Memleax memleax({"--engine", "inline", "--log", "debug", "-F", "json", "-e", "1000",
+                     std::to_string(fixture.pid())});
+    memleax.wait_until_patched();
+    EXPECT_THAT(fixture.go().failures, IsEmpty());
+    const auto ours = read_flagged_mappings(Tid(fixture.pid()), "wf");
+    const auto writable = read_flagged_mappings(Tid(fixture.pid()), "wr");
+    ASSERT_TRUE(ours && writable);
+    std::uint64_t bytes = 0;
+    for (const AddrRange range : *ours) {
+        if (std::find(writable->begin(), writable->end(), range) != writable->end()) {
+            bytes += range.size();
+        }
+    }
+    EXPECT_GT(bytes, 0U);
+    EXPECT_LT(bytes, std::uint64_t{5} << 20);
+    (void)memleax.interrupt_and_finish();
     EXPECT_EQ(fixture.quit(), 0);
 }
 

@@ -14,6 +14,7 @@
 #include "../src/proc/control_group.hpp"
 #include "elf_support.hpp"
 #include "memleax/proc/copyable.hpp"
+#include "memleax/proc/memory_look.hpp"
 #include "memleax/proc/memory_room.hpp"
 #include "memleax/proc/process_memory.hpp"
 
@@ -29,6 +30,17 @@ TEST(Copyable, OvercommitTwoPromisesNothing) {
     EXPECT_TRUE(may_overcommit("1\n"));
     EXPECT_FALSE(may_overcommit("2\n"));
     EXPECT_FALSE(may_overcommit("")) << "it cannot be read";
+}
+
+TEST(Copyable, WhatIsLeftToPromise) {
+    MachineMemory machine;
+    EXPECT_EQ(left_to_promise(machine), 0U) << "it cannot be read";
+    machine.commit_limit = 100;
+    EXPECT_EQ(left_to_promise(machine), 0U);
+    machine.committed = 70;
+    EXPECT_EQ(left_to_promise(machine), 30U);
+    machine.committed = 130; // it was more, once
+    EXPECT_EQ(left_to_promise(machine), 0U);
 }
 
 TEST(Copyable, WhatIsWrittenIsWhatAForkMayDouble) {
@@ -90,7 +102,7 @@ class Groups {
         }
     }
     bool has_room(bool version_2, const std::string& group, std::uint64_t bytes) const {
-        return MemoryRoom({ControlGroup{version_2, root_, group}}).check(bytes).ok();
+        return MemoryRoom({ControlGroup{version_2, root_, group}}).check(bytes, kMemoryAgain).ok();
     }
 
   private:
@@ -152,8 +164,8 @@ TEST(Copyable, ALimitWithoutWhatIsUsedLeavesNoRoom) {
 
 TEST(Copyable, TheMachineHasALimit) {
     const MemoryRoom room{Tid(getpid())};
-    EXPECT_TRUE(room.check(0).ok());
-    const auto too_much = room.check(1ULL << 60);
+    EXPECT_TRUE(room.check(0, kMemoryAgain).ok());
+    const auto too_much = room.check(1ULL << 60, kMemoryAgain);
     ASSERT_FALSE(too_much.ok());
     EXPECT_THAT(too_much.error().message(), HasSubstr("no room for its memory a second time"));
 }

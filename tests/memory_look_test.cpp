@@ -50,7 +50,9 @@ TEST(MachineMemoryFiles, OfLinux6) {
                                                       "SwapTotal:             0 kB\n"
                                                       "SwapFree:              0 kB\n"
                                                       "Slab:             306800 kB\n"
-                                                      "SUnreclaim:        48696 kB\n",
+                                                      "SUnreclaim:        48696 kB\n"
+                                                      "CommitLimit:    12341808 kB\n"
+                                                      "Committed_AS:      83648 kB\n",
                                                       "pswpin 3\n"
                                                       "pswpout 4\n"
                                                       "allocstall_dma 0\n"
@@ -67,6 +69,8 @@ TEST(MachineMemoryFiles, OfLinux6) {
                                                       "");
     EXPECT_EQ(memory.total, 24684084ULL * 1024);
     EXPECT_EQ(memory.available, 23400000ULL * 1024);
+    EXPECT_EQ(memory.commit_limit, 12341808ULL * 1024);
+    EXPECT_EQ(memory.committed, 83648U * 1024);
     EXPECT_EQ(memory.swap_total, 0U);
     EXPECT_EQ(memory.slab, 306800U * 1024);
     EXPECT_EQ(memory.slab_unreclaimable, 48696U * 1024);

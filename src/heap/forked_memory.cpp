@@ -42,7 +42,7 @@ class CopyThatMayEnd final : public MemoryReader {
           room_to_be_left_(memleax::room_to_be_left(try_read_written_bytes(of).value_or(0))) {}
 
     std::size_t try_read(RemoteAddr from, std::span<std::byte> out) override {
-        if (limits_.check(room_to_be_left_ / 2)) {
+        if (limits_.check(room_to_be_left_ / 2, kMemoryAgain)) {
             return copy_.try_read(from, out);
         }
         copy_.kill();

@@ -85,8 +85,7 @@ Result<void> check_processes(Tid pid) {
 }
 
 Result<void> check_memory(Tid pid) {
-    const auto overcommit = try_read_proc_file("/proc/sys/vm/overcommit_memory");
-    if (!may_overcommit(overcommit.value_or(""))) {
+    if (!may_overcommit()) {
         return Error("the machine promises no more memory than it has (vm.overcommit_memory)");
     }
     auto written = try_read_written_bytes(pid);
@@ -94,7 +93,7 @@ Result<void> check_memory(Tid pid) {
         written = try_read_resident_bytes(pid);
     }
     const std::uint64_t bytes = written.value_or(0); // else it has ended
-    return MemoryRoom(pid).check(bytes + room_to_be_left(bytes));
+    return MemoryRoom(pid).check(bytes + room_to_be_left(bytes), kMemoryAgain);
 }
 
 } // namespace
@@ -103,12 +102,6 @@ std::uint64_t room_to_be_left(std::uint64_t written_bytes) {
     constexpr std::uint64_t kLeast = 16U << 20;
     constexpr std::uint64_t kPart = 4;
     return std::max(kLeast, written_bytes / kPart);
-}
-
-bool may_overcommit(std::string_view overcommit_memory) {
-    constexpr std::uint64_t kNever = 2;
-    const auto mode = leading_number(overcommit_memory);
-    return mode && *mode != kNever;
 }
 
 Result<void> check_copyable(Tid pid) {

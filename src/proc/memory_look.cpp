@@ -112,6 +112,8 @@ MachineMemory parse_machine_memory(std::string_view meminfo, std::string_view vm
     MachineMemory memory;
     memory.total = named_kib(meminfo, "MemTotal:");
     memory.available = named_kib(meminfo, "MemAvailable:");
+    memory.commit_limit = named_kib(meminfo, "CommitLimit:");
+    memory.committed = named_kib(meminfo, "Committed_AS:");
     memory.swap_total = named_kib(meminfo, "SwapTotal:");
     memory.swap_free = named_kib(meminfo, "SwapFree:");
     memory.slab = named_kib(meminfo, "Slab:");

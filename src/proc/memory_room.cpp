@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "control_group.hpp"
 #include "group_memory.hpp"
 #include "memleax/proc/meminfo.hpp"
@@ -24,7 +26,8 @@ std::uint64_t read_inactive_file(const std::string& stat) {
 
 } // namespace
 
-MemoryRoom::MemoryRoom(Tid pid) : is_machine_asked_(true) {
+MemoryRoom::MemoryRoom(Tid pid)
+    : is_machine_asked_(true), may_overcommit_(memleax::may_overcommit()) {
     for (const char* controller : {"memory", ""}) { // version 1, version 2
         for (const ControlGroup& group : control_groups_of(pid, controller)) {
             add(group);
@@ -68,16 +71,39 @@ bool MemoryRoom::has(const Limit& limit, std::uint64_t bytes) {
     return fits(*used) || fits(*used - std::min(*used, read_inactive_file(limit.stat)));
 }
 
-Result<void> MemoryRoom::check(std::uint64_t bytes) const {
+Result<void> MemoryRoom::check(std::uint64_t bytes, const char* what) const {
     const bool is_in_groups = std::all_of(limits_.begin(), limits_.end(),
                                           [bytes](const auto& each) { return has(each, bytes); });
     if (!is_in_groups) {
-        return Error("its control group has no room for its memory a second time");
+        return Error(fmt::format("its control group has no room for {}", what));
     }
-    if (is_machine_asked_ && read_meminfo().available.value_or(0) < bytes) {
-        return Error("the machine has no room for its memory a second time");
+    if (!is_machine_asked_) {
+        return {};
+    }
+    const MachineMemory machine = read_meminfo();
+    if (machine.available.value_or(0) < bytes) {
+        return Error(fmt::format("the machine has no room for {}", what));
+    }
+    if (!may_overcommit_ && left_to_promise(machine) < bytes) {
+        return Error(fmt::format(
+            "the machine may not promise room for {} (vm.overcommit_memory is 2)", what));
     }
     return {};
+}
+
+bool may_overcommit(std::string_view overcommit_memory) {
+    constexpr std::uint64_t kNever = 2;
+    const auto mode = leading_number(overcommit_memory);
+    return mode && *mode != kNever;
+}
+
+bool may_overcommit() {
+    return may_overcommit(try_read_proc_file("/proc/sys/vm/overcommit_memory").value_or(""));
+}
+
+std::uint64_t left_to_promise(const MachineMemory& machine) {
+    const std::uint64_t limit = machine.commit_limit.value_or(0);
+    return limit - std::min(limit, machine.committed.value_or(limit));
 }
 
 } // namespace memleax

@@ -26,13 +26,12 @@ Result<void> check_mappings_copyable(std::span<const Mapping> mappings);
 /// one while all its threads stand still would be to wait for ever.
 std::vector<AddrRange> memory_served_by_itself(Tid pid);
 
+/// What a copy takes, for MemoryRoom::check().
+inline constexpr const char* kMemoryAgain = "its memory a second time";
+
 /// For what a process takes by itself while there is a copy of it: as long as less than this is
 /// left, there is to be none.
 std::uint64_t room_to_be_left(std::uint64_t written_bytes);
-
-/// vm.overcommit_memory, by the text of that file: does the kernel give a copy of private memory
-/// that is not backed by anything?
-bool may_overcommit(std::string_view overcommit_memory);
 
 /// Does who reads this userfaultfd wait for forks? By the text of its /proc/PID/fdinfo/FD (the
 /// kernel's fs/userfaultfd.c, userfaultfd_show_fdinfo); true if it is none.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /// How much more memory a process may take before somebody is killed or slowed down for it: the
 /// limits of its control group, of those above that, and the machine's. The kernel's
+/// Documentation/mm/overcommit-accounting.rst,
 /// Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and proc(5) (/proc/meminfo).
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "memleax/base/error.hpp"
@@ -14,6 +16,7 @@
 namespace memleax {
 
 struct ControlGroup;
+struct MachineMemory;
 
 class MemoryRoom {
   public:
@@ -22,9 +25,9 @@ class MemoryRoom {
     /// Of these groups, and of no machine.
     explicit MemoryRoom(const std::vector<ControlGroup>& groups);
 
-    /// Is there room for so many bytes at this moment? The Error says where there is not (ENOMEM).
-    /// Reads three small files for each group.
-    [[nodiscard]] Result<void> check(std::uint64_t bytes) const;
+    /// Is there room for so many bytes at this moment? The Error says where there is none, and for
+    /// `what`. Reads three small files for each group.
+    [[nodiscard]] Result<void> check(std::uint64_t bytes, const char* what) const;
 
   private:
     /// Files.
@@ -38,6 +41,15 @@ class MemoryRoom {
 
     std::vector<Limit> limits_;
     bool is_machine_asked_ = false;
+    bool may_overcommit_ = true;
 };
+
+/// vm.overcommit_memory, by the text of that file: does the kernel give private memory that is not
+/// backed by anything?
+bool may_overcommit(std::string_view overcommit_memory);
+bool may_overcommit(); ///< on this machine
+
+/// How much of what the kernel promises at most where it may not (proc(5), CommitLimit) is left.
+std::uint64_t left_to_promise(const MachineMemory& machine);
 
 } // namespace memleax

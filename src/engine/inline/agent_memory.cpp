@@ -28,8 +28,10 @@ namespace memleax {
 namespace {
 
 using agent::Data;
+using agent::NarrowThreads;
 using agent::Progress;
 using agent::Thread;
+using agent::WideThreads;
 
 /// The agent and its stub, which are linked into one section (and the agent at all, as it is named
 /// here).
@@ -39,13 +41,15 @@ std::span<const std::uint8_t> agent_code() {
     return {__start_memleax_agent, __stop_memleax_agent};
 }
 
-static_assert(RecoveryRecord::kMaxAgentData >= 2 + agent::kMostNarrow);
+static_assert(RecoveryRecord::kMaxAgentData >= 2 + agent::kMostWide + agent::kMostNarrow);
 
 } // namespace
 
 Result<void> AgentMemory::find_room(bool checks) {
     const std::uint64_t table = checks ? sizeof(agent::LiveTable) : 0;
-    const auto for_all = room_.check(sizeof(Data) + table);
+    constexpr const char* kWhat = "records of calls";
+    const auto for_all =
+        room_.check(sizeof(Data) + agent::kMostWide * sizeof(WideThreads) + table, kWhat);
     is_narrow_ = !for_all;
     if (for_all) {
         return {};
@@ -53,8 +57,8 @@ Result<void> AgentMemory::find_room(bool checks) {
     log_debug("its threads get small rings: {}", for_all.error().message());
     // Threads, and some ten thousand call stacks: of the table of children each takes a page.
     constexpr std::uint64_t kStackBytes = 8 << 20;
-    constexpr std::uint64_t kThreadBytes = sizeof(agent::NarrowThreads) / agent::kNarrowThreads;
-    return room_.check(kStackBytes + target_.threads().size() * kThreadBytes + table);
+    constexpr std::uint64_t kThreadBytes = sizeof(NarrowThreads) / NarrowThreads::kThreads;
+    return room_.check(kStackBytes + target_.threads().size() * kThreadBytes + table, kWhat);
 }
 
 bool AgentMemory::is_wide(std::uint32_t index) const {
@@ -69,59 +73,65 @@ Result<void> AgentMemory::map(Tid worker, bool checks) {
     if (auto room = find_room(checks); !room) {
         return room;
     }
-    auto data = pages_.map_data(sizeof(Data), worker);
+    using Rights = AgentPages::Rights;
+    auto data = pages_.map_data(sizeof(Data), Rights::read, worker);
     if (!data) {
         return std::move(data).error();
     }
+    const AddrRange written{data->begin + offsetof(Data, next_ticket), data->end};
+    if (auto made = pages_.make_writable(written, worker); !made) {
+        return made;
+    }
     if (checks) {
-        auto table = pages_.map_data(sizeof(agent::LiveTable), worker);
-        if (!table) {
-            return std::move(table).error();
+        auto table_range = pages_.map_data(sizeof(agent::LiveTable), Rights::write, worker);
+        if (!table_range) {
+            return std::move(table_range).error();
         }
-        live_table_ = RemoteAddr(table->begin);
-        write_object(at(offsetof(Data, live)), table->begin);
+        live_table_ = RemoteAddr(table_range->begin);
+        write_object(at(offsetof(Data, live)), table_range->begin);
     }
     if (const AddrRange handler = target_.record().handler; !handler.empty()) {
         write_object(at(offsetof(Data, unattended)),
                      handler.begin + arch::kWayBackDataAt + arch::kUnattendedAt);
     }
-    const AddrRange leads{data->begin, data->begin + offsetof(Data, next_ticket)};
-    if (auto made = pages_.make_read_only(leads, worker); !made) {
-        return made;
-    }
     begin_epoch();
     return {};
 }
 
+const RemoteAddr& AgentMemory::shares_of(std::uint32_t index) const {
+    return is_wide(index) ? wide_.at(index / WideThreads::kThreads)
+                          : narrow_.at(index / NarrowThreads::kThreads);
+}
+
 Result<void> AgentMemory::make_room_for(std::uint32_t index, Tid worker) {
-    if (index < agent::kWideThreads ||
-        (index - agent::kWideThreads) / agent::kNarrowThreads < narrow_.size()) {
-        return {};
-    }
-    if (!mapped() || narrow_.size() == agent::kMostNarrow) {
+    if (!mapped() || index >= agent::kMaxThreads) {
         return Error("there are too many");
     }
-    auto range = pages_.map_data(sizeof(agent::NarrowThreads), worker);
+    if (shares_of(index).value() != 0) {
+        return {};
+    }
+    const bool wide = is_wide(index);
+    auto range = pages_.map_data(wide ? sizeof(WideThreads) : sizeof(NarrowThreads),
+                                 AgentPages::Rights::write, worker);
     if (!range) {
         return std::move(range).error();
     }
-    narrow_.emplace_back(range->begin);
+    (wide ? wide_.at(index / WideThreads::kThreads) : narrow_.at(index / NarrowThreads::kThreads)) =
+        RemoteAddr(range->begin);
     return {};
 }
 
+template <class Shares> AgentMemory::Place AgentMemory::place_in(std::uint32_t index) const {
+    const auto at_number = [&](std::size_t member, std::size_t bytes) {
+        return shares_of(index) +
+               static_cast<std::int64_t>(member + index % Shares::kThreads * bytes);
+    };
+    return {at_number(offsetof(Shares, rings), sizeof Shares::rings[0]),
+            at_number(offsetof(Shares, memos), sizeof Shares::memos[0])};
+}
+
 AgentMemory::Place AgentMemory::place_of(std::uint32_t index) const {
-    if (index < agent::kWideThreads) {
-        return {at(offsetof(Data, rings) + index * sizeof(Data::rings[0])),
-                at(offsetof(Data, memos) + index * sizeof(Data::memos[0]))};
-    }
-    using agent::NarrowThreads;
-    const std::uint32_t behind = index - agent::kWideThreads;
-    const RemoteAddr piece = narrow_[behind / agent::kNarrowThreads];
-    const std::size_t number = behind % agent::kNarrowThreads;
-    const auto offset = [](std::size_t bytes) { return static_cast<std::int64_t>(bytes); };
-    return {
-        piece + offset(offsetof(NarrowThreads, rings) + number * sizeof(NarrowThreads::rings[0])),
-        piece + offset(offsetof(NarrowThreads, memos) + number * sizeof(NarrowThreads::memos[0]))};
+    return is_wide(index) ? place_in<WideThreads>(index) : place_in<NarrowThreads>(index);
 }
 
 Result<AgentMemory::Piece*> AgentMemory::piece_near(CodeAddr entry, Tid worker) {
@@ -349,7 +359,8 @@ bool AgentMemory::read_entries(std::uint32_t thread, std::uint64_t first,
 void AgentMemory::forget() {
     epoch_ = 0;
     live_table_ = RemoteAddr();
-    narrow_.clear();
+    wide_.fill(RemoteAddr());
+    narrow_.fill(RemoteAddr());
     pieces_.clear();
     return_places_.clear();
 }

@@ -14,6 +14,8 @@ namespace memleax {
 
 namespace {
 
+constexpr std::uint64_t kWritable = PROT_READ | PROT_WRITE;
+
 /// Those that are mapped.
 template <std::size_t N>
 std::vector<AddrRange> used(const std::array<AddrRange, N>& ranges,
@@ -130,16 +132,16 @@ Result<long> AgentPages::call(const char* name, Tid worker, long number,
 }
 
 // A forked child, which nobody watches yet, finds zeros there.
-Result<AddrRange> AgentPages::map_data(std::uint64_t bytes, Tid worker) {
+Result<AddrRange> AgentPages::map_data(std::uint64_t bytes, Rights rights, Tid worker) {
     constexpr std::uint64_t kPage = 4096;
     const std::uint64_t length = (bytes + kPage - 1) / kPage * kPage;
     // If all that a process maps is locked (mlockall(2), MCL_FUTURE), and our handler's page was,
     // the kernel gives it memory for all of this, unless nobody may touch it.
     const auto info = try_read_process_info(worker);
     const bool is_locked = info && info->locked_bytes != 0;
-    constexpr int kRights = PROT_READ | PROT_WRITE;
+    const std::uint64_t wanted = rights == Rights::write ? kWritable : PROT_READ;
     auto mapped = call("mmap", worker, SYS_mmap,
-                       {0, length, static_cast<std::uint64_t>(is_locked ? PROT_NONE : kRights),
+                       {0, length, is_locked ? PROT_NONE : wanted,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, ~0ULL, 0});
     if (!mapped) {
         return std::move(mapped).error();
@@ -160,7 +162,7 @@ Result<AddrRange> AgentPages::map_data(std::uint64_t bytes, Tid worker) {
         done = call("munlock", worker, SYS_munlock, {begin, length});
     }
     if (done && is_locked) {
-        done = call("mprotect", worker, SYS_mprotect, {begin, length, kRights});
+        done = call("mprotect", worker, SYS_mprotect, {begin, length, wanted});
     }
     if (!done) {
         return std::move(done).error();
@@ -168,8 +170,8 @@ Result<AddrRange> AgentPages::map_data(std::uint64_t bytes, Tid worker) {
     return range;
 }
 
-Result<void> AgentPages::make_read_only(AddrRange range, Tid worker) {
-    auto made = call("mprotect", worker, SYS_mprotect, {range.begin, range.size(), PROT_READ});
+Result<void> AgentPages::make_writable(AddrRange range, Tid worker) {
+    auto made = call("mprotect", worker, SYS_mprotect, {range.begin, range.size(), kWritable});
     return made ? Result<void>() : std::move(made).error();
 }
 

@@ -33,11 +33,12 @@ class AgentPages final : public OwnCode {
     [[nodiscard]] std::set<Tid> inside() const override;
     [[nodiscard]] std::vector<AddrRange> data_ranges() const override;
     Result<void> unmap(Tid worker) override;
+    /// For the target. We write to either, as a debugger does.
+    enum class Rights { read, write };
     /// Memory of so many bytes at least, of zeros, which a forked child does not get. `worker` is
     /// stopped, here as below.
-    Result<AddrRange> map_data(std::uint64_t bytes, Tid worker);
-    /// For the target: we write there nevertheless, as a debugger does.
-    Result<void> make_read_only(AddrRange range, Tid worker);
+    Result<AddrRange> map_data(std::uint64_t bytes, Rights rights, Tid worker);
+    Result<void> make_writable(AddrRange range, Tid worker);
 
     /// Where agent::Data is.
     [[nodiscard]] std::optional<RemoteAddr> agent_data() const;
