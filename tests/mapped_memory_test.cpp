@@ -255,6 +255,16 @@ TEST(MappedMemory, IsNotFollowedUnlessAskedFor) {
                                          {"allocate_aligned", {1, 1 << 20}}}));
 }
 
+// What the inline engine maps for threads that are born is not the program's.
+TEST(MappedMemory, OursForThreadsIsNotTheirs) {
+    Fixture fixture("blocking_births", {"60"});
+    Memleax memleax({"-F", "json", "--track", "heap,mmap", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    fixture.go();
+    const auto report = memleax.interrupt_and_finish().json();
+    EXPECT_EQ(report.at("mapped").at("unexplained_bytes"), 0) << report.at("mapped");
+}
+
 TEST(MappedMemory, EventsHaveTheirStacks) {
     Fixture fixture("mapped");
     Memleax memleax({"-n", "-e", "1000", "--track", "mmap,brk,shm", "-x", "events 1000",

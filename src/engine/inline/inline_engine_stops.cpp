@@ -357,6 +357,7 @@ void InlineEngine::on_quiet_stop(Tid tid) {
     // Then its first call need not stop it, which may be one with all signals blocked.
     if (const auto stack = stacks_.of_newborn(arch::sp(regs), pointer)) {
         threads_.get_early(tid, pointer, *stack);
+        tell_own_mappings();
     }
 }
 
