@@ -39,9 +39,6 @@ class AgentTest : public ::testing::Test, protected CallTreeWriter {
     AgentTest()
         : data_(static_cast<Data*>(mmap(nullptr, sizeof(Data), PROT_READ | PROT_WRITE,
                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))),
-          wide_(static_cast<agent::WideThreads*>(
-              mmap(nullptr, sizeof(agent::WideThreads), PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))),
           tree_(*this), stack_(1024) {
         data_->enabled = 1;
         data_->tick = 7;
@@ -63,10 +60,7 @@ class AgentTest : public ::testing::Test, protected CallTreeWriter {
         free_ = function(2, Function::Kind::free, 0, -1, -1);
         realloc_ = function(3, Function::Kind::reallocate, 0, 1, -1);
     }
-    ~AgentTest() override {
-        munmap(data_, sizeof(Data));
-        munmap(wide_, sizeof(agent::WideThreads));
-    }
+    ~AgentTest() override { munmap(data_, sizeof(Data)); }
 
     void write_node(std::uint32_t index, const agent::Node& node) override {
         data_->nodes[index] = node;
@@ -90,9 +84,9 @@ class AgentTest : public ::testing::Test, protected CallTreeWriter {
     }
 
     void use_ring(Thread& thread, std::size_t index) {
-        thread.ring = reinterpret_cast<std::uint64_t>(wide_->rings[index]);
+        thread.ring = reinterpret_cast<std::uint64_t>(data_->wide[0].rings[index]);
         thread.ring_parts = agent::kRingEntries / agent::kRingPart;
-        thread.memos = reinterpret_cast<std::uint64_t>(wide_->memos[index]);
+        thread.memos = reinterpret_cast<std::uint64_t>(data_->wide[0].memos[index]);
         thread.memo_count = agent::kMemos;
     }
     [[nodiscard]] Function function(std::uint8_t number, Function::Kind kind, int pointer, int size,
@@ -112,7 +106,7 @@ class AgentTest : public ::testing::Test, protected CallTreeWriter {
     [[nodiscard]] Thread& thread() { return data_->threads[0]; }
     [[nodiscard]] Progress& progress() { return data_->progress[0]; }
     [[nodiscard]] std::uint64_t recorded() const { return data_->progress[0].head; }
-    [[nodiscard]] const Entry& entry(std::uint64_t n) const { return wide_->rings[0][n]; }
+    [[nodiscard]] const Entry& entry(std::uint64_t n) const { return data_->wide[0].rings[0][n]; }
 
     [[nodiscard]] std::uint64_t argument(int n) {
         return arch::agent_argument(frame_.registers, n);
@@ -150,7 +144,6 @@ class AgentTest : public ::testing::Test, protected CallTreeWriter {
     }
 
     Data* data_;
-    agent::WideThreads* wide_;
     CallTree tree_;
     std::vector<std::uint64_t> stack_;
     Frame frame_{};
@@ -347,7 +340,7 @@ TEST_F(AgentTest, DoesNothingWhereItIsDisabled) {
     leave(frame_, kBlock);
     EXPECT_EQ(enter(malloc_, 100, 64), Answer::pass);
     EXPECT_EQ(enter(free_, 100, kBlock), Answer::pass);
-    EXPECT_EQ(wide_->rings[0][0].address, 0U);
+    EXPECT_EQ(data_->wide[0].rings[0][0].address, 0U);
 }
 
 TEST_F(AgentTest, ABlockThatItsThreadFreesAtOnceIsOneEntry) {
@@ -416,13 +409,13 @@ TEST_F(AgentTest, ABlockThatWasHandedOverHasItsOwnEntries) {
     release(1);
     allocate(1);
     release(0);
-    EXPECT_EQ(wide_->rings[0][0].kind, Entry::Kind::allocated);
-    EXPECT_EQ(wide_->rings[1][0].kind, Entry::Kind::freed);
-    EXPECT_EQ(wide_->rings[1][1].kind, Entry::Kind::allocated);
-    EXPECT_EQ(wide_->rings[0][1].kind, Entry::Kind::freed);
+    EXPECT_EQ(data_->wide[0].rings[0][0].kind, Entry::Kind::allocated);
+    EXPECT_EQ(data_->wide[0].rings[1][0].kind, Entry::Kind::freed);
+    EXPECT_EQ(data_->wide[0].rings[1][1].kind, Entry::Kind::allocated);
+    EXPECT_EQ(data_->wide[0].rings[0][1].kind, Entry::Kind::freed);
     allocate(0);
     release(0);
-    EXPECT_EQ(wide_->rings[0][2].kind, Entry::Kind::brief);
+    EXPECT_EQ(data_->wide[0].rings[0][2].kind, Entry::Kind::brief);
     EXPECT_EQ(data_->next_ticket, 5U);
 }
 
@@ -436,7 +429,7 @@ TEST_F(AgentTest, ANarrowRingHoldsWhatItHas) {
     EXPECT_GT(calls, agent::kNarrowRingEntries - agent::kRingPart);
     EXPECT_LE(calls, agent::kNarrowRingEntries);
     EXPECT_EQ(progress().why, agent::Trap::no_room);
-    EXPECT_EQ(wide_->rings[0][agent::kNarrowRingEntries].address, 0U);
+    EXPECT_EQ(data_->wide[0].rings[0][agent::kNarrowRingEntries].address, 0U);
     thread().freed_parts = static_cast<std::uint8_t>(calls / agent::kRingPart);
     ASSERT_EQ(enter(free_, 100, kBlock + 16), Answer::call);
     EXPECT_EQ(entry(calls % agent::kNarrowRingEntries).address, kBlock + 16);
@@ -629,7 +622,7 @@ TEST_F(AgentTest, StacksThatDifferFurtherOutOnlyAreAllKept) {
     for (int i = 0; i < 100; ++i) {
         EXPECT_EQ(found(i % agent::kMemoWays), i % agent::kMemoWays);
     }
-    for (agent::Memo& memo : wide_->memos[0]) {
+    for (agent::Memo& memo : data_->wide[0].memos[0]) {
         memo.stack += 77; // so that it is seen whether it is made use of
     }
     for (std::uint32_t which = 0; which < agent::kMemoWays; ++which) {
@@ -670,7 +663,7 @@ TEST_F(AgentTest, WhatIsSavedInAFramePointersPlaceCostsNoWalk) {
     stack_[104] = 0x5010;
     EXPECT_EQ(found(1), 0x5010U);
     EXPECT_EQ(found(1), 0x5010U); // kept now
-    for (agent::Memo& memo : wide_->memos[0]) {
+    for (agent::Memo& memo : data_->wide[0].memos[0]) {
         memo.stack = 77;
     }
     stack_[103] = 1234;
@@ -1100,7 +1093,7 @@ TEST_F(AgentTest, AMemoLeadsToNothingBesideTheStack) {
         ASSERT_EQ(frame_.stack, 5U);
     }
     std::size_t written = 0;
-    for (agent::Memo& memo : wide_->memos[0]) {
+    for (agent::Memo& memo : data_->wide[0].memos[0]) {
         if (memo.epoch != 0) {
             ++written;
             memo.stack = 77; // so that it is seen whether it is made use of
@@ -1116,7 +1109,7 @@ TEST_F(AgentTest, AMemoLeadsToNothingBesideTheStack) {
     EXPECT_EQ(call(), Answer::trap);
     thread().stack_end += 2 * sizeof(std::uint64_t);
     for (const std::uint32_t place : {0x10000U, 0x7ffffff8U, 0xffffffffU}) {
-        for (agent::Memo& memo : wide_->memos[0]) {
+        for (agent::Memo& memo : data_->wide[0].memos[0]) {
             std::fill(std::begin(memo.places), std::end(memo.places), place);
             memo.count = agent::Memo::kWords;
         }

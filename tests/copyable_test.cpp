@@ -35,11 +35,13 @@ TEST(Copyable, OvercommitTwoPromisesNothing) {
 TEST(Copyable, WhatIsLeftToPromise) {
     MachineMemory machine;
     EXPECT_EQ(left_to_promise(machine), 0U) << "it cannot be read";
-    machine.commit_limit = 100;
+    machine.commit_limit = 3200;
     EXPECT_EQ(left_to_promise(machine), 0U);
-    machine.committed = 70;
-    EXPECT_EQ(left_to_promise(machine), 30U);
-    machine.committed = 130; // it was more, once
+    machine.committed = 3000;
+    EXPECT_EQ(left_to_promise(machine), 100U);
+    machine.committed = 3100;
+    EXPECT_EQ(left_to_promise(machine), 0U);
+    machine.committed = 3300; // the limit was more, once
     EXPECT_EQ(left_to_promise(machine), 0U);
 }
 

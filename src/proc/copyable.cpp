@@ -85,7 +85,8 @@ Result<void> check_processes(Tid pid) {
 }
 
 Result<void> check_memory(Tid pid) {
-    if (!may_overcommit()) {
+    const auto overcommit = try_read_proc_file("/proc/sys/vm/overcommit_memory");
+    if (!may_overcommit(overcommit.value_or(""))) {
         return Error("the machine promises no more memory than it has (vm.overcommit_memory)");
     }
     auto written = try_read_written_bytes(pid);

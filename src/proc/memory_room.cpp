@@ -26,8 +26,9 @@ std::uint64_t read_inactive_file(const std::string& stat) {
 
 } // namespace
 
-MemoryRoom::MemoryRoom(Tid pid)
-    : is_machine_asked_(true), may_overcommit_(memleax::may_overcommit()) {
+MemoryRoom::MemoryRoom(Tid pid) : is_machine_asked_(true) {
+    const auto overcommit = try_read_proc_file("/proc/sys/vm/overcommit_memory");
+    may_overcommit_ = !overcommit || may_overcommit(*overcommit);
     for (const char* controller : {"memory", ""}) { // version 1, version 2
         for (const ControlGroup& group : control_groups_of(pid, controller)) {
             add(group);
@@ -97,13 +98,11 @@ bool may_overcommit(std::string_view overcommit_memory) {
     return mode && *mode != kNever;
 }
 
-bool may_overcommit() {
-    return may_overcommit(try_read_proc_file("/proc/sys/vm/overcommit_memory").value_or(""));
-}
-
 std::uint64_t left_to_promise(const MachineMemory& machine) {
+    constexpr std::uint64_t kPartForOthers = 32;
     const std::uint64_t limit = machine.commit_limit.value_or(0);
-    return limit - std::min(limit, machine.committed.value_or(limit));
+    const std::uint64_t ours = limit - limit / kPartForOthers;
+    return ours - std::min(ours, machine.committed.value_or(ours));
 }
 
 } // namespace memleax

@@ -51,6 +51,11 @@ void ProcessAccount::on_program(ProgramFacts program) {
     facts_.arch = arch::kName;
 }
 
+void ProcessAccount::on_engine(std::string engine) {
+    const std::lock_guard lock(mutex_);
+    facts_.engine = std::move(engine);
+}
+
 void ProcessAccount::on_watching(std::size_t threads) {
     const std::lock_guard lock(mutex_);
     facts_.threads = threads;

@@ -70,7 +70,7 @@ class WatchedProcess final : WatchObserver {
     void on_leak_sanitizer() override { tree_.warn_of_leak_sanitizer(pid_); }
     void before_modules_change() override { tell_faults(false); }
     void before_pages_go() override { tell_faults(false); }
-    void on_engine_changed() override { tell_program(); }
+    void on_engine_changed() override { keeper().on_engine(watch_->engine_name()); }
     void on_stopped(bool stopped) override { keeper().on_stopped(stopped); }
     bool on_exec() override;
     bool take_child(Tid child, ChildOrigin origin) override;

@@ -47,9 +47,9 @@ class MemoryRoom {
 /// vm.overcommit_memory, by the text of that file: does the kernel give private memory that is not
 /// backed by anything?
 bool may_overcommit(std::string_view overcommit_memory);
-bool may_overcommit(); ///< on this machine
 
-/// How much of what the kernel promises at most where it may not (proc(5), CommitLimit) is left.
+/// How much of what the kernel promises at most where it may not (proc(5), CommitLimit) is left,
+/// but for a part that is to be left to others: when all is promised, calls of any process fail.
 std::uint64_t left_to_promise(const MachineMemory& machine);
 
 } // namespace memleax

@@ -81,6 +81,7 @@ class ProcessAccount final : public ProcessKeeper {
     void on_given_up() override;
     [[nodiscard]] bool is_given_up() const { return given_up_.load(); }
     void on_program(ProgramFacts program) override;
+    void on_engine(std::string engine) override;
     void on_watching(std::size_t threads) override;
     void on_modules(const ModuleMap& modules) override;
     void on_stopped(bool stopped) override;

@@ -45,6 +45,8 @@ class ProcessKeeper {
     virtual void on_given_up() = 0;
     /// At the begin, and after each exec.
     virtual void on_program(ProgramFacts program) = 0;
+    /// ProgramFacts::engine is another one from now on.
+    virtual void on_engine(std::string engine) = 0;
     /// Every breakpoint is in place; once, and again after each gap.
     virtual void on_watching(std::size_t threads) = 0;
     virtual void on_modules(const ModuleMap& modules) = 0;

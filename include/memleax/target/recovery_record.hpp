@@ -33,7 +33,7 @@ struct RecoveryRecord {
     static constexpr std::size_t kMaxBlocking = std::size_t{1} << 15;
     static constexpr std::size_t kMaxOwed = 256;
     static constexpr std::size_t kMaxAgentRanges = 8;
-    static constexpr std::size_t kMaxAgentData = 50;
+    static constexpr std::size_t kMaxAgentData = 40;
     static constexpr std::size_t kMaxCounters = 1024;
 
     struct Breakpoint {

@@ -28,7 +28,6 @@ namespace memleax {
 namespace {
 
 using agent::Data;
-using agent::NarrowThreads;
 using agent::Progress;
 using agent::Thread;
 using agent::WideThreads;
@@ -41,15 +40,14 @@ std::span<const std::uint8_t> agent_code() {
     return {__start_memleax_agent, __stop_memleax_agent};
 }
 
-static_assert(RecoveryRecord::kMaxAgentData >= 2 + agent::kMostWide + agent::kMostNarrow);
+static_assert(RecoveryRecord::kMaxAgentData >= 2 + agent::kMostNarrow);
 
 } // namespace
 
 Result<void> AgentMemory::find_room(bool checks) {
     const std::uint64_t table = checks ? sizeof(agent::LiveTable) : 0;
     constexpr const char* kWhat = "records of calls";
-    const auto for_all =
-        room_.check(sizeof(Data) + agent::kMostWide * sizeof(WideThreads) + table, kWhat);
+    const auto for_all = room_.check(sizeof(Data) + table, kWhat);
     is_narrow_ = !for_all;
     if (for_all) {
         return {};
@@ -57,7 +55,7 @@ Result<void> AgentMemory::find_room(bool checks) {
     log_debug("its threads get small rings: {}", for_all.error().message());
     // Threads, and some ten thousand call stacks: of the table of children each takes a page.
     constexpr std::uint64_t kStackBytes = 8 << 20;
-    constexpr std::uint64_t kThreadBytes = sizeof(NarrowThreads) / NarrowThreads::kThreads;
+    constexpr std::uint64_t kThreadBytes = sizeof(agent::NarrowThreads) / agent::kNarrowThreads;
     return room_.check(kStackBytes + target_.threads().size() * kThreadBytes + table, kWhat);
 }
 
@@ -78,17 +76,19 @@ Result<void> AgentMemory::map(Tid worker, bool checks) {
     if (!data) {
         return std::move(data).error();
     }
-    const AddrRange written{data->begin + offsetof(Data, next_ticket), data->end};
+    const AddrRange written{data->begin + offsetof(Data, next_ticket),
+                            data->begin + offsetof(Data, wide) + sizeof(WideThreads)};
     if (auto made = pages_.make_writable(written, worker); !made) {
         return made;
     }
+    writable_ = 1;
     if (checks) {
-        auto table_range = pages_.map_data(sizeof(agent::LiveTable), Rights::write, worker);
-        if (!table_range) {
-            return std::move(table_range).error();
+        auto live = pages_.map_data(sizeof(agent::LiveTable), Rights::write, worker);
+        if (!live) {
+            return std::move(live).error();
         }
-        live_table_ = RemoteAddr(table_range->begin);
-        write_object(at(offsetof(Data, live)), table_range->begin);
+        live_table_ = RemoteAddr(live->begin);
+        write_object(at(offsetof(Data, live)), live->begin);
     }
     if (const AddrRange handler = target_.record().handler; !handler.empty()) {
         write_object(at(offsetof(Data, unattended)),
@@ -98,40 +98,54 @@ Result<void> AgentMemory::map(Tid worker, bool checks) {
     return {};
 }
 
-const RemoteAddr& AgentMemory::shares_of(std::uint32_t index) const {
-    return is_wide(index) ? wide_.at(index / WideThreads::kThreads)
-                          : narrow_.at(index / NarrowThreads::kThreads);
-}
-
+// Indices are given in their order, and given again.
 Result<void> AgentMemory::make_room_for(std::uint32_t index, Tid worker) {
-    if (!mapped() || index >= agent::kMaxThreads) {
-        return Error("there are too many");
+    if (!mapped()) {
+        return Error("there is no memory for them");
     }
-    if (shares_of(index).value() != 0) {
+    if (index < agent::kWideThreads) {
+        for (; writable_ <= index / WideThreads::kThreads; ++writable_) {
+            const std::uint64_t begin =
+                at(offsetof(Data, wide)).value() + writable_ * sizeof(WideThreads);
+            if (auto made = pages_.make_writable({begin, begin + sizeof(WideThreads)}, worker);
+                !made) {
+                return made;
+            }
+        }
         return {};
     }
-    const bool wide = is_wide(index);
-    auto range = pages_.map_data(wide ? sizeof(WideThreads) : sizeof(NarrowThreads),
-                                 AgentPages::Rights::write, worker);
+    if ((index - agent::kWideThreads) / agent::kNarrowThreads < narrow_.size()) {
+        return {};
+    }
+    if (narrow_.size() == agent::kMostNarrow) {
+        return Error("there are too many");
+    }
+    auto range = pages_.map_data(sizeof(agent::NarrowThreads), AgentPages::Rights::write, worker);
     if (!range) {
         return std::move(range).error();
     }
-    (wide ? wide_.at(index / WideThreads::kThreads) : narrow_.at(index / NarrowThreads::kThreads)) =
-        RemoteAddr(range->begin);
+    narrow_.emplace_back(range->begin);
     return {};
 }
 
-template <class Shares> AgentMemory::Place AgentMemory::place_in(std::uint32_t index) const {
-    const auto at_number = [&](std::size_t member, std::size_t bytes) {
-        return shares_of(index) +
-               static_cast<std::int64_t>(member + index % Shares::kThreads * bytes);
+template <class Shares>
+AgentMemory::Place AgentMemory::place_in(RemoteAddr shares, std::size_t number) {
+    const auto offset = [&](std::size_t member, std::size_t bytes) {
+        return static_cast<std::int64_t>(member + number * bytes);
     };
-    return {at_number(offsetof(Shares, rings), sizeof Shares::rings[0]),
-            at_number(offsetof(Shares, memos), sizeof Shares::memos[0])};
+    return {shares + offset(offsetof(Shares, rings), sizeof Shares::rings[0]),
+            shares + offset(offsetof(Shares, memos), sizeof Shares::memos[0])};
 }
 
 AgentMemory::Place AgentMemory::place_of(std::uint32_t index) const {
-    return is_wide(index) ? place_in<WideThreads>(index) : place_in<NarrowThreads>(index);
+    if (index < agent::kWideThreads) {
+        const std::size_t piece = index / WideThreads::kThreads;
+        return place_in<WideThreads>(at(offsetof(Data, wide) + piece * sizeof(WideThreads)),
+                                     index % WideThreads::kThreads);
+    }
+    const std::uint32_t behind = index - agent::kWideThreads;
+    return place_in<agent::NarrowThreads>(narrow_[behind / agent::kNarrowThreads],
+                                          behind % agent::kNarrowThreads);
 }
 
 Result<AgentMemory::Piece*> AgentMemory::piece_near(CodeAddr entry, Tid worker) {
@@ -359,8 +373,8 @@ bool AgentMemory::read_entries(std::uint32_t thread, std::uint64_t first,
 void AgentMemory::forget() {
     epoch_ = 0;
     live_table_ = RemoteAddr();
-    wide_.fill(RemoteAddr());
-    narrow_.fill(RemoteAddr());
+    narrow_.clear();
+    writable_ = 0;
     pieces_.clear();
     return_places_.clear();
 }

@@ -2,7 +2,6 @@
 /// The agent in the target: maps its code and its memory there, and writes to it.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -94,13 +93,11 @@ class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
         RemoteAddr memos;
     };
     [[nodiscard]] Place place_of(std::uint32_t index) const;
-    template <class Shares> [[nodiscard]] Place place_in(std::uint32_t index) const;
+    template <class Shares> static Place place_in(RemoteAddr shares, std::size_t number);
     /// Is there room for what the agent takes when it is used? Memory that a control group has not
     /// got would be the target's death.
     Result<void> find_room(bool checks);
     [[nodiscard]] bool is_wide(std::uint32_t index) const;
-    /// What has its share in it; null: it is not mapped.
-    [[nodiscard]] const RemoteAddr& shares_of(std::uint32_t index) const;
     Result<Piece*> piece_near(CodeAddr entry, Tid worker);
     Result<Thunk> write_thunk(Piece& piece, std::span<const std::uint8_t> bytes);
     [[nodiscard]] RemoteAddr at(std::size_t offset) const;
@@ -121,10 +118,10 @@ class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
     std::vector<Piece> pieces_;
     std::vector<CodeAddr> return_places_;
     std::uint32_t epoch_ = 0;
-    bool is_narrow_ = false; ///< also the first threads have little
-    RemoteAddr live_table_;  ///< null: there is none
-    std::array<RemoteAddr, agent::kMostWide> wide_{};
-    std::array<RemoteAddr, agent::kMostNarrow> narrow_{};
+    bool is_narrow_ = false;         ///< also the first threads have little
+    std::uint32_t writable_ = 0;     ///< pieces of Data::wide
+    RemoteAddr live_table_;          ///< null: there is none
+    std::vector<RemoteAddr> narrow_; ///< agent::NarrowThreads, those that are there
 };
 
 } // namespace memleax

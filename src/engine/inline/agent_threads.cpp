@@ -44,7 +44,7 @@ std::optional<std::uint32_t> AgentThreads::get(Tid tid, std::uint64_t pointer, A
         return std::nullopt;
     }
     const auto index = free_.empty() ? static_cast<std::uint32_t>(known_.size()) : free_.back();
-    if (index == agent::kMaxThreads || is_full_) {
+    if (index == agent::kMaxThreads || (is_full_ && free_.empty())) {
         return std::nullopt;
     }
     if (const auto room = memory_.make_room_for(index, tid); !room) {

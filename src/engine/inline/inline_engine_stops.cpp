@@ -333,7 +333,7 @@ void InlineEngine::on_thread_gone(Tid tid) {
 }
 
 void InlineEngine::on_quiet_stop(Tid tid) {
-    if (left_ || !memory_.mapped()) {
+    if (left_ || !memory_.mapped() || patched_.gave_up()) {
         return;
     }
     patched_.look_at(tid);
@@ -357,7 +357,6 @@ void InlineEngine::on_quiet_stop(Tid tid) {
     // Then its first call need not stop it, which may be one with all signals blocked.
     if (const auto stack = stacks_.of_newborn(arch::sp(regs), pointer)) {
         threads_.get_early(tid, pointer, *stack);
-        tell_own_mappings();
     }
 }
 

@@ -18,10 +18,11 @@ namespace {
 void keep_wiped(Tid child, std::vector<AddrRange>* data) {
     const auto wiped = read_flagged_mappings(child, "wf");
     std::erase_if(*data, [&wiped](AddrRange range) {
-        std::uint64_t found = 0; // it is more than one mapping
+        std::uint64_t found = 0; // it is more than one mapping, or a part of one with its neighbour
         for (const AddrRange& each : wiped.value_or(std::vector<AddrRange>())) {
-            const bool is_part = each.begin >= range.begin && each.end <= range.end;
-            found += is_part ? each.size() : 0;
+            const std::uint64_t begin = std::max(each.begin, range.begin);
+            const std::uint64_t end = std::min(each.end, range.end);
+            found += begin < end ? end - begin : 0;
         }
         return found != range.size();
     });
@@ -65,10 +66,15 @@ std::vector<AddrRange> OwnPages::in_copy(Tid child, RemoteMemory& memory) const 
                its == code.begin &&
                std::any_of(its.begin(), its.end(), [](std::byte b) { return b != std::byte{0}; });
     };
-    // What the first page of code leads to is older than that, and goes after it.
-    std::vector<AddrRange> all = data_;
-    if (!codes_.empty() && !all.empty() && !is_there(codes_.front())) {
-        keep_wiped(child, &all);
+    // What the first page of code leads to is older than that, and goes after it. What is behind it
+    // may have come later (for more threads), perhaps when the child had something else there.
+    const bool has_first = !data_.empty() && (codes_.empty() || is_there(codes_.front()));
+    const auto first_unsure = data_.begin() + (has_first ? 1 : 0);
+    std::vector<AddrRange> all(data_.begin(), first_unsure);
+    std::vector<AddrRange> unsure(first_unsure, data_.end());
+    if (!unsure.empty()) {
+        keep_wiped(child, &unsure);
+        all.insert(all.end(), unsure.begin(), unsure.end());
     }
     for (const Code& code : codes_) {
         if (is_there(code)) {

@@ -181,9 +181,10 @@ struct alignas(64) Progress {
 static_assert(sizeof(Progress) == 64);
 
 /// At once; calls of others trap. The first ones have all that a thread can make use of, the others
-/// less. That is mapped for so many of them at a time when the first of these comes.
+/// less, and that is mapped for so many of them at once when the first of these comes.
 inline constexpr uint32_t kMaxThreads = 4096;
 inline constexpr uint32_t kWideThreads = 128;
+inline constexpr uint32_t kNarrowThreads = 128;
 inline constexpr uint32_t kNarrowRingEntries = 1024;
 inline constexpr uint32_t kNarrowMemos = 16;
 inline constexpr uint32_t kThreadSlots = 16384;
@@ -240,6 +241,14 @@ struct LiveTable {
 
 inline constexpr uint64_t kLargestPage = 65536; ///< arm64 kernels may have such
 
+/// What threads that follow each other have; whole pages.
+struct WideThreads {
+    static constexpr uint32_t kThreads = 8;
+    Memo memos[kThreads][kMemos];
+    Entry rings[kThreads][kRingEntries];
+};
+static_assert(sizeof(WideThreads) % kLargestPage == 0 && kWideThreads % WideThreads::kThreads == 0);
+
 /// All of it is private to the target, anonymous, and MADV_WIPEONFORK: a forked child, which nobody
 /// watches yet, finds zeros, and so a disabled agent. The kernel counts what is writable as
 /// promised (CommitLimit in proc(5)), once more for each forked child, also if it is never touched;
@@ -267,21 +276,18 @@ struct Data {
     Progress progress[kMaxThreads];
     /// By Young::slot(): Young::key(), and the entry's place.
     alignas(64) uint64_t young[Young::kSlots];
+    // The first threads', by their indices. The first piece is writable from the beginning, each
+    // other one when a thread that has its share in it comes. Only what is used takes memory.
+    alignas(kLargestPage) WideThreads wide[kWideThreads / WideThreads::kThreads];
 };
 
-/// What threads that follow each other have, by their indices. Only what is used takes memory.
-template <uint32_t threads, uint32_t memo_count, uint32_t ring_entries> struct ThreadShares {
-    static constexpr uint32_t kThreads = threads; ///< at a time
-    Memo memos[threads][memo_count];
-    Entry rings[threads][ring_entries];
+/// The same of others.
+struct NarrowThreads {
+    Memo memos[kNarrowThreads][kNarrowMemos];
+    Entry rings[kNarrowThreads][kNarrowRingEntries];
 };
-using WideThreads = ThreadShares<8, kMemos, kRingEntries>;
-using NarrowThreads = ThreadShares<128, kNarrowMemos, kNarrowRingEntries>;
-inline constexpr uint32_t kMostWide = kWideThreads / WideThreads::kThreads;
-inline constexpr uint32_t kMostNarrow = kMaxThreads / NarrowThreads::kThreads; ///< none is wide
-static_assert(kMostWide * WideThreads::kThreads == kWideThreads &&
-              kWideThreads % NarrowThreads::kThreads == 0 &&
-              kMostNarrow * NarrowThreads::kThreads == kMaxThreads);
+inline constexpr uint32_t kMostNarrow = (kMaxThreads - kWideThreads) / kNarrowThreads;
+static_assert(kWideThreads + kMostNarrow * kNarrowThreads == kMaxThreads);
 
 /// A function that begins with a jump to the agent.
 struct Function {

@@ -234,16 +234,17 @@ AGENT_PART bool still_reads_the_same(Memo& memo, uint64_t epoch, const Call& cal
 AGENT_PART uint32_t walk_into(Memo& memo, const Data& data, uint64_t epoch, const Call& call) {
     memo.epoch = 0;
     const uint32_t id = walk_with(&memo, data, call);
-    if (id == kNoStackId || memo.count > Memo::kWords) {
+    uint64_t count = memo.count; // which others may write
+    if (id == kNoStackId || count > Memo::kWords) {
         return id;
     }
-    while (memo.count % Memo::kStep != 0) {
-        memo.places[memo.count] = memo.places[memo.count - 1];
-        memo.words[memo.count] = memo.words[memo.count - 1];
-        ++memo.count;
+    for (; count % Memo::kStep != 0; ++count) {
+        memo.places[count] = memo.places[count - 1];
+        memo.words[count] = memo.words[count - 1];
     }
+    memo.count = static_cast<uint32_t>(count);
     memo.last = 0;
-    for (uint64_t i = 0; i < memo.count; ++i) {
+    for (uint64_t i = 0; i < count; ++i) {
         memo.last = memo.places[i] > memo.last ? memo.places[i] : memo.last;
     }
     memo.sp = call.stack.begin;
