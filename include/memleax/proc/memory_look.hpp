@@ -56,10 +56,9 @@ struct GroupMemory {
 
 struct MachineMemory {
     std::optional<std::uint64_t> total;
-    std::optional<std::uint64_t> available; ///< without swapping
-    std::optional<std::uint64_t>
-        commit_limit;                       ///< what it may promise, if vm.overcommit_memory is 2
-    std::optional<std::uint64_t> committed; ///< what it has
+    std::optional<std::uint64_t> available;    ///< without swapping
+    std::optional<std::uint64_t> commit_limit; ///< of promises, if vm.overcommit_memory is 2
+    std::optional<std::uint64_t> committed;    ///< promised
     std::optional<std::uint64_t> swap_total;
     std::optional<std::uint64_t> swap_free;
     std::optional<std::uint64_t> slab; ///< of the kernel
