@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -62,8 +64,9 @@ struct AllocatorSearch::FoundSymbols {
     std::weak_ptr<const ElfImage> image; ///< the names point into it
     std::vector<Symbol> functions;       ///< exported ones first
     std::optional<ElfAddr> module_event;
-    std::vector<std::pair<ElfAddr, std::uint64_t>> signal_actions; ///< with their sizes
-    std::vector<ElfAddr> last_calls;
+    /// Each once, though a function may be in both tables, and have several names.
+    std::map<ElfAddr, std::uint64_t> signal_actions; ///< with their sizes
+    std::set<ElfAddr> last_calls;
     ProbePoints probes;
     bool is_c_library = false;
     bool is_cxx_runtime = false;
@@ -115,10 +118,10 @@ const AllocatorSearch::FoundSymbols& AllocatorSearch::look_through(const Module&
             } else if (symbol.name == kLeakSanitizer) {
                 found->is_leak_sanitizer = true;
             } else if (symbol.name == kSignalAction && !symbol.indirect) {
-                found->signal_actions.emplace_back(symbol.address, symbol.size);
+                found->signal_actions.emplace(symbol.address, symbol.size);
             } else if (!symbol.indirect && std::find(kLastCalls.begin(), kLastCalls.end(),
                                                      symbol.name) != kLastCalls.end()) {
-                found->last_calls.push_back(symbol.address);
+                found->last_calls.insert(symbol.address);
             } else if (table == SymbolTable::dynamic && symbol.name == kModuleEvent) {
                 found->module_event = symbol.address;
             }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // BreakpointTable: jumps in place of breakpoints, and the breakpoints in the code that they lead
 // to.
+#include <algorithm>
 #include <cerrno>
 
 #include <fmt/format.h>
@@ -15,7 +16,13 @@ Result<void> BreakpointTable::prepare_jumps(std::span<const Jump> jumps) {
     std::vector<CodePatch> patches;
     for (const auto& [from, to] : jumps) {
         const auto jump = arch::entry_jump(from->address(), from->code, to);
-        if (!jump || !from->takes_jump || !from->inserted || !from->record) {
+        // The record, by which the guardian knows what is ours, tells of one at each place.
+        const bool has_one =
+            from->patch.is_jump() ||
+            std::any_of(patches.begin(), patches.end(), [from = from](const CodePatch& other) {
+                return other.address == from->address();
+            });
+        if (!jump || has_one || !from->takes_jump || !from->inserted || !from->record) {
             return Error(fmt::format("no jump can be at {:#x}", from->address().value()));
         }
         patches.push_back(CodePatch::jump(from->address(), from->code, *jump));

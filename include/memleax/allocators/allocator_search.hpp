@@ -51,9 +51,9 @@ struct ModulePlaces {
     std::optional<CodeAddr> module_event;
     std::vector<SignalActionEntry> signal_actions; ///< one for each address
     /// The C library's functions after which the process's memory is gone, unless they fail.
-    std::vector<CodeAddr> last_calls;
-    std::vector<ProbePlace> probes; ///< several may be at one address
-    bool is_leak_sanitizer = false; ///< it looks for leaks at the end of its process, or can
+    std::vector<CodeAddr> last_calls; ///< one for each address
+    std::vector<ProbePlace> probes;   ///< several may be at one address
+    bool is_leak_sanitizer = false;   ///< it looks for leaks at the end of its process, or can
 };
 
 /// Looks through modules, and remembers what each file's symbol tables told: a large one takes

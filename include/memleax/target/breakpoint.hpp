@@ -134,7 +134,8 @@ class BreakpointTable final : public OwnCode {
     /// A breakpoint in code of ours: see Breakpoint::stands_for. The guardian knows it as well.
     Result<void> set_stands_for(Breakpoint& breakpoint, CodeAddr place);
     /// Such breakpoints become jumps, in these two steps: see write_behind_breakpoints(), of which
-    /// this has the conditions. If a step fails, withdraw_jumps().
+    /// this has the conditions. An error if there would be two at one place, of which the guardian
+    /// would know only one. If a step fails, withdraw_jumps().
     Result<void> prepare_jumps(std::span<const Jump> jumps);
     Result<void> complete_jumps(std::span<Breakpoint* const> jumps);
     /// Prepared and complete ones become breakpoints again, in two steps, and then are known as
