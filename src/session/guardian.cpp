@@ -109,12 +109,16 @@ int recover(RecoveryFile& file) {
         before.push_back(record->copy_for(record->pid.load(), record->start_time));
         watched.insert(Tid(record->pid.load()));
     }
+    std::vector<std::vector<std::shared_ptr<RecoveryRecord>>> children;
     for (const auto& record : before) {
-        restore_code_in_children(*record, watched);
+        children.push_back(restore_code_in_children(*record, watched));
     }
     run_as_usual();
-    for (const auto& record : before) {
-        restore_borrowed_child(*record);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+        if (restore_borrowed_child(*before[i])) { // else its parent's restoring would wait for it
+            records[i]->borrowed.tid.store(0);
+            records[i]->borrowed.tid_of_mask.store(0);
+        }
     }
     int status = 0;
     for (const auto& record : records) {
@@ -128,8 +132,8 @@ int recover(RecoveryFile& file) {
             status = 1;
         }
     }
-    for (const auto& record : before) {
-        restore_children(*record, watched);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+        restore_children(*before[i], watched, children[i]);
     }
     return status;
 }

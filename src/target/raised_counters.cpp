@@ -71,7 +71,11 @@ void RaisedCounters::adopt() {
         const RemoteAddr address(counter.address);
         const auto now = target_.memory().try_read_object<std::uint16_t>(address);
         const bool is_before = now && *now == counter.before;
-        if ((step == Step::raising && is_before) || (step == Step::lowering && !is_before)) {
+        // In a forked child it may have been lowered (lower_in_copy()), which nobody notes.
+        const bool may_be_lowered =
+            step == Step::raised && record.is_copy.load() != 0 && now && *now <= counter.before;
+        if ((step == Step::raising && is_before) || (step == Step::lowering && !is_before) ||
+            may_be_lowered) {
             counter.step.store(Step::unused); // it was not raised yet, or is lowered already
         } else {
             raised_.push_back({address, counter.before, i});

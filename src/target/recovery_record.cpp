@@ -120,6 +120,7 @@ std::shared_ptr<RecoveryRecord> RecoveryRecord::copy_for(std::int32_t child,
     auto copy = RecoveryFile::private_record();
     copy->pid.store(child);
     copy->start_time = childs_start_time;
+    copy->is_copy.store(1);
     // Perhaps the child's own.
     copy->borrowed.mask = borrowed.mask;
     copy->borrowed.tid_of_mask.store(borrowed.tid_of_mask.load());

@@ -23,17 +23,21 @@ Result<void> restore_process(const std::shared_ptr<RecoveryRecord>& record);
 
 /// After restore_code_in_children(): the child that was executing something for the dead tracer, if
 /// there is one: it can do nothing else before, and its parent may wait for it. `before` is what
-/// the parent's record told before that was restored, and is told no more of it.
-void restore_borrowed_child(RecoveryRecord& before);
+/// the parent's record told before that was restored, and is told no more of it. True if there is
+/// one.
+bool restore_borrowed_child(RecoveryRecord& before);
 
 /// restore_code() in children that nobody got to, after their parents': one that is about to set a
 /// SIGTRAP handler waits for it about a second only (arch::kSlotHolds), and restore_process() of a
-/// parent can take as long.
-void restore_code_in_children(const RecoveryRecord& before, const std::set<Tid>& watched);
+/// parent can take as long. Their records.
+std::vector<std::shared_ptr<RecoveryRecord>> restore_code_in_children(const RecoveryRecord& before,
+                                                                      const std::set<Tid>& watched);
 
 /// After restore_code_in_children(), and their parents: children that nobody got to, forked in the
-/// moment of the tracer's death, or after it. `watched` have records of their own.
-void restore_children(const RecoveryRecord& before, const std::set<Tid>& watched);
+/// moment of the tracer's death, or after it. `watched` have records of their own. Those that were
+/// `found` then may have lost their parent since.
+void restore_children(const RecoveryRecord& before, const std::set<Tid>& watched,
+                      const std::vector<std::shared_ptr<RecoveryRecord>>& found);
 
 /// In the order in which they are to be restored: a parent may wait for its child by vfork, where
 /// it cannot be stopped.

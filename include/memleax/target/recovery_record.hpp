@@ -101,6 +101,9 @@ struct RecoveryRecord {
 
     std::atomic<std::int32_t> pid; ///< 0: nothing is changed anywhere
     std::uint64_t start_time;      ///< of the process (ProcessInfo); known before `pid` is
+    /// copy_for() has made it. What the child unmaps by itself, and what is lowered there, nobody
+    /// notes.
+    std::atomic<std::uint32_t> is_copy;
     BorrowedThread borrowed;
     /// There may be copies of the process, its children, that are to be ended and reaped
     /// (ProcessCopy).

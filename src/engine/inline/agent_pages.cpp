@@ -36,11 +36,11 @@ bool disable_agent(const RecoveryRecord& record, RemoteMemory& memory) {
     if (record.agent_data_count.load() == 0 || first.size() == 0) {
         return false;
     }
-    const std::uint8_t no = 0;
-    return memory
-        .write(RemoteAddr(first.begin) + static_cast<std::int64_t>(offsetof(agent::Data, enabled)),
-               {&no, 1})
-        .ok();
+    const RemoteAddr at = first.start() + static_cast<std::int64_t>(offsetof(agent::Data, enabled));
+    const auto enabled = memory.try_read_object<std::uint8_t>(at);
+    constexpr std::uint8_t kNo = 0;
+    // Anything but 0 and 1 is not the agent's, but of what has come in its place.
+    return enabled == kNo || (enabled == 1 && memory.write(at, {&kNo, 1}).ok());
 }
 
 std::vector<AddrRange> AgentPages::ranges() const {

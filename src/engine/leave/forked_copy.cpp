@@ -8,25 +8,11 @@
 #include <sys/syscall.h>
 
 #include "memleax/base/log.hpp"
-#include "memleax/proc/mapping_flags.hpp"
+#include "recorded_pages.hpp"
 
 namespace memleax {
 
 namespace {
-
-/// Of our data, which is full of zeros in a child: what the child has, by the flag of its mappings.
-void keep_wiped(Tid child, std::vector<AddrRange>* data) {
-    const auto wiped = read_flagged_mappings(child, "wf");
-    std::erase_if(*data, [&wiped](AddrRange range) {
-        std::uint64_t found = 0; // it is more than one mapping, or a part of one with its neighbour
-        for (const AddrRange& each : wiped.value_or(std::vector<AddrRange>())) {
-            const std::uint64_t begin = std::max(each.begin, range.begin);
-            const std::uint64_t end = std::min(each.end, range.end);
-            found += begin < end ? end - begin : 0;
-        }
-        return found != range.size();
-    });
-}
 
 /// Those that lie side by side are one; in the order of their last parts.
 std::vector<AddrRange> joined(std::vector<AddrRange> ranges) {

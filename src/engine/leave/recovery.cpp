@@ -21,6 +21,7 @@
 #include "memleax/target/trap_signal.hpp"
 #include "own_unwinder.hpp"
 #include "recorded_handler.hpp"
+#include "recorded_pages.hpp"
 #include "thaw.hpp"
 
 namespace memleax {
@@ -165,7 +166,9 @@ Result<void> restore_code(const RecoveryRecord& record) {
     if (!memory) {
         return std::move(memory).error();
     }
-    const bool all_pass = disable_agent(record, *memory);
+    const bool all_pass =
+        look_for_handler(pid_of(record), record) == HandlersPlace::handler && // no other program
+        disable_agent(record, *memory);
     return restore_but(record, *memory,
                        [&](const CodePatch& jump) { return all_pass && jump.begins_in(*memory); });
 }
@@ -195,11 +198,8 @@ Result<void> restore_in_this_thread(const std::shared_ptr<RecoveryRecord>& recor
         return std::move(target).error();
     }
     const Tid borrowed = return_borrowed_thread(**target);
-    // A handler's page that the target itself has put something else in place of.
-    if (!record->handler.empty() &&
-        look_for_handler(pid, *record) == HandlersPlace::something_else) {
-        forget_handler(*record);
-    }
+    const AddrRange unknown = unknown_page(*record); // before the next call of ours
+    forget_what_is_gone(*record);
     BreakpointTable breakpoints(**target);
     AgentPages agent(**target);
     breakpoints.own_codes().add_first(&agent);
@@ -218,7 +218,7 @@ Result<void> restore_in_this_thread(const std::shared_ptr<RecoveryRecord>& recor
     OwnUnwinder unwinder(**target);
     Detacher detacher(**target, breakpoints, trap_signal, nobody, true,
                       [&]() -> Unwinder& { return unwinder.get(); });
-    detacher.unmap_too(unknown_page(*record));
+    detacher.unmap_too(unknown);
     detacher.complete();
     return {};
 }

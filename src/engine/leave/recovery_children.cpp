@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <set>
+#include <vector>
 
 #include "memleax/base/log.hpp"
 #include "memleax/engine/recovery.hpp"
@@ -73,26 +74,41 @@ void restore_child(const std::shared_ptr<RecoveryRecord>& record) {
 
 } // namespace
 
-void restore_borrowed_child(RecoveryRecord& before) {
+bool restore_borrowed_child(RecoveryRecord& before) {
     const Tid pid = pid_of(before);
     const Tid with_registers(before.borrowed.tid.load());
     const Tid child =
         with_registers.value() != 0 ? with_registers : Tid(before.borrowed.tid_of_mask.load());
     // One with the parent's memory is restored with it.
-    if (child.value() != 0 && !is_thread_of(pid, child) &&
-        program_identity(child) == program_identity(pid) && !shares_memory(pid, child)) {
+    const bool is_child = child.value() != 0 && !is_thread_of(pid, child) &&
+                          program_identity(child) == program_identity(pid) &&
+                          !shares_memory(pid, child);
+    if (is_child) {
         restore_child(record_of_child(child, before));
     }
     before.borrowed.tid.store(0);
     before.borrowed.tid_of_mask.store(0);
+    return is_child;
 }
 
-void restore_code_in_children(const RecoveryRecord& before, const std::set<Tid>& watched) {
-    visit_copies(before, watched, [](const auto& record) { (void)restore_code(*record); });
+std::vector<std::shared_ptr<RecoveryRecord>>
+restore_code_in_children(const RecoveryRecord& before, const std::set<Tid>& watched) {
+    std::vector<std::shared_ptr<RecoveryRecord>> found;
+    visit_copies(before, watched, [&found](const auto& record) {
+        (void)restore_code(*record);
+        found.push_back(record);
+    });
+    return found;
 }
 
-void restore_children(const RecoveryRecord& before, const std::set<Tid>& watched) {
+void restore_children(const RecoveryRecord& before, const std::set<Tid>& watched,
+                      const std::vector<std::shared_ptr<RecoveryRecord>>& found) {
     visit_copies(before, watched, restore_child);
+    for (const auto& record : found) {
+        if (look_for_handler(pid_of(*record), *record) == HandlersPlace::handler) {
+            restore_child(record);
+        }
+    }
 }
 
 } // namespace memleax
