@@ -24,6 +24,13 @@
 namespace memleax {
 namespace {
 
+/// Nothing else has ended it.
+void expect_end_by(pid_t pid, int signal) {
+    int status = 0;
+    EXPECT_EQ(waitpid(pid, &status, 0), pid);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << status;
+}
+
 /// One that waits for a signal, and its record.
 class Orphaned {
   public:
@@ -42,11 +49,13 @@ class Orphaned {
     Orphaned(const Orphaned&) = delete;
     Orphaned& operator=(const Orphaned&) = delete;
     ~Orphaned() {
-        kill(pid_, SIGKILL);
-        waitpid(pid_, nullptr, 0);
+        if (kill(pid_, SIGKILL) == 0) { // or it has been reaped
+            expect_end_by(pid_, signal_);
+        }
     }
 
-    void end_by(int signal) const {
+    void end_by(int signal) {
+        signal_ = signal;
         kill(pid_, signal);
         siginfo_t info{};
         waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT);
@@ -60,25 +69,26 @@ class Orphaned {
 
   private:
     int pid_;
+    int signal_ = SIGKILL; ///< that ends it
     std::shared_ptr<RecoveryRecord> record_ = RecoveryFile::private_record();
 };
 
 TEST(RestoredProcess, HasEndedAndHow) {
-    const Orphaned process;
+    Orphaned process;
     process.end_by(SIGTRAP);
     EXPECT_EQ(process.problem(),
               fmt::format("process {} has ended: killed by signal 5", process.pid()));
 }
 
 TEST(RestoredProcess, IsAnotherOneByNow) {
-    const Orphaned process;
+    Orphaned process;
     process.end_by(SIGTRAP);
     ++process.record().start_time;
     EXPECT_EQ(process.problem(), fmt::format("process {} has ended", process.pid()));
 }
 
 TEST(RestoredProcess, HasEndedAndBeenReaped) {
-    const Orphaned process;
+    Orphaned process;
     process.end_by(SIGTRAP);
     waitpid(process.pid(), nullptr, 0);
     EXPECT_EQ(process.problem(), fmt::format("process {} has ended", process.pid()));
@@ -154,6 +164,19 @@ TEST(RestoredProcess, KeepsWhatItHasWhereOursWasBeforeAnExec) {
     }
 }
 
+TEST(RestoredProcess, HasItsMaskBackAfterAnExec) {
+    const AllPages pages;
+    const Orphaned process;
+    const Tid pid(process.pid());
+    pages.tell(&process.record());
+    constexpr std::uint64_t kTrap = std::uint64_t{1} << (SIGTRAP - 1);
+    const std::uint64_t blocked =
+        try_read_process_info(pid).value_or(ProcessInfo()).blocked_signals;
+    process.record().set_blocking(pid, blocked | kTrap, true);
+    EXPECT_EQ(process.problem(), "");
+    EXPECT_EQ(try_read_process_info(pid).value_or(ProcessInfo()).blocked_signals, blocked | kTrap);
+}
+
 /// The pages of a child: it was told to unmap them, and has, but for that of the handler.
 TEST(RestoredProcess, KeepsWhatAForkedChildHasWhereOursWas) {
     AllPages pages;
@@ -222,13 +245,15 @@ TEST(RestoredProcess, HasAChildThatOutlivesIt) {
     ASSERT_EQ(pipe(childs.data()), 0);
     pid_t child = 0;
     {
-        const Orphaned process([&] {
+        Orphaned process([&] {
             const pid_t pid = fork();
             if (pid > 0) {
                 EXPECT_EQ(write(childs[1], &pid, sizeof pid), ssize_t{sizeof pid});
             }
         });
+        close(childs[1]);
         ASSERT_EQ(read(childs[0], &child, sizeof child), ssize_t{sizeof child});
+        close(childs[0]);
         pages.tell(&process.record());
         const auto found = restore_code_in_children(process.record(), {});
         EXPECT_EQ(found.size(), 1U);
@@ -239,7 +264,7 @@ TEST(RestoredProcess, HasAChildThatOutlivesIt) {
         EXPECT_FALSE(each->is_mapped_in(Tid(child)));
     }
     kill(child, SIGKILL);
-    EXPECT_EQ(waitpid(child, nullptr, 0), child);
+    expect_end_by(child, SIGKILL);
 }
 
 } // namespace

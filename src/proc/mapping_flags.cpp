@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "memleax/proc/living_thread.hpp"
 #include "proc_file.hpp"
 
 namespace memleax {
@@ -51,7 +52,7 @@ std::optional<std::vector<AddrRange>> parse_flagged_mappings(std::string_view sm
 }
 
 std::optional<std::vector<AddrRange>> read_flagged_mappings(Tid pid, std::string_view flag) {
-    const auto text = try_read_proc_file(fmt::format("/proc/{}/smaps", pid.value()));
+    const auto text = try_read_proc_file(fmt::format("/proc/{}/smaps", living_thread(pid).value()));
     return text && !text->empty() ? parse_flagged_mappings(*text, flag) : std::nullopt;
 }
 

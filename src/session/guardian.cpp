@@ -115,7 +115,8 @@ int recover(RecoveryFile& file) {
     }
     run_as_usual();
     for (std::size_t i = 0; i < before.size(); ++i) {
-        if (restore_borrowed_child(*before[i])) { // else its parent's restoring would wait for it
+        // Its parent's restoring would wait for it, and take its call's result for the parent's.
+        if (restore_borrowed_child(*before[i])) {
             records[i]->borrowed.tid.store(0);
             records[i]->borrowed.tid_of_mask.store(0);
         }

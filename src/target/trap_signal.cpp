@@ -215,7 +215,7 @@ bool TrapSignal::has_changed_mask(Tid tid) const {
     return it != blocking_.end() && it->second.unblocked;
 }
 
-Result<void> TrapSignal::restore(Tid worker) {
+void TrapSignal::restore_masks() {
     for (auto& [tid, entry] : blocking_) {
         // With any other difference than the bit that was cleared the thread has set a mask of its
         // own since, and whether SIGTRAP was in it cannot be known.
@@ -226,6 +226,10 @@ Result<void> TrapSignal::restore(Tid worker) {
             set_unblocked(tid, &entry, false);
         }
     }
+}
+
+Result<void> TrapSignal::restore(Tid worker) {
+    restore_masks();
     return action_.restore(worker);
 }
 

@@ -61,6 +61,8 @@ class TrapSignal {
     /// When the breakpoints are out: everything as it was. Masks of stopped threads only. After a
     /// failure the handler is in force, and its page must stay.
     Result<void> restore(Tid worker);
+    /// Only the masks.
+    void restore_masks();
     /// A thread whose mask will have to be put back, for which it must be stopped.
     [[nodiscard]] bool has_changed_mask(Tid tid) const;
     /// After exec nobody catches signals, but those that were ignored stay ignored. `former` is

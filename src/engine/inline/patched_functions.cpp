@@ -120,7 +120,10 @@ void PatchedFunctions::begin_proof(const std::vector<AddrRange>& behind_entries)
 }
 
 Result<Breakpoint*> PatchedFunctions::add_gate(Breakpoint* entry, bool of_c_library, Tid worker) {
-    if (gave_up_ || is_leaving_ || !memory_.mapped() || !entry->takes_jump || !entry->slot) {
+    const auto is_its = [entry](const Function& gate) { return gate.entry == entry; };
+    if (gave_up_ || is_leaving_ || !memory_.mapped() || !entry->takes_jump || !entry->slot ||
+        std::any_of(gates_.begin(), gates_.end(), is_its) ||
+        std::any_of(waiting_gates_.begin(), waiting_gates_.end(), is_its)) {
         return nullptr;
     }
     auto thunk = memory_.add_gate(entry->address(), *entry->slot, worker);

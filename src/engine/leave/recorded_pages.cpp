@@ -22,18 +22,25 @@ bool is_covered(AddrRange range, const std::vector<AddrRange>& mappings) {
     return covered == range.size();
 }
 
-/// As our code is mapped. A program has no such pages but for a compiler's at run time.
-std::vector<AddrRange> anonymous_code(Tid pid) {
+/// As our pages are mapped at first, and little else. Our code stays so.
+std::vector<AddrRange> anonymous_mappings(Tid pid, bool executable) {
     std::vector<AddrRange> result;
     const auto mappings = read_maps(pid);
     for (const Mapping& each : mappings ? *mappings : std::vector<Mapping>()) {
-        if (each.executable && !each.writable && !each.shared && each.path.empty()) {
+        if (!each.writable && !each.shared && each.path.empty() &&
+            (each.executable || !executable)) {
             result.push_back(each.range);
         }
     }
     return result;
 }
 
+/// As our data is.
+std::vector<AddrRange> wiped_mappings(Tid pid) {
+    return read_flagged_mappings(pid, "wf").value_or(std::vector<AddrRange>());
+}
+
+/// True if any is left.
 template <typename Ranges, typename IsThere>
 bool strike_off_all_but(RecoveryRecord& record, const Ranges& ranges, std::uint32_t count,
                         const IsThere& is_there) {
@@ -55,8 +62,12 @@ bool strike_off_all_but(RecoveryRecord& record, const Ranges& ranges, std::uint3
 } // namespace
 
 void keep_wiped(Tid pid, std::vector<AddrRange>* data) {
-    const auto wiped = read_flagged_mappings(pid, "wf").value_or(std::vector<AddrRange>());
+    const auto wiped = wiped_mappings(pid);
     std::erase_if(*data, [&wiped](AddrRange range) { return !is_covered(range, wiped); });
+}
+
+bool may_be_ours(Tid pid, AddrRange range) {
+    return is_covered(range, anonymous_mappings(pid, false));
 }
 
 void forget_what_is_gone(RecoveryRecord& record) {
@@ -65,7 +76,7 @@ void forget_what_is_gone(RecoveryRecord& record) {
     if (place == HandlersPlace::handler && record.is_copy.load() == 0) {
         return; // the memory is what it was, and who unmapped something in it has noted that
     }
-    const std::vector<AddrRange> code = anonymous_code(pid);
+    const std::vector<AddrRange> code = anonymous_mappings(pid, true);
     const auto is_code = [&code](AddrRange range) { return is_covered(range, code); };
     if (place == HandlersPlace::something_else ||
         (place == HandlersPlace::nothing_yet && !is_code(record.handler))) {
@@ -75,17 +86,10 @@ void forget_what_is_gone(RecoveryRecord& record) {
         strike_off_all_but(record, record.regions, record.region_count.load(), is_code);
     const bool any_agent =
         strike_off_all_but(record, record.agent_code, record.agent_code_count.load(), is_code);
-    std::vector<AddrRange> data;
-    std::copy_n(record.agent_data.begin(), record.agent_data_count.load(),
-                std::back_inserter(data));
-    std::erase_if(data, [](const AddrRange& range) { return range.empty(); });
-    if (!data.empty()) {
-        keep_wiped(pid, &data);
-    }
-    (void)strike_off_all_but(record, record.agent_data, record.agent_data_count.load(),
-                             [&data](AddrRange range) {
-                                 return std::find(data.begin(), data.end(), range) != data.end();
-                             });
+    const auto wiped =
+        record.agent_data_count.load() != 0 ? wiped_mappings(pid) : std::vector<AddrRange>();
+    strike_off_all_but(record, record.agent_data, record.agent_data_count.load(),
+                       [&wiped](AddrRange range) { return is_covered(range, wiped); });
     if (place != HandlersPlace::handler && !any_slots && !any_agent) {
         // What is at a semaphore's address, another program has there.
         for (RecoveryRecord::Counter& counter : record.counters) {

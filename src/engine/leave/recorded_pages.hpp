@@ -13,6 +13,10 @@ namespace memleax {
 /// forked children (MADV_WIPEONFORK).
 void keep_wiped(Tid pid, std::vector<AddrRange>* data);
 
+/// Is it mapped as pages are that nobody has written the purpose of yet: anonymous, and not
+/// writable? After an exec the process may have something of its own there.
+[[nodiscard]] bool may_be_ours(Tid pid, AddrRange range);
+
 /// Strikes off what is not ours any more, as far as nobody has noted it: the process has executed
 /// another program since, or is a forked child that has unmapped our pages by itself, when it was
 /// told to by who then died. Something of its own may lie there.

@@ -198,7 +198,10 @@ Result<void> restore_in_this_thread(const std::shared_ptr<RecoveryRecord>& recor
         return std::move(target).error();
     }
     const Tid borrowed = return_borrowed_thread(**target);
-    const AddrRange unknown = unknown_page(*record); // before the next call of ours
+    AddrRange unknown = unknown_page(*record); // before the next call of ours
+    if (!may_be_ours(pid, unknown)) {
+        unknown = {};
+    }
     forget_what_is_gone(*record);
     BreakpointTable breakpoints(**target);
     AgentPages agent(**target);
@@ -214,6 +217,11 @@ Result<void> restore_in_this_thread(const std::shared_ptr<RecoveryRecord>& recor
     }
     TrapSignal trap_signal(**target, breakpoints.handler());
     trap_signal.adopt(); // looks at the masks
+    // Where nothing of ours is left, for which threads would be stopped: a mask outlives an exec.
+    if (breakpoints.own_codes().empty() && trap_signal.has_changed_mask(pid) &&
+        (*target)->stop_and_defer(pid)) {
+        trap_signal.restore_masks();
+    }
     Indifferent nobody;
     OwnUnwinder unwinder(**target);
     Detacher detacher(**target, breakpoints, trap_signal, nobody, true,

@@ -103,9 +103,14 @@ restore_code_in_children(const RecoveryRecord& before, const std::set<Tid>& watc
 
 void restore_children(const RecoveryRecord& before, const std::set<Tid>& watched,
                       const std::vector<std::shared_ptr<RecoveryRecord>>& found) {
-    visit_copies(before, watched, restore_child);
+    std::set<Tid> restored;
+    visit_copies(before, watched, [&restored](const auto& record) {
+        restore_child(record);
+        restored.insert(pid_of(*record));
+    });
     for (const auto& record : found) {
-        if (look_for_handler(pid_of(*record), *record) == HandlersPlace::handler) {
+        if (!restored.contains(pid_of(*record)) &&
+            look_for_handler(pid_of(*record), *record) == HandlersPlace::handler) {
             restore_child(record);
         }
     }
