@@ -13,8 +13,8 @@ namespace memleax {
 /// forked children (MADV_WIPEONFORK).
 void keep_wiped(Tid pid, std::vector<AddrRange>* data);
 
-/// Is it mapped as pages are that nobody has written the purpose of yet: anonymous, and not
-/// writable? After an exec the process may have something of its own there.
+/// Is it mapped as our first pages are: anonymous, and not writable? Where our handler is not, the
+/// process may have something of its own there, after an exec.
 [[nodiscard]] bool may_be_ours(Tid pid, AddrRange range);
 
 /// Strikes off what is not ours any more, as far as nobody has noted it: the process has executed
