@@ -117,12 +117,15 @@ TEST_P(PromptCrash, RestoresATargetAtWork) {
 }
 
 /// Those of the prompt's program but the main one and the one that traces: when that crashes, its
-/// guardian restores the target.
+/// guardian restores the target. Nor those that block all signals, and live for a moment only
+/// (visit_all_cpus()).
 std::vector<pid_t> helping_threads(pid_t prompt, pid_t target) {
     const Tid tracer = try_read_process_info(Tid(target)).value().tracer;
     std::vector<pid_t> threads;
     for (const Tid tid : list_threads(Tid(prompt))) {
-        if (tid.value() != prompt && tid != tracer) {
+        const auto info = try_read_process_info(tid);
+        const bool stays = info && (info->blocked_signals & signal_bit(SIGSEGV)) == 0;
+        if (stays && tid.value() != prompt && tid != tracer) {
             threads.push_back(tid.value());
         }
     }
