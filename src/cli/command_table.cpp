@@ -82,7 +82,8 @@ constexpr std::array kCommands{
         "stack where that is known; from then on those call stacks have the verdict lost. Where\n"
         "the heap cannot be listed (see --leak-check), these are of blocks that were watched.",
         run_leaks, Completion::none, Again::never},
-    Command{"list", "[N]", "show or set how many call stacks stats prints", "", run_list},
+    Command{"list", "[N]", "show or set how many rows stats prints",
+            "20 at first; also those of since, heap and refs.", run_list},
     Command{"mark", "[NAME]", "remember this moment, for since", "", run_mark, Completion::none,
             Again::never},
     Command{"modules", "", "list the target's modules",
@@ -120,8 +121,9 @@ constexpr std::array kCommands{
             "FORMAT is one of those of --format.", run_save, Completion::format_then_file,
             Again::never},
     Command{"shell", "[COMMAND]", "run a shell command, or a shell",
-            "The target is watched meanwhile; live lines wait. What another command shows goes\n"
-            "through a shell command as in 'dump all | grep -c libssl'.",
+            "The target is watched meanwhile; live lines wait. What a command prints\n"
+            "that only shows something goes through a shell command as in\n"
+            "'dump all | grep -c libssl'; not so heap, leaks, why, refs, list and compare.",
             run_shell, Completion::file},
     Command{"show", "ADDRESS", "which block is this address in?",
             "Its call stack, age and thread, and what it contains.", run_show, Completion::none,
@@ -138,8 +140,9 @@ constexpr std::array kCommands{
         "one line for each call stack, or group of them",
         "The N that cost most, if nothing else is said: first by the bytes a second that stay, "
         "then\n"
-        "by the bytes that are live, then by the number of blocks. The verdict is one of leaking,\n"
-        "growing, plateau, settled and too early, with the figures that it rests on. by function,\n"
+        "by the bytes that are live, then by the number of blocks. The verdict is one of lost,\n"
+        "leaking, growing, plateau, settled and too early, with the figures that it rests on. by "
+        "function,\n"
         "line or module puts call stacks together that have it in common; ID is that of the\n"
         "first of them, the verdict that of the worst. On a narrow terminal columns are\n"
         "left out, but never the verdict, and long places go on in the next line.",
