@@ -109,7 +109,7 @@ int recover(RecoveryFile& file) {
         before.push_back(record->copy_for(record->pid.load(), record->start_time));
         watched.insert(Tid(record->pid.load()));
     }
-    std::vector<std::vector<std::shared_ptr<RecoveryRecord>>> children;
+    std::vector<std::vector<FoundChild>> children;
     for (const auto& record : before) {
         children.push_back(restore_code_in_children(*record, watched));
     }

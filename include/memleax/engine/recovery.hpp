@@ -27,17 +27,23 @@ Result<void> restore_process(const std::shared_ptr<RecoveryRecord>& record);
 /// one.
 bool restore_borrowed_child(RecoveryRecord& before);
 
+/// A child that has a copy of what its parent had of ours.
+struct FoundChild {
+    Tid pid;
+    std::uint64_t start_time; ///< ProcessInfo
+};
+
 /// restore_code() in children that nobody got to, after their parents': one that is about to set a
 /// SIGTRAP handler waits for it about a second only (arch::kSlotHolds), and restore_process() of a
-/// parent can take as long. Their records.
-std::vector<std::shared_ptr<RecoveryRecord>> restore_code_in_children(const RecoveryRecord& before,
-                                                                      const std::set<Tid>& watched);
+/// parent can take as long. Who they are.
+std::vector<FoundChild> restore_code_in_children(const RecoveryRecord& before,
+                                                 const std::set<Tid>& watched);
 
 /// After restore_code_in_children(), and their parents: children that nobody got to, forked in the
 /// moment of the tracer's death, or after it. `watched` have records of their own. Those that were
 /// `found` then may have lost their parent since.
 void restore_children(const RecoveryRecord& before, const std::set<Tid>& watched,
-                      const std::vector<std::shared_ptr<RecoveryRecord>>& found);
+                      const std::vector<FoundChild>& found);
 
 /// In the order in which they are to be restored: a parent may wait for its child by vfork, where
 /// it cannot be stopped.

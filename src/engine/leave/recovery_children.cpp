@@ -91,26 +91,30 @@ bool restore_borrowed_child(RecoveryRecord& before) {
     return is_child;
 }
 
-std::vector<std::shared_ptr<RecoveryRecord>>
-restore_code_in_children(const RecoveryRecord& before, const std::set<Tid>& watched) {
-    std::vector<std::shared_ptr<RecoveryRecord>> found;
+// Not their records: each takes 76 MB of addresses, which strict overcommit counts.
+std::vector<FoundChild> restore_code_in_children(const RecoveryRecord& before,
+                                                 const std::set<Tid>& watched) {
+    std::vector<FoundChild> found;
     visit_copies(before, watched, [&found](const auto& record) {
         (void)restore_code(*record);
-        found.push_back(record);
+        found.push_back({pid_of(*record), record->start_time});
     });
     return found;
 }
 
 void restore_children(const RecoveryRecord& before, const std::set<Tid>& watched,
-                      const std::vector<std::shared_ptr<RecoveryRecord>>& found) {
+                      const std::vector<FoundChild>& found) {
     std::set<Tid> restored;
     visit_copies(before, watched, [&restored](const auto& record) {
         restore_child(record);
         restored.insert(pid_of(*record));
     });
-    for (const auto& record : found) {
-        if (!restored.contains(pid_of(*record)) &&
-            look_for_handler(pid_of(*record), *record) == HandlersPlace::handler) {
+    for (const auto& [pid, start_time] : found) {
+        if (restored.contains(pid)) {
+            continue;
+        }
+        const auto record = record_of_child(pid, before);
+        if (record != nullptr && record->start_time == start_time) {
             restore_child(record);
         }
     }
