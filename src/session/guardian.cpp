@@ -110,6 +110,7 @@ int recover(RecoveryFile& file) {
         watched.insert(Tid(record->pid.load()));
     }
     std::vector<std::vector<FoundChild>> children;
+    children.reserve(before.size());
     for (const auto& record : before) {
         children.push_back(restore_code_in_children(*record, watched));
     }
