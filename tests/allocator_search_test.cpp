@@ -3,7 +3,7 @@
 // of the whole): each place is to be told of once.
 #include "memleax/allocators/allocator_search.hpp"
 
-#include <algorithm>
+#include <memory>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -35,8 +35,8 @@ int symbols_of(const std::string& path, const std::string& name) {
     return count;
 }
 
-// Two jumps were once prepared for it, of which the recovery record knew the second. memleax was
-// killed when it had written the first, and a part of that stayed.
+// The recovery record knows one jump at a place: of two, a part of the first would stay if memleax
+// were killed between the two writes.
 TEST(AllocatorSearch, ASigactionIsToldOfOnce) {
     const std::string program = testing::fixture_path("trap_actions-interposed");
     ASSERT_EQ(symbols_of(program, "sigaction"), 2);

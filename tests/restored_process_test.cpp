@@ -169,7 +169,7 @@ TEST(RestoredProcess, HasItsMaskBackAfterAnExec) {
     const Orphaned process;
     const Tid pid(process.pid());
     pages.tell(&process.record());
-    constexpr std::uint64_t kTrap = std::uint64_t{1} << (SIGTRAP - 1);
+    constexpr std::uint64_t kTrap = signal_bit(SIGTRAP);
     const std::uint64_t blocked =
         try_read_process_info(pid).value_or(ProcessInfo()).blocked_signals;
     process.record().set_blocking(pid, blocked | kTrap, true);
@@ -177,7 +177,7 @@ TEST(RestoredProcess, HasItsMaskBackAfterAnExec) {
     EXPECT_EQ(try_read_process_info(pid).value_or(ProcessInfo()).blocked_signals, blocked | kTrap);
 }
 
-/// The pages of a child: it was told to unmap them, and has, but for that of the handler.
+// It was told to unmap them, and has, but for that of the handler.
 TEST(RestoredProcess, KeepsWhatAForkedChildHasWhereOursWas) {
     AllPages pages;
     pages.handler.hold_handler();

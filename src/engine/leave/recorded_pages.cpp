@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "recorded_pages.hpp"
 
-#include <algorithm>
-#include <span>
+#include <vector>
 
 #include "memleax/proc/mapping_flags.hpp"
 #include "memleax/proc/maps.hpp"

@@ -199,7 +199,8 @@ Result<void> restore_in_this_thread(const std::shared_ptr<RecoveryRecord>& recor
     }
     const Tid borrowed = return_borrowed_thread(**target);
     AddrRange unknown = unknown_page(*record); // before the next call of ours
-    if (look_for_handler(pid, *record) != HandlersPlace::handler && !may_be_ours(pid, unknown)) {
+    if (!unknown.empty() && look_for_handler(pid, *record) != HandlersPlace::handler &&
+        !may_be_ours(pid, unknown)) {
         unknown = {};
     }
     forget_what_is_gone(*record);
