@@ -2,7 +2,6 @@
 // BreakpointTable: jumps in place of breakpoints, and the breakpoints in the code that they lead
 // to.
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 
 #include <fmt/format.h>
@@ -31,13 +30,7 @@ Result<void> BreakpointTable::prepare_jumps(std::span<const Jump> jumps) {
     for (std::size_t i = 0; i < patches.size(); ++i) {
         Breakpoint& from = *jumps[i].from;
         memory.mask(from.address().as_data(), patches[i].original_bytes());
-        // Should we die in between, it is known by what it was, or by what it becomes.
-        CodePatch& noted = target_.record().breakpoints[*from.record].patch;
-        noted.original = patches[i].original;
-        std::atomic_signal_fence(std::memory_order_seq_cst);
-        noted.size = patches[i].size;
-        std::atomic_signal_fence(std::memory_order_seq_cst);
-        noted.patched = patches[i].patched;
+        target_.record().set_patch(*from.record, patches[i]);
         from.patch = from.jump = patches[i];
     }
     return write_behind_breakpoints(patches, memory);

@@ -46,6 +46,16 @@ std::optional<std::uint32_t> RecoveryRecord::add_breakpoint(const CodePatch& pat
     return index;
 }
 
+// The reader comes after our death: what it needs is that the compiler keeps the order.
+void RecoveryRecord::set_patch(std::uint32_t index, const CodePatch& patch) {
+    CodePatch& entry = breakpoints[index].patch;
+    entry.original = patch.original;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    entry.size = patch.size;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    entry.patched = patch.patched;
+}
+
 namespace {
 
 template <std::size_t N>

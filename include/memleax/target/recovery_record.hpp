@@ -152,6 +152,9 @@ struct RecoveryRecord {
     std::optional<std::uint32_t> add_breakpoint(const CodePatch& patch,
                                                 std::span<const std::uint8_t> code,
                                                 std::optional<CodeAddr> slot, bool takes_jump);
+    /// Another patch of the same place, in force from now on. It is known by what was there, or by
+    /// what comes there, at each moment of the change.
+    void set_patch(std::uint32_t index, const CodePatch& patch);
     [[nodiscard]] bool add_region(AddrRange region);
     [[nodiscard]] bool add_agent_code(AddrRange range);
     [[nodiscard]] bool add_agent_data(AddrRange range);
