@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -274,6 +275,22 @@ TEST(Prompt, FollowsTheTerminalsSize) {
     prompt.terminal.resize({24, 200});
     prompt.run("list 3");
     EXPECT_THAT(prompt.run("stats"), HasSubstr("slow_leak (expiring.c:10)"));
+    EXPECT_EQ(prompt.quit(), 0);
+}
+
+TEST(Prompt, AProgramGetsPlainLinesOfAnyWidth) {
+    PromptOnTerminal prompt("expiring", {.size = {24, 40}});
+    prompt.fixture->ask("leak");
+    const std::string file = prompt.folder.file("stats");
+    prompt.run("stats | cat > " + file);
+    EXPECT_THAT(prompt.terminal.raw(), Not(HasSubstr("slow_leak")));
+    const std::string text = test::read_file(file);
+    constexpr const char* kInOneLine = " 1 [^\n]*slow_leak";
+    EXPECT_THAT(text, ContainsRegex(kInOneLine));
+    EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+    // The terminal gets what fits, in colours.
+    EXPECT_THAT(prompt.run("stats"), Not(ContainsRegex(kInOneLine)));
+    EXPECT_THAT(prompt.terminal.raw(), HasSubstr("\x1b[1m"));
     EXPECT_EQ(prompt.quit(), 0);
 }
 

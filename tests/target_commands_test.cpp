@@ -68,6 +68,13 @@ TEST_F(Command_heap, CountsByType) {
     EXPECT_THAT(output_of("heap by holder"), HasSubstr("shop::g_sessions"));
 }
 
+TEST_F(Command_heap, GoesIntoAPipeAsAllThatLooksAtTheHeap) {
+    EXPECT_EQ(output_of("heap by type | grep -c shop::Session"), "1\n");
+    EXPECT_EQ(output_of("leaks | grep -c 'CallStack.*:'"), "1\n");
+    EXPECT_EQ(output_of("refs " + newest_ + " | grep -c shop::g_sessions"), "1\n");
+    EXPECT_EQ(output_of("why " + newest_ + " | grep -c 'Without it'"), "1\n");
+}
+
 using Command_leaks = HeldBlocks;
 TEST_F(Command_leaks, HasTheCallStack) {
     EXPECT_THAT(output_of("leaks"), HasSubstr("shop::lose_block"));

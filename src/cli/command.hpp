@@ -78,7 +78,13 @@ enum class Completion {
 enum class Again {
     never,
     by_empty_line,
-    by_watch ///< it only shows something: so does an empty line, and its output goes into a pipe
+    by_watch ///< it only shows something; so does an empty line
+};
+
+/// Does its output go through a shell's command, as in `stats | head`?
+enum class Piped {
+    by_watch, ///< if watch runs it
+    always,
 };
 
 struct Command {
@@ -89,6 +95,12 @@ struct Command {
     void (*run)(CommandContext& context, Arguments& arguments);
     Completion completion = Completion::none;
     Again again = Again::by_empty_line;
+    Piped piped = Piped::by_watch;
+
+    /// All that it prints is there once it has run, and is all that it is for.
+    [[nodiscard]] bool goes_into_pipe() const {
+        return piped == Piped::always || again == Again::by_watch;
+    }
 };
 
 /// Sorted as `help` shows them.

@@ -59,7 +59,7 @@ constexpr std::array kCommands{
         "it was allocated, if that was watched; holder is the variable or stack that it hangs on,\n"
         "with all that would be lost without that one. Each of them has a name, as in heap1:\n"
         "'since heap1' compares it with the last one.",
-        run_heap, Completion::heap, Again::never},
+        run_heap, Completion::heap, Again::never, Piped::always},
     Command{"help", "[COMMAND]", "explain the commands", "", run_help, Completion::commands,
             Again::by_watch},
     Command{
@@ -81,7 +81,7 @@ constexpr std::array kCommands{
         "The process stands still for a moment. The N largest groups (20 if not said), by call\n"
         "stack where that is known; from then on those call stacks have the verdict lost. Where\n"
         "the heap cannot be listed (see --leak-check), these are of blocks that were watched.",
-        run_leaks, Completion::none, Again::never},
+        run_leaks, Completion::none, Again::never, Piped::always},
     Command{"list", "[N]", "show or set how many rows stats prints",
             "20 at first; also those of since, heap and refs.", run_list},
     Command{"mark", "[NAME]", "remember this moment, for since", "", run_mark, Completion::none,
@@ -110,7 +110,7 @@ constexpr std::array kCommands{
         "refs", "ADDRESS", "who points to the block at this address?",
         "Variables, stacks, registers, and other blocks, when somebody looked at the heap last\n"
         "(leaks, heap); at present, if nobody has.",
-        run_refs},
+        run_refs, Completion::none, Again::by_empty_line, Piped::always},
     Command{
         "resume", "", "put the breakpoints in again",
         "Blocks from before the pause are set aside, as their frees may have been missed: they\n"
@@ -123,7 +123,7 @@ constexpr std::array kCommands{
     Command{"shell", "[COMMAND]", "run a shell command, or a shell",
             "The target is watched meanwhile; live lines wait. What a command prints\n"
             "that only shows something goes through a shell command as in\n"
-            "'dump all | grep -c libssl'; not so heap, leaks, why, refs, list and compare.",
+            "'dump all | grep -c libssl'; not so list and compare.",
             run_shell, Completion::file},
     Command{"show", "ADDRESS", "which block is this address in?",
             "Its call stack, age and thread, and what it contains.", run_show, Completion::none,
@@ -179,7 +179,7 @@ constexpr std::array kCommands{
         "why", "ADDRESS|ID", "what keeps this block, or this call stack's blocks?",
         "The shortest chain of pointers from a variable, or else from a stack or register, and\n"
         "what would be lost with it. An address begins with 0x. See refs.",
-        run_why, Completion::stacks},
+        run_why, Completion::stacks, Again::by_empty_line, Piped::always},
 };
 
 /// What libmemleak calls them, and what somebody who types them here may mean.

@@ -61,20 +61,20 @@ bool is_continuation(char c) {
 } // namespace
 
 Console::Console(int fd, Options::Color color)
-    : fd_(fd), terminal_(isatty(fd) == 1), colors_(wants_colors(color, terminal_)) {}
+    : fd_(fd), color_(color), terminal_(isatty(fd) == 1) {}
 
 unsigned Console::columns() const {
-    const unsigned columns = terminal_ ? size_of(fd_).ws_col : 0;
+    const unsigned columns = is_terminal() ? size_of(fd_).ws_col : 0;
     return columns > 0 ? columns : kEndless;
 }
 
 unsigned Console::rows() const {
-    const unsigned rows = terminal_ ? size_of(fd_).ws_row : 0;
+    const unsigned rows = is_terminal() ? size_of(fd_).ws_row : 0;
     return rows > 0 ? rows : kEndless;
 }
 
 std::string Console::styled(Style style, std::string_view text) const {
-    if (!colors_ || style == Style::plain) {
+    if (style == Style::plain || !wants_colors(color_, is_terminal())) {
         return std::string(text);
     }
     return std::string(escape(style)).append(text).append("\x1b[0m");
@@ -100,7 +100,7 @@ bool Console::write(std::string_view text) {
 }
 
 bool Console::is_long(std::string_view text) const {
-    return terminal_ &&
+    return is_terminal() &&
            static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1 >= rows();
 }
 

@@ -18,8 +18,21 @@ class Console {
     /// `fd` stays the caller's.
     Console(int fd, Options::Color color);
 
+    /// While it is there, what commands print is for a program, not for the terminal: as wide as
+    /// it gets, and in colour only if --color=always asks for it.
+    class ForProgram {
+      public:
+        explicit ForProgram(Console& console) : console_(console) { console_.for_program_ = true; }
+        ~ForProgram() { console_.for_program_ = false; }
+        ForProgram(const ForProgram&) = delete;
+        ForProgram& operator=(const ForProgram&) = delete;
+
+      private:
+        Console& console_;
+    };
+
     [[nodiscard]] int fd() const { return fd_; }
-    [[nodiscard]] bool is_terminal() const { return terminal_; }
+    [[nodiscard]] bool is_terminal() const { return terminal_ && !for_program_; }
     /// Columns and rows of the terminal; wide and endless if it is none.
     [[nodiscard]] unsigned columns() const;
     [[nodiscard]] unsigned rows() const;
@@ -36,8 +49,9 @@ class Console {
 
   private:
     int fd_;
+    Options::Color color_;
     bool terminal_;
-    bool colors_;
+    bool for_program_ = false;
     bool broken_ = false;
     std::string pending_;
 };

@@ -85,7 +85,7 @@ void Frontend::run_line(const QueuedLine& line) {
     run_and_show([this, &line] {
         PipedLine piped = split_pipe(line.text);
         const std::string word = command_word(line.text);
-        if (piped.filter && !word.empty() && find_command(word).again == Again::by_watch) {
+        if (piped.filter && !word.empty() && find_command(word).goes_into_pipe()) {
             run_piped(piped);
         } else {
             run_command(context_, line.text);
@@ -115,7 +115,10 @@ void Frontend::show_result(const std::string& text) {
 }
 
 void Frontend::run_piped(const PipedLine& piped) {
-    run_command(context_, piped.line);
+    {
+        const Console::ForProgram guard(console_);
+        run_command(context_, piped.line);
+    }
     // A file, not a pipe: a program that ends early leaves nobody behind who writes.
     const int file = file_with(console_.take());
     if (file < 0) {
