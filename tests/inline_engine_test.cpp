@@ -338,6 +338,28 @@ std::int64_t sum_of_reasons(const nlohmann::json& calls) {
     return sum;
 }
 
+// The child has the thread pointer of its parent, which waits for it, and goes on with it.
+TEST(InlineEngine, AChildsStopMeansNothingForTheParentThatItSharesAThreadWith) {
+    Fixture fixture("vforker", {"shared"});
+    Memleax memleax({"--engine", "inline", "--log", "debug", "-F", "json", "-e", "1000",
+                     std::to_string(fixture.pid())});
+    memleax.wait_until_patched();
+    fixture.go();
+    fixture.process().send("hold 1");
+    int child = 0;
+    const std::string line = fixture.process().read_line().value_or("");
+    ASSERT_EQ(sscanf(line.c_str(), "held %d", &child), 1) << line;
+    kill(child, SIGCONT); // stops it for its tracer (kernel/signal.c, ptrace_trap_notify)
+    fixture.ask("release");
+    const FixtureAnswer answer = fixture.go();
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(live_leaks(result.json()), answer.truth);
+    const auto calls = result.json().at("session").at("calls");
+    EXPECT_EQ(calls.at("why").count("no_block"), 0) << calls;
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 // Most of them have less room than the first ones, and all go the fast way.
 TEST(InlineEngine, ThousandsOfThreads) {
     for (const auto& [all, operations] : {std::pair{1000, 100}, std::pair{2000, 60}}) {

@@ -26,10 +26,13 @@ class DeliveredTickets {
     void forget();
 
   private:
+    /// That came early.
+    void take_those_behind();
+
     /// Beyond so many that came out of order, others are not noted.
     static constexpr std::size_t kMostOutOfOrder = 1U << 20;
     /// Nobody needs so long between an entry's number and its place, but a thread that was killed
-    /// there (a child by vfork).
+    /// there (a child by vfork), stopped (SIGSTOP), or is in a signal's handler that came there.
     static constexpr std::int64_t kMostWaitNs = 2'000'000'000;
 
     std::uint64_t in_order_ = 0; ///< without one missing

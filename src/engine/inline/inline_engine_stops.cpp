@@ -92,8 +92,10 @@ void InlineEngine::lift_if_useless(CodeAddr address) {
 }
 
 void InlineEngine::go_on_at(Tid tid, arch::Registers* regs, CodeAddr place) {
-    StoppedThread(tid).set_pc(regs, place);
-    target_.resume(tid);
+    if (!target_.has_executed(tid)) {
+        StoppedThread(tid).set_pc(regs, place);
+        target_.resume(tid);
+    }
 }
 
 InlineEngine::Decision InlineEngine::decide(Tid tid, const arch::Registers& regs,
@@ -163,6 +165,10 @@ std::optional<std::uint32_t> InlineEngine::find_thread(Tid tid, const arch::Regi
     }
     if (!known) {
         *reason = StopReason::new_thread;
+        // What a child by vfork had would be its parent's, who goes on with it before we know.
+        if (target_.is_child_process(tid)) {
+            return std::nullopt;
+        }
         const auto index = stack ? threads_.get(tid, pointer, *stack) : std::nullopt;
         tell_own_mappings();
         return index;
@@ -338,7 +344,8 @@ void InlineEngine::on_quiet_stop(Tid tid) {
     }
     patched_.look_at(tid);
     arch::Registers regs;
-    if (threads_.find(tid)) {
+    // A child by vfork has the thread pointer of its parent, which waits for it.
+    if (threads_.find(tid) || target_.is_child_process(tid)) {
         return;
     }
     stacks_.on_first_stop(tid);
