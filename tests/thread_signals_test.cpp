@@ -37,6 +37,9 @@ void tell(int signal, siginfo_t* info, void* /*context*/) {
     }
 }
 
+/// Told this, it executes dd(1), which ends when it is told something else.
+constexpr char kExecute = 'x';
+
 [[noreturn]] void be_receiver(int go, int tell_to) {
     told = tell_to;
     may_go = go;
@@ -48,6 +51,10 @@ void tell(int signal, siginfo_t* info, void* /*context*/) {
     char byte = 0;
     (void)!write(tell_to, &byte, 1);
     (void)!read(go, &byte, 1);
+    if (byte == kExecute) {
+        dup2(go, STDIN_FILENO);
+        execlp("dd", "dd", "bs=1", "count=1", "of=/dev/null", "status=none", nullptr);
+    }
     _exit(0);
 }
 
@@ -96,7 +103,8 @@ class HeldSignals : public ::testing::Test {
         EXPECT_EQ(read(tell_[0], &value, sizeof value), ssize_t{sizeof value});
         return value;
     }
-    void say_go() const { ASSERT_EQ(write(go_[1], "", 1), 1); }
+    void say_go() const { say('\0'); }
+    void say(char what) const { ASSERT_EQ(write(go_[1], &what, 1), 1); }
     /// What its handlers told, until its end.
     std::vector<int> finish() {
         say_go();
@@ -235,6 +243,34 @@ TEST_F(HeldSignals, EachNumberIsSentForItself) {
         EXPECT_THAT(stops, ::testing::UnorderedElementsAre(SIGUSR1, SIGRTMIN));
     });
     EXPECT_THAT(finish(), ::testing::UnorderedElementsAre(-1, 2));
+}
+
+// Without a handler it would have been its end.
+TEST_F(HeldSignals, AreForgottenWhenTheirHandlersAreGone) {
+    trace([this](Target& target) {
+        send(SIGUSR1, 1);
+        expect_stop(target, SIGUSR1);
+        hold(target);
+        say(kExecute);
+        const auto event = target.next_event(Target::Wait::block);
+        ASSERT_TRUE(event);
+        ASSERT_TRUE(std::holds_alternative<ExecStop>(*event));
+        EXPECT_FALSE(target.signals().any_held());
+        target.resume(tid());
+        target.signals().send_held_to_running();
+    });
+    EXPECT_THAT(finish(), ElementsAre());
+}
+
+TEST_F(HeldSignals, AreNoneThatNobodyHandles) {
+    trace([this](Target& target) {
+        send(SIGUSR2, 1);
+        expect_stop(target, SIGUSR2);
+        EXPECT_FALSE(target.signals().hold(tid()));
+        target.drop_stop_signal(tid());
+        target.resume(tid());
+    });
+    EXPECT_THAT(finish(), ElementsAre());
 }
 
 } // namespace

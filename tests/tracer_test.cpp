@@ -16,6 +16,7 @@
 #include "memleax/base/patience.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/target.hpp"
+#include "memleax/target/thread_signals.hpp"
 
 namespace memleax {
 namespace {
@@ -164,6 +165,24 @@ TEST_P(NewbornsOfATracer, AreNotToldOfInPlaceOfTheOneThatIsWaitedFor) {
         ASSERT_TRUE(stop);
         EXPECT_EQ(tid_of(stop->event), second_.tid());
         EXPECT_EQ(tracer.queue().size(), 1U);
+    });
+}
+
+// It is no thread of its parent's: SIGSTOP would be lost.
+TEST_P(NewbornsOfATracer, GetASignalAgainThatWasTakenFromThem) {
+    trace([this](Tracer& tracer, Target& first, Target& /*second*/, Target& /*third*/) {
+        const Tid child = first_.begin_to_fork();
+        while (const auto stop = tracer.next_stop(Tracer::Wait::poll)) {
+            if (std::holds_alternative<ChildStop>(stop->event)) {
+                siginfo_t info{};
+                info.si_signo = SIGSTOP;
+                first.signals().send_again(child, info);
+                stop->target->detach(child);
+            } else {
+                stop->target->resume(tid_of(stop->event));
+            }
+        }
+        Forker::await(child, 'T');
     });
 }
 

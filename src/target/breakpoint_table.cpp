@@ -220,6 +220,9 @@ void BreakpointTable::adopt() {
 
 void BreakpointTable::move_to_slot(Tid tid, const arch::Registers& regs,
                                    const Breakpoint& breakpoint) {
+    if (target_.has_executed(tid)) {
+        return;
+    }
     arch::Registers moved = regs;
     if (breakpoint.sets_trap_action(regs)) {
         StoppedThread(tid).set_pc(&moved, breakpoint.address());
@@ -230,8 +233,10 @@ void BreakpointTable::move_to_slot(Tid tid, const arch::Registers& regs,
 }
 
 void BreakpointTable::move_on_to_slot(Tid tid, arch::Registers regs, const Breakpoint& breakpoint) {
-    arch::set_pc(regs, *breakpoint.slot);
-    StoppedThread(tid).set_registers(regs);
+    if (!target_.has_executed(tid)) {
+        arch::set_pc(regs, *breakpoint.slot);
+        StoppedThread(tid).set_registers(regs);
+    }
 }
 
 void BreakpointTable::continue_from(Tid tid, arch::Registers* regs, Breakpoint& breakpoint) {
@@ -254,6 +259,9 @@ void BreakpointTable::step_over(Tid tid, arch::Registers* regs, Breakpoint& brea
         if (!target_.borrower().is_in_transfer(other)) {
             target_.stop_and_defer(other);
         }
+    }
+    if (target_.has_executed(tid)) {
+        return;
     }
     StoppedThread(tid).set_pc(regs, breakpoint.address());
     const auto lifted =

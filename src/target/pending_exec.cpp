@@ -21,9 +21,7 @@ bool is_exec_of(const StopEvent& event, Tid pid) {
 } // namespace
 
 bool PendingExec::is_deferred(Tid tid) const {
-    return target_.parts().tracer.queue().any_of([this, tid](const TargetStop& stop) {
-        return stop.target == &target_ && is_exec_of(stop.event, tid);
-    });
+    return target_.parts().tracer.queue().has_exec_of(tid);
 }
 
 bool PendingExec::has_happened() {

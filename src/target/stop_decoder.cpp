@@ -82,6 +82,9 @@ StopEvent StopDecoder::decode_stop(Tid tid, TracedThread& thread, int status) {
     }
     case PTRACE_EVENT_EXEC: {
         const Tid former = event_message(tid);
+        if (former != tid) {
+            target_.parts().remove_thread(former);
+        }
         if (tid == target_.pid()) {
             on_exec(tid);
         }
@@ -96,6 +99,8 @@ StopEvent StopDecoder::decode_stop(Tid tid, TracedThread& thread, int status) {
 // for before is over: told now, it would let the new program run on.
 void StopDecoder::on_exec(Tid tid) {
     tracer_.queue().forget(tid);
+    parts_.signals.on_exec(tid);
+    target_.parts().interrupted.forget(tid);
     const auto is_gone = [tid](Tid other, const TracedThread& thread) {
         return other != tid && !thread.is_child_process;
     };

@@ -62,7 +62,8 @@ void Target::Parts::remove_thread(Tid tid) {
 }
 
 Tid Target::Parts::group_of(Tid tid) const {
-    if (!threads.is_child_process(tid)) {
+    const TracedThread* thread = threads.find(tid);
+    if (thread != nullptr && !thread->is_child_process) {
         return target.pid();
     }
     const auto info = try_read_process_info(tid);
@@ -145,7 +146,18 @@ std::optional<RemoteAddr> Target::stack_pointer(Tid tid) const {
     return kernel && kernel->sp.value() != 0 ? std::optional(kernel->sp) : std::nullopt;
 }
 
+bool Target::is_child_process(Tid tid) const {
+    return parts_->threads.is_child_process(tid);
+}
+
+bool Target::has_executed(Tid tid) const {
+    return parts_->tracer.queue().has_exec_of(tid);
+}
+
 void Target::resume(Tid tid, int signal) {
+    if (has_executed(tid)) {
+        return;
+    }
     signal = parts_->signals.on_resume(tid, signal);
     if (TracedThread* thread = parts_->threads.find(tid)) {
         thread->state = TracedThread::State::running;

@@ -37,6 +37,19 @@ int ThreadSignals::on_resume(Tid tid, int signal) {
 
 // ---- Held back ----------------------------------------------------------------------------------
 
+namespace {
+
+bool stops_by_default(int signal) {
+    return signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
+}
+
+bool is_caught(Tid tid, int signal) {
+    const auto process = try_read_process_info(tid);
+    return process && (process->caught_signals & signal_bit(signal)) != 0;
+}
+
+} // namespace
+
 // What stands in a stop is older than what has been held back.
 bool ThreadSignals::hold(Tid tid) {
     constexpr std::size_t kMostHeld = 32;
@@ -44,7 +57,8 @@ bool ThreadSignals::hold(Tid tid) {
     const int signal = target_.stop_signal(tid);
     const auto before = held_.find(tid);
     if ((before != held_.end() && before->second.size() >= kMostHeld) ||
-        ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) != 0 || info.si_signo != signal) {
+        ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) != 0 || info.si_signo != signal ||
+        !(stops_by_default(signal) || is_caught(tid, signal))) {
         return false;
     }
     Signals& held = held_[tid];
@@ -114,6 +128,20 @@ void ThreadSignals::send_all_held() {
         for (const siginfo_t& info : signals) {
             send_again(tid, info);
         }
+    }
+}
+
+void ThreadSignals::on_exec(Tid tid) {
+    unbegun_.erase(tid);
+    const auto held = held_.find(tid);
+    if (held == held_.end()) {
+        return;
+    }
+    std::erase_if(held->second,
+                  [](const siginfo_t& info) { return !stops_by_default(info.si_signo); });
+    record_.set_owed(tid, held->second);
+    if (held->second.empty()) {
+        held_.erase(held);
     }
 }
 

@@ -57,6 +57,11 @@ class StopQueue {
     [[nodiscard]] bool has(Tid tid) const {
         return any_of([tid](const TargetStop& stop) { return tid_of(stop.event) == tid; });
     }
+    [[nodiscard]] bool has_exec_of(Tid tid) const {
+        return any_of([tid](const TargetStop& stop) {
+            return tid_of(stop.event) == tid && std::holds_alternative<ExecStop>(stop.event);
+        });
+    }
     template <typename Predicate> [[nodiscard]] bool any_of(const Predicate& predicate) const {
         return std::any_of(stops_.begin(), stops_.end(), predicate);
     }

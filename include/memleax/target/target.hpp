@@ -129,6 +129,14 @@ class Target {
     void forget_dead_children();
     /// Takes a vfork-like child, which stands in its ChildStop, for one of the threads.
     void adopt_child(Tid tid);
+    /// Is it a child by vfork, or alike, which shares the memory and is another process?
+    [[nodiscard]] bool is_child_process(Tid tid) const;
+    /// Has another program been executed since this stop of the thread's was told, and been waited
+    /// for by somebody else, so that its ExecStop is yet to be told? (Another thread's exec takes
+    /// the first one out of any stop, and takes its id: fs/exec.c, de_thread.) It is not to be
+    /// touched before that; resume() does not. As long as nobody has waited for it, the kernel lets
+    /// nobody touch it (ptrace(2), since Linux 5.13).
+    [[nodiscard]] bool has_executed(Tid tid) const;
 
     // Of a running thread:
     /// Asks for a QuietStop; not one of a process that dumps core, whose threads all end.

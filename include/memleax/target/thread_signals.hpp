@@ -27,7 +27,8 @@ class ThreadSignals {
     /// A signal that was taken out of its stop, with its payload.
     void send_again(Tid tid, const siginfo_t& info);
     /// A thread that stands in a signal's stop is to go on without it. It stays owed to it. False:
-    /// there are too many already.
+    /// there are too many already, or it has no handler for it and would not be stopped by it, so
+    /// that it need not wait.
     bool hold(Tid tid);
     /// Have signals been held back from any thread?
     [[nodiscard]] bool any_held() const { return !held_.empty(); }
@@ -78,6 +79,9 @@ class ThreadSignals {
             give_oldest(tid, signal);
         }
     }
+    /// It executes another program, which has no handlers. Those of the old one would have been
+    /// called before.
+    void on_exec(Tid tid);
     void forget(Tid tid) {
         sent_.erase(tid);
         held_.erase(tid);
