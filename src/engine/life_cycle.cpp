@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <csignal>
 
-#include "leave/forked_copy.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/proc/process_info.hpp"
@@ -154,6 +153,9 @@ void LifeCycle::on_stop(const BirthStop& stop) {
         target_.expected_children().contains(stop.child)) {
         trap_signal_.on_birth(stop.tid, stop.child);
     }
+    if (stop.by_fork) { // it may end, or execute another program, before the child gets to its stop
+        own_pages_.look(target_.memory(), breakpoints_.own_codes());
+    }
     target_.resume(stop.tid);
 }
 
@@ -163,9 +165,10 @@ void LifeCycle::on_stop(const ChildStop& stop) {
         target_.resume(stop.tid);
         return;
     }
+    own_pages_.look(target_.memory(), breakpoints_.own_codes());
+    const OwnPages none;
     clean_copy(target_, breakpoints_, trap_signal_, stop.tid,
-               may_be_referenced_ ? OwnPages()
-                                  : OwnPages(target_.memory(), breakpoints_.own_codes()));
+               may_be_referenced_ ? none : own_pages_);
     trap_signal_.on_thread_gone(stop.tid);
     if (!observer_.take_child(stop.tid, ChildOrigin::forked)) {
         target_.detach(stop.tid);
@@ -202,6 +205,8 @@ void LifeCycle::on_own_exec(Tid tid) {
     follower_.reset();
     engine_->reset();
     earlier_.forget_all();
+    own_pages_ = {};
+    may_be_referenced_ = false;
     tell_if_all_are_seen();
     modules_.forget_all();
     auto reopened = target_.reopen_memory();
@@ -268,6 +273,9 @@ std::int64_t LifeCycle::on_tick() {
         tell_if_all_are_seen();
     }
     const std::int64_t within = engine_->on_tick();
+    if (!own_pages_.knows_all(breakpoints_.own_codes())) { // the agent's come meanwhile
+        own_pages_.look(target_.memory(), breakpoints_.own_codes());
+    }
     held_hits_.look();
     if (held_hits_.is_on() && held_hits_.is_over() && !held_hits_.may_stay()) {
         release_held();
@@ -328,6 +336,7 @@ void LifeCycle::leave() {
     Detacher detacher(target_, breakpoints_, trap_signal_, *this, may_be_referenced_,
                       [this]() -> Unwinder& { return engine_->unwinder(); });
     detacher.set_computing(held_hits_.computing());
+    detacher.set_known_pages(own_pages_);
     detacher.complete();
     engine_->on_left();
     if (detacher.target_ended()) {

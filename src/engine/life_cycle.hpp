@@ -10,6 +10,7 @@
 #include "earlier_calls.hpp"
 #include "engine.hpp"
 #include "leave/detacher.hpp"
+#include "leave/forked_copy.hpp"
 #include "leave/held_hits.hpp"
 #include "memleax/engine/watch.hpp"
 #include "memleax/target/breakpoint.hpp"
@@ -103,6 +104,7 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     std::unique_ptr<Engine> engine_;
     EarlierCalls earlier_;
     HeldHits held_hits_;
+    OwnPages own_pages_; ///< of the present program
     bool announced_ = false;
     bool armed_ = false;
     bool stopped_ = false;           ///< by job control, as the observer has been told

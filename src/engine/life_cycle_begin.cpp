@@ -18,6 +18,7 @@ namespace memleax {
 
 Result<void> LifeCycle::arm() {
     armed_ = true;
+    own_pages_ = {};
     target_.set_handler(this);
     // What was loaded before is known already, when the owner has looked for an allocator. All that
     // can be found out about it is, before a thread stands still for us.
@@ -215,7 +216,9 @@ Result<void> LifeCycle::watch_places(const WatchedPlaces& places, Tid worker) {
     if (places.has_leak_sanitizer) {
         observer_.on_leak_sanitizer();
     }
-    return engine_->watch(places, worker);
+    auto watched = engine_->watch(places, worker);
+    own_pages_.look(target_.memory(), breakpoints_.own_codes());
+    return watched;
 }
 
 void LifeCycle::on_module_event(Tid tid) {

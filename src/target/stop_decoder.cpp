@@ -78,7 +78,7 @@ StopEvent StopDecoder::decode_stop(Tid tid, TracedThread& thread, int status) {
         if (!parts_.births.take_early(child) && !tracer_.claim_orphan(child, target_)) {
             parts_.births.expect(child);
         }
-        return BirthStop{tid, child};
+        return BirthStop{tid, child, event == PTRACE_EVENT_FORK};
     }
     case PTRACE_EVENT_EXEC: {
         const Tid former = event_message(tid);

@@ -44,6 +44,7 @@ struct ChildStop {
 struct BirthStop {
     Tid tid;
     Tid child;
+    bool by_fork = false; ///< most probably the child has a copy of the memory
 };
 
 /// execve has replaced the process's memory; all other threads are gone.

@@ -46,6 +46,8 @@ class Detacher {
     [[nodiscard]] bool target_ended() const { return target_ended_; }
     /// What is known already of those that run.
     void set_computing(const ComputingThreads& computing) { computing_ = computing; }
+    /// Pages as they were, for copies that come when the process's memory is gone.
+    void set_known_pages(const OwnPages& pages) { known_pages_ = pages; }
     /// A page that nobody has written down what it is for; it goes with the others.
     void unmap_too(AddrRange page) { unknown_page_ = page; }
 
@@ -115,6 +117,7 @@ class Detacher {
     std::set<Tid> are_out_; ///< the code is whole: they will not get in again
     std::set<Tid> in_group_stop_;
     AddrRange unknown_page_{};
+    OwnPages known_pages_;          ///< as long as they are there
     std::optional<OwnPages> pages_; ///< as they were before they went
     ComputingThreads computing_;
     BlockingDescriptors descriptors_{target_.pid()};

@@ -4,6 +4,7 @@
 #include "forked_copy.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <sys/syscall.h>
 
@@ -35,13 +36,30 @@ std::vector<AddrRange> joined(std::vector<AddrRange> ranges) {
 
 } // namespace
 
-OwnPages::OwnPages(RemoteMemory& memory, const OwnCodes& own) : data_(own.data_ranges()) {
+// The code of the handler's page, the last one, never changes: where it is not as it was, the
+// memory is gone, or another program's by now. A page that came since the last look is unknown
+// then, and stays in the child, who may have code of its own there.
+void OwnPages::look(RemoteMemory& memory, const OwnCodes& own) {
+    std::vector<Code> codes;
     for (const AddrRange range : own.ranges()) {
         Code code{range};
         if (memory.try_read_unmasked(RemoteAddr(range.begin), code.begin) == code.begin.size()) {
-            codes_.push_back(code);
+            codes.push_back(code);
         }
     }
+    if (!codes_.empty() && (codes.empty() || codes.back() != codes_.back())) {
+        return;
+    }
+    codes_ = std::move(codes);
+    data_ = own.data_ranges();
+}
+
+bool OwnPages::knows_all(const OwnCodes& own) const {
+    const std::vector<AddrRange> ranges = own.ranges();
+    return std::all_of(ranges.begin(), ranges.end(), [this](AddrRange range) {
+        return std::any_of(codes_.begin(), codes_.end(),
+                           [range](const Code& code) { return code.range == range; });
+    });
 }
 
 std::vector<AddrRange> OwnPages::in_copy(Tid child, RemoteMemory& memory) const {

@@ -19,7 +19,12 @@ class OwnPages {
   public:
     OwnPages() = default;
     /// As they are now.
-    OwnPages(RemoteMemory& memory, const OwnCodes& own);
+    OwnPages(RemoteMemory& memory, const OwnCodes& own) { look(memory, own); }
+    /// The same; if the target has ended or executes another program, they are as they were at the
+    /// last look.
+    void look(RemoteMemory& memory, const OwnCodes& own);
+    /// Has each page of code been read?
+    [[nodiscard]] bool knows_all(const OwnCodes& own) const;
 
     [[nodiscard]] bool empty() const { return codes_.empty(); }
     /// Those that are in a forked child, stopped at its birth: its own mappings, in the order in
@@ -30,6 +35,7 @@ class OwnPages {
     struct Code {
         AddrRange range;
         std::array<std::byte, arch::kSlotBytes> begin{};
+        bool operator==(const Code&) const = default;
     };
     std::vector<Code> codes_;
     std::vector<AddrRange> data_;

@@ -41,7 +41,11 @@ OwnPages Detacher::own_pages() {
     if (may_be_referenced_) {
         return {};
     }
-    return pages_ ? *pages_ : OwnPages(target_.memory(), own_);
+    if (pages_) {
+        return *pages_;
+    }
+    known_pages_.look(target_.memory(), own_);
+    return known_pages_;
 }
 
 // One that computes is stopped, to be sure.
