@@ -2,6 +2,7 @@
 // A forked child that gets no CPU before its parent's memory is gone (fixtures/held_up_child.c):
 // what is ours in its copy is taken out all the same.
 #include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,9 @@
 namespace memleax::testing {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr const char* kProgram = "lost_blocks"; ///< what the parent executes
 
@@ -62,6 +65,49 @@ TEST(HeldUpChild, OfAParentThatHasEndedIsClean) {
     fixture.process().close_input();
     EXPECT_EQ(fixture.process().wait_for_end(), 0);
 }
+
+struct Way {
+    const char* name;
+    std::vector<std::string> options;
+};
+void PrintTo(const Way& way, std::ostream* out) {
+    *out << way.name;
+}
+
+class HeldUpChildOfExec : public ::testing::TestWithParam<Way> {};
+
+// By the table of the program that made it. Followed, it has that one's breakpoints until we leave.
+TEST_P(HeldUpChildOfExec, IsClean) {
+    Fixture fixture("held_up_child", {fixture_path(kProgram)});
+    std::vector<std::string> arguments{"-q", "-e", "1000", std::to_string(fixture.pid())};
+    arguments.insert(arguments.begin(), GetParam().options.begin(), GetParam().options.end());
+    Memleax memleax(arguments);
+    memleax.wait_until_watching();
+    fixture.process().send("exec");
+    std::optional<pid_t> child;
+    for (int lines = 0; lines < 2; ++lines) { // the other one is the new program's
+        const std::string line = fixture.process().read_line().value_or("");
+        if (line == "cannot") {
+            GTEST_SKIP() << "no second CPU, or no right to real-time priorities";
+        }
+        if (const auto told = told_child(line)) {
+            child = told;
+        } else {
+            EXPECT_EQ(line, "ready");
+        }
+    }
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_THAT(result.errors, Not(HasSubstr("is not watched")));
+    ASSERT_TRUE(child);
+    expect_clean(*child);
+    fixture.process().close_input();
+    EXPECT_EQ(fixture.process().wait_for_end(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, HeldUpChildOfExec,
+                         ::testing::Values(Way{"alone", {}}, Way{"followed", {"-f"}}),
+                         [](const auto& instance) { return std::string(instance.param.name); });
 
 } // namespace
 } // namespace memleax::testing

@@ -199,7 +199,15 @@ void LifeCycle::on_childs_exec(Tid child) {
     note_if_all_gone();
 }
 
+// Its table alone knows what is in their copies.
+void LifeCycle::clean_children_of_former_program() {
+    while (const auto child = target_.await_newborn()) {
+        on_stop(*child);
+    }
+}
+
 void LifeCycle::on_own_exec(Tid tid) {
+    clean_children_of_former_program();
     observer_.before_modules_change();
     breakpoints_.forget_all();
     follower_.reset();

@@ -61,6 +61,7 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     void on_stop(const ThreadGone& stop);
     void on_childs_exec(Tid child);
     void on_own_exec(Tid tid);
+    void clean_children_of_former_program();
     void deliver(Tid tid, int signal);
 
     void on_module_event(Tid tid) override;

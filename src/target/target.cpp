@@ -5,8 +5,11 @@
 #include <csignal>
 #include <utility>
 
+#include <poll.h>
 #include <sys/ptrace.h>
+#include <sys/wait.h>
 
+#include "memleax/base/patience.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/stopped_thread.hpp"
 #include "target_parts.hpp"
@@ -176,6 +179,26 @@ void Target::forget_dead_children() {
         const auto info = try_read_process_info(tid);
         return !info || info->has_ended();
     });
+}
+
+std::optional<ChildStop> Target::await_newborn() {
+    constexpr std::int64_t kMostMs = 100; // the process stands still meanwhile
+    for (const Patience patience(kMostMs);;) {
+        const std::set<Tid> expected = expected_children(); // which a wait changes
+        for (const Tid child : expected) {
+            if (const auto event = parts_->waits.wait_for(child, WNOHANG)) {
+                defer(*event);
+            }
+        }
+        if (const auto newborn = parts_->tracer.queue().pop_newborn_of(*this)) {
+            return std::get<ChildStop>(*newborn);
+        }
+        forget_dead_children();
+        if (expected_children().empty() || patience.is_over()) {
+            return std::nullopt;
+        }
+        poll(nullptr, 0, 1);
+    }
 }
 
 void Target::listen(Tid tid) {

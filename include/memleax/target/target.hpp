@@ -127,6 +127,10 @@ class Target {
 
     /// Expected children that were killed before they could report themselves.
     void forget_dead_children();
+    /// In the process's ExecStop: the next child that it has made before, and that has not been
+    /// told of. Who is expected is waited for a little, as it may need a CPU to get to its first
+    /// stop.
+    std::optional<ChildStop> await_newborn();
     /// Takes a vfork-like child, which stands in its ChildStop, for one of the threads.
     void adopt_child(Tid tid);
     /// Is it a child by vfork, or alike, which shares the memory and is another process?

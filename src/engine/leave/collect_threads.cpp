@@ -219,6 +219,9 @@ void Detacher::collect(const StopEvent& event, std::set<Tid>* awaited) {
     if (const auto* exec = std::get_if<ExecStop>(&event)) {
         trap_signal_.restore_after_exec(tid, exec->former);
         if (tid == target_.pid()) { // else a vfork child's
+            while (const auto child = target_.await_newborn()) {
+                collect(*child, awaited);
+            }
             breakpoints_.forget_all();
             target_gone_ = true; // what we changed is gone with the old program
         } else {
