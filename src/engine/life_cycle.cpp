@@ -148,11 +148,7 @@ void LifeCycle::on_stop(const QuietStop& stop) {
 }
 
 void LifeCycle::on_stop(const BirthStop& stop) {
-    // Else it has reported itself before, and is none of ours any more.
-    if (target_.threads().contains(stop.child) ||
-        target_.expected_children().contains(stop.child)) {
-        trap_signal_.on_birth(stop.tid, stop.child);
-    }
+    trap_signal_.on_birth(stop.tid, stop.child);
     if (stop.by_fork) { // it may end, or execute another program, before the child gets to its stop
         own_pages_.look(target_.memory(), breakpoints_.own_codes());
     }

@@ -181,6 +181,25 @@ void Target::forget_dead_children() {
     });
 }
 
+// It stands in its BirthStop, whether or not anybody has been told, or is on its way there: the
+// kernel lets the child run before (kernel/fork.c, kernel_clone).
+std::optional<Tid> Target::await_parent_of(Tid child) const {
+    constexpr std::int64_t kMostMs = 20;
+    for (const Patience patience(kMostMs);;) {
+        for (const auto& [tid, thread] : threads()) {
+            unsigned long message = 0;
+            if (ptrace(PTRACE_GETEVENTMSG, tid.value(), nullptr, &message) == 0 &&
+                message == static_cast<unsigned long>(child.value())) {
+                return tid;
+            }
+        }
+        if (patience.is_over()) {
+            return std::nullopt;
+        }
+        poll(nullptr, 0, 1);
+    }
+}
+
 std::optional<ChildStop> Target::await_newborn() {
     constexpr std::int64_t kMostMs = 100; // the process stands still meanwhile
     for (const Patience patience(kMostMs);;) {

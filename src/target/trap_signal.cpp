@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/target/trap_signal.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -108,12 +109,33 @@ void TrapSignal::set_unblocked(Tid tid, Blocking* entry, bool unblocked) {
 }
 
 void TrapSignal::on_birth(Tid parent, Tid child) {
+    if (!target_.threads().contains(child) && !target_.expected_children().contains(child) &&
+        !target_.has_deferred(child)) {
+        return; // it has reported itself before, and is none of ours any more
+    }
     newborns_.insert(child);
     const auto it = blocking_.find(parent);
     if (it != blocking_.end()) {
         const Blocking inherited = it->second;
         const auto added = blocking_.emplace(child, inherited).first;
         set_unblocked(child, &added->second, inherited.unblocked);
+    }
+}
+
+// A child that has reported itself before its parent did is in no list yet. Whose it is, is asked
+// only if some thread's mask could be what it has: any other thread may have the same by itself.
+void TrapSignal::restore_mask_in_copy(Tid child) {
+    const auto mask = StoppedThread(child).signal_mask();
+    auto it = blocking_.find(child);
+    if (it == blocking_.end() &&
+        std::any_of(blocking_.begin(), blocking_.end(), [&mask](const auto& thread) {
+            return is_mask_without_trap(thread.second, mask);
+        })) {
+        const auto parent = target_.await_parent_of(child);
+        it = parent ? blocking_.find(*parent) : blocking_.end();
+    }
+    if (it != blocking_.end() && is_mask_without_trap(it->second, mask)) {
+        StoppedThread(child).set_signal_mask(it->second.mask);
     }
 }
 
@@ -162,8 +184,8 @@ TrapSignal::Delivery TrapSignal::before_delivery(Tid tid) {
     const bool forced =
         StoppedThread(tid).is_breakpoint_trap(); // the kernel unblocks what it forces
     const auto it = blocking_.find(tid);
-    const bool blocks = it != blocking_.end() && it->second.unblocked &&
-                        StoppedThread(tid).signal_mask() == (it->second.mask & ~kTrapBit);
+    const bool blocks =
+        it != blocking_.end() && is_mask_without_trap(it->second, StoppedThread(tid).signal_mask());
     if (blocks && !forced) {
         // With the mask back the kernel, about to deliver it, queues it anew (ptrace_signal).
         set_unblocked(tid, &it->second, false);
@@ -215,13 +237,17 @@ bool TrapSignal::has_changed_mask(Tid tid) const {
     return it != blocking_.end() && it->second.unblocked;
 }
 
+// With any other difference than the bit that was cleared the thread has set a mask of its own
+// since, and whether SIGTRAP was in it cannot be known.
+bool TrapSignal::is_mask_without_trap(const Blocking& entry, std::optional<std::uint64_t> mask) {
+    return entry.unblocked && mask == (entry.mask & ~kTrapBit);
+}
+
 void TrapSignal::restore_masks() {
     for (auto& [tid, entry] : blocking_) {
-        // With any other difference than the bit that was cleared the thread has set a mask of its
-        // own since, and whether SIGTRAP was in it cannot be known.
         if (entry.unblocked && target_.is_stopped(tid) &&
             !StoppedThread(tid).has_temporary_mask() &&
-            StoppedThread(tid).signal_mask() == (entry.mask & ~kTrapBit)) {
+            is_mask_without_trap(entry, StoppedThread(tid).signal_mask())) {
             StoppedThread(tid).set_signal_mask(entry.mask);
             set_unblocked(tid, &entry, false);
         }

@@ -127,6 +127,9 @@ class Target {
 
     /// Expected children that were killed before they could report themselves.
     void forget_dead_children();
+    /// Of a forked child in its first stop: the thread that has made it. Nothing if that was
+    /// killed.
+    [[nodiscard]] std::optional<Tid> await_parent_of(Tid child) const;
     /// In the process's ExecStop: the next child that it has made before, and that has not been
     /// told of. Who is expected is waited for a little, as it may need a CPU to get to its first
     /// stop.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include <absl/container/flat_hash_map.h>
 #include <absl/container/flat_hash_set.h>
@@ -69,6 +70,8 @@ class TrapSignal {
     /// the id that the thread, stopped in exec, had before.
     void restore_after_exec(Tid tid, Tid former);
     void on_birth(Tid parent, Tid child);
+    /// A forked child, stopped at its birth, has its parent's mask: as the parent wants it.
+    void restore_mask_in_copy(Tid child);
     void on_thread_gone(Tid tid);
 
   private:
@@ -83,6 +86,9 @@ class TrapSignal {
         bool unblocked = false; ///< SIGTRAP is not blocked in it, at the moment
     };
 
+    /// Has SIGTRAP been taken out of this mask, and nothing else been changed?
+    [[nodiscard]] static bool is_mask_without_trap(const Blocking& entry,
+                                                   std::optional<std::uint64_t> mask);
     void unblock_threads();
     [[nodiscard]] static bool is_caught(Tid tid);
     void look_after(Tid tid);

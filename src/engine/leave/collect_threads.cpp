@@ -204,6 +204,7 @@ void Detacher::collect(const StopEvent& event, std::set<Tid>* awaited) {
             target_.adopt_child(tid); // stopped, and let go of with the others
         } else {
             clean_copy(target_, breakpoints_, trap_signal_, tid, own_pages());
+            trap_signal_.on_thread_gone(tid);
             target_.detach(tid);
         }
         return;
@@ -228,6 +229,9 @@ void Detacher::collect(const StopEvent& event, std::set<Tid>* awaited) {
             target_.detach(tid);
         }
         return;
+    }
+    if (const auto* birth = std::get_if<BirthStop>(&event)) {
+        trap_signal_.on_birth(tid, birth->child);
     }
     if (std::holds_alternative<TrapStop>(event) && collect_hit(tid)) {
         awaited->insert(tid);

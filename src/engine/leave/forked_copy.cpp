@@ -125,6 +125,7 @@ void clean_copy(Target& target, BreakpointTable& breakpoints, TrapSignal& trap_s
         note_if_refused(child, target.system_call_in_copy(child, *memory, SYS_munmap,
                                                           {last->begin, last->size()}));
     }
+    trap_signal.restore_mask_in_copy(child);
 }
 
 } // namespace memleax
