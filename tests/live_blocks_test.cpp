@@ -188,6 +188,66 @@ TEST(LiveBlocks, Clear) {
     EXPECT_EQ(expire_all(blocks, 5), Order{16});
 }
 
+// As it was, but for the numbers of its records; and new ones find room.
+TEST(LiveBlocks, CompactKeepsEachBlock) {
+    LiveBlocks blocks;
+    constexpr std::uint64_t kCount = 20'000; // three chunks
+    for (std::uint64_t i = 1; i <= kCount; ++i) {
+        blocks.insert(block(i * 16, static_cast<std::int64_t>(i), i));
+    }
+    const Order expired = expire_all(blocks, 1000);
+    EXPECT_EQ(expired.size(), 1000U);
+    for (std::uint64_t i = 1; i <= kCount; ++i) {
+        if (i % 100 != 0) {
+            end(blocks, i * 16);
+        }
+    }
+    const std::uint64_t bytes = blocks.bytes();
+    blocks.compact();
+    EXPECT_EQ(blocks.used(), 200U);
+    EXPECT_EQ(blocks.size(), 200U);
+    EXPECT_EQ(blocks.expired(), 10U);
+    EXPECT_EQ(blocks.bytes(), bytes);
+    EXPECT_EQ(blocks.oldest_young(), MonotonicNs(1100));
+    for (std::uint64_t i = 100; i <= kCount; i += 100) {
+        const auto id = blocks.find(RemoteAddr(i * 16));
+        ASSERT_TRUE(id) << i;
+        EXPECT_EQ(blocks[*id].size, i);
+        EXPECT_EQ(blocks[*id].time, MonotonicNs(static_cast<std::int64_t>(i)));
+        EXPECT_EQ(blocks[*id].expired, i <= 1000);
+        EXPECT_FALSE(blocks.find(RemoteAddr(i * 16 + 16)));
+    }
+    blocks.compact(); // again: nothing to be done
+    blocks.insert(block(8, 5'000));
+    for (std::uint64_t i = 1; i <= kCount; ++i) {
+        blocks.insert(block(kCount * 16 + i * 16, static_cast<std::int64_t>(kCount + i)));
+    }
+    EXPECT_EQ(blocks.size(), kCount + 201);
+    const Order order = expire_all(blocks, 6'000);
+    ASSERT_EQ(order.size(), 51U);
+    EXPECT_EQ(order.front(), 1100U * 16);
+    EXPECT_EQ(order.back(), 6000U * 16);
+    EXPECT_TRUE(blocks.find(RemoteAddr(8)));
+}
+
+TEST(LiveBlocks, CompactLeavesABlockThatIsTaken) {
+    LiveBlocks blocks;
+    blocks.insert(block(0x10, 1));
+    blocks.insert(block(0x20, 2));
+    end(blocks, 0x10);
+    const auto id = blocks.take(RemoteAddr(0x20));
+    ASSERT_TRUE(id);
+    blocks.compact();
+    EXPECT_TRUE(blocks.put_back(*id));
+    EXPECT_EQ(blocks.find(RemoteAddr(0x20)), id);
+    blocks.compact();
+    EXPECT_EQ(blocks.used(), 1U);
+    end(blocks, 0x20);
+    blocks.compact();
+    EXPECT_EQ(blocks.used(), 0U);
+    EXPECT_TRUE(blocks.insert(block(0x30, 3)).second);
+}
+
 TEST(LiveBlocks, ManyChunks) {
     LiveBlocks blocks;
     constexpr std::uint64_t count = 50000;

@@ -182,6 +182,26 @@ TEST_F(CheckedTrackerTest, AfterAnAllocationThatIsNotFollowedBlocksHaveNoKind) {
     EXPECT_EQ(tracker.events().mismatched_free, 1U);
 }
 
+TEST_F(CheckedTrackerTest, ErrorsAndLiveBlocksOutliveTheirProcess) {
+    alloc(0x100, 32, a, 1);
+    alloc(0x200, 16, a, 2);
+    free(0x100, 3, b);
+    free(0x100, 4, b);
+    tracker.on_process_ended();
+    expire(1002);
+    tracker.compact();
+    ASSERT_EQ(tracker.errors().size(), 1U);
+    EXPECT_EQ(tracker.errors()[0].kind, MemoryError::Kind::double_free);
+    EXPECT_EQ(tracker.events().double_free, 1U);
+    const auto id = tracker.blocks().find(RemoteAddr(0x200));
+    ASSERT_TRUE(id);
+    EXPECT_EQ(tracker.blocks()[*id].stack, a);
+    EXPECT_TRUE(tracker.blocks()[*id].expired);
+    EXPECT_EQ(tracker.account(a).expired.blocks, 1U);
+    free(0x100, 1003, b); // what comes late is not known to be wrong
+    EXPECT_EQ(tracker.events().double_free, 1U);
+}
+
 TEST_F(CheckedTrackerTest, ErrorsAreBounded) {
     for (std::uint64_t i = 0; i < MemoryErrors::kMost + 10; ++i) {
         const StackId here = stack(0x10000 + i);

@@ -135,6 +135,12 @@ void SharedTracker::on_gap(MonotonicNs time) {
     }
 }
 
+void SharedTracker::on_process_ended() {
+    if (const auto lock = lock_unless_abandoned()) {
+        tracker_.on_process_ended();
+    }
+}
+
 TrackerSnapshot SharedTracker::snapshot(MonotonicNs now) {
     SnapshotCopier copier(with([now](Tracker& tracker) { return tracker.delivered_until(now); }));
     while (with([&copier](Tracker& tracker) { return copier.copy_some(tracker); })) {

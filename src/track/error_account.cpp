@@ -132,6 +132,15 @@ void ErrorAccount::on_unseen_alloc() {
     }
 }
 
+// As small as they come: 16 MiB of addresses, and 2 MiB of the checker's, for each child that there
+// has been (--follow-forks) are more than there is.
+void ErrorAccount::on_process_ended() {
+    freed_ = FreedBlocks(1);
+    if (checker_) {
+        checker_.emplace(1);
+    }
+}
+
 void ErrorAccount::forget_blocks() {
     freed_ = FreedBlocks();
     if (checker_) {

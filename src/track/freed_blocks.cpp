@@ -9,14 +9,26 @@
 
 namespace memleax {
 
+namespace {
+
+/// Less would take a page all the same, and one of the mappings that a process may have
+/// (vm.max_map_count).
+constexpr std::size_t kMapped = 4096;
+
+} // namespace
+
 FreedBlocks::FreedBlocks(std::size_t capacity)
     // At least two sets: shifting a hash by all its 64 bits is not defined.
     : set_bits_(static_cast<unsigned>(
           std::bit_width(std::max<std::size_t>((capacity + kSlots - 1) / kSlots, 2) - 1))) {
+    const std::size_t bytes = sizeof(Set) << set_bits_;
+    if (bytes < kMapped) {
+        sets_ = std::unique_ptr<Set[], Unmap>(new Set[bytes / sizeof(Set)](), Unmap{bytes});
+        return;
+    }
     // mmap, not new: zeroed, aligned, and a set that is never used takes no memory. Shared, because
     // RLIMIT_DATA counts what is mapped, not what is used: the tables of a hundred processes
     // (--follow-forks) are more than a small machine has.
-    const std::size_t bytes = sizeof(Set) << set_bits_;
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
@@ -26,7 +38,11 @@ FreedBlocks::FreedBlocks(std::size_t capacity)
 }
 
 void FreedBlocks::Unmap::operator()(Set* sets) const {
-    munmap(sets, bytes);
+    if (bytes < kMapped) {
+        delete[] sets;
+    } else {
+        munmap(sets, bytes);
+    }
 }
 
 void FreedBlocks::remember(RemoteAddr address, StackId stack) {

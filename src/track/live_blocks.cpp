@@ -2,16 +2,24 @@
 #include "memleax/track/live_blocks.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "memleax/base/error.hpp"
 
 namespace memleax {
 
 LiveBlocks::LiveBlocks() {
-    shards_.reserve(std::size_t{1} << kShardBits);
-    for (std::size_t i = 0; i < std::size_t{1} << kShardBits; ++i) {
-        shards_.emplace_back(0, Hash{this}, Equal{this});
+    make_shards(kShardBits);
+}
+
+void LiveBlocks::make_shards(unsigned bits) {
+    std::vector<Index> shards;
+    shards.reserve(std::size_t{1} << bits);
+    for (std::size_t i = 0; i < std::size_t{1} << bits; ++i) {
+        shards.emplace_back(0, Hash{this}, Equal{this});
     }
+    shards_ = std::move(shards);
+    shard_shift_ = 64 - bits;
 }
 
 BlockId LiveBlocks::insert(const Block& block, bool* inserted) {
@@ -36,7 +44,7 @@ BlockId LiveBlocks::insert(const Block& block, bool* inserted) {
 }
 
 std::uint32_t LiveBlocks::number_of(RemoteAddr address) const {
-    const Index& index = shards_[hash_address(address) >> (64 - kShardBits)];
+    const Index& index = shards_[hash_address(address) >> shard_shift_];
     const auto found = index.find(address);
     return found == index.end() ? kNone : *found;
 }
@@ -121,7 +129,7 @@ void LiveBlocks::clear() {
         index.clear();
     }
     chunks_.clear();
-    used_ = 0;
+    used_ = room_ = 0;
     free_record_ = oldest_ = youngest_ = kNone;
     size_ = 0;
     expired_ = 0;
@@ -142,11 +150,63 @@ std::uint32_t LiveBlocks::new_record() {
         return index;
     }
     MEMLEAX_ASSERT(used_ != kNone);
-    if (used_ >> kChunkBits == chunks_.size()) {
-        // Not make_unique, which would touch every page of the chunk.
-        chunks_.emplace_back(new Record[std::size_t{1} << kChunkBits]);
+    if (used_ == room_) {
+        grow();
     }
     return used_++;
+}
+
+void LiveBlocks::grow() {
+    constexpr std::uint32_t kChunk = 1U << kChunkBits;
+    // Not make_unique, which would touch every page of the chunk.
+    std::unique_ptr<Record[]> chunk(new Record[kChunk]);
+    const std::uint32_t in_last = room_ % kChunk;
+    if (in_last != 0) { // of compact()
+        std::copy_n(chunks_.back().get(), in_last, chunk.get());
+        chunks_.back() = std::move(chunk);
+    } else {
+        chunks_.push_back(std::move(chunk));
+    }
+    room_ += kChunk - in_last;
+}
+
+void LiveBlocks::compact() {
+    constexpr std::size_t kMost = std::size_t{1} << 16U;
+    constexpr unsigned kFewShardBits = 1; // no shift by 64, which is not defined
+    if (size_ > kMost || (room_ == size_ && shards_.size() == 1U << kFewShardBits)) {
+        return;
+    }
+    for (std::uint32_t index = 0; index < used_; ++index) {
+        if (record(index).is(alive) && record(index).is(taken)) {
+            return; // somebody has its number
+        }
+    }
+    std::vector<Block> blocks; // the expired ones first: each that comes is the youngest then
+    blocks.reserve(size_);
+    for_each([&blocks](const Block& block) {
+        if (block.expired) {
+            blocks.push_back(block);
+        }
+    });
+    for (std::uint32_t index = oldest_; index != kNone; index = record(index).next) {
+        blocks.push_back((*this)[BlockId(index)]);
+    }
+    clear();
+    chunks_.shrink_to_fit();
+    make_shards(kFewShardBits);
+    constexpr std::uint32_t kChunk = 1U << kChunkBits;
+    for (std::size_t left = blocks.size(); left > 0;) {
+        const auto part = static_cast<std::uint32_t>(std::min<std::size_t>(left, kChunk));
+        chunks_.emplace_back(new Record[part]);
+        room_ += part;
+        left -= part;
+    }
+    for (const Block& block : blocks) {
+        const BlockId id = insert(block).first;
+        if (block.expired) {
+            mark_expired(id);
+        }
+    }
 }
 
 void LiveBlocks::enqueue_from_youngest(std::uint32_t index) {

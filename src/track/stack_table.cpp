@@ -13,6 +13,9 @@ namespace memleax {
 
 namespace {
 
+/// Each chunk of the arena is twice the one before, up to the last of these: most of many short
+/// processes (--follow-forks) have few stacks.
+constexpr std::size_t kFirstChunkFrames = 256;
 constexpr std::size_t kChunkFrames = 4096;
 
 std::uint64_t hash_frames(std::span<const FrameAddress> frames, StackEnd end) {
@@ -71,7 +74,9 @@ const StackTable::Entry& StackTable::entry(StackId id) const {
 
 const FrameAddress* StackTable::store(std::span<const FrameAddress> frames) {
     if (frames.size() > room_.size()) {
-        const std::size_t size = std::max(kChunkFrames, frames.size());
+        const std::size_t twice = chunks_.empty() ? kFirstChunkFrames : 2 * chunk_frames_;
+        chunk_frames_ = std::min(twice, kChunkFrames);
+        const std::size_t size = std::max(chunk_frames_, frames.size());
         chunks_.push_back(std::make_unique<FrameAddress[]>(size));
         room_ = {chunks_.back().get(), size};
     }

@@ -43,6 +43,7 @@ class SharedTracker final : public EventSink, public StackInterner, public Accou
     void on_memory_gone(MonotonicNs time) override;
     void on_generation(std::uint32_t generation) override;
     void on_gap(MonotonicNs time) override;
+    void on_process_ended();
 
     /// Runs `use(Tracker&)` under the lock.
     template <class Use> auto with(Use use) {

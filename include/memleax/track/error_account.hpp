@@ -91,6 +91,8 @@ class ErrorAccount {
     void on_earlier_calls(bool any) { earlier_calls_ = any; }
     /// Allocations and frees were missed.
     void forget_blocks();
+    /// The process has ended: nothing will be freed any more. Errors stay.
+    void on_process_ended();
     /// The memory, and all blocks that we did not know of, are gone.
     void on_memory_gone() {
         sees_all_ = true;

@@ -52,7 +52,7 @@ class LiveBlocks {
     }
     /// This address will be asked for soon.
     void prefetch(RemoteAddr address) const {
-        shards_[hash_address(address) >> (64 - kShardBits)].prefetch(address);
+        shards_[hash_address(address) >> shard_shift_].prefetch(address);
     }
     /// The block at this address leaves the table.
     std::optional<BlockId> take(RemoteAddr address) { return if_any(take_number(address)); }
@@ -83,8 +83,12 @@ class LiveBlocks {
             }
         }
     }
-    /// How many record numbers there are; does not shrink but by clear().
+    /// How many record numbers there are; does not shrink but by clear() and compact().
     [[nodiscard]] std::uint32_t used() const { return used_; }
+    /// Takes no more memory than its blocks need, as there will be hardly any new ones. They get
+    /// new numbers; so nothing is done while one is taken, nor with more than can be moved within
+    /// some milliseconds.
+    void compact();
     /// All blocks are gone, those that are taken too.
     void clear();
 
@@ -152,8 +156,10 @@ class LiveBlocks {
         return chunks_[index >> kChunkBits][index & ((1U << kChunkBits) - 1)];
     }
     [[nodiscard]] Index& shard(RemoteAddr address) {
-        return shards_[hash_address(address) >> (64 - kShardBits)];
+        return shards_[hash_address(address) >> shard_shift_];
     }
+    void make_shards(unsigned bits);
+    void grow();
     BlockId insert(const Block& block, bool* inserted);
     /// Made where it is asked for, as is insert()'s pair: returned from elsewhere, it is read as
     /// one word that was written as two, which costs more than the look into the table.
@@ -171,7 +177,9 @@ class LiveBlocks {
 
     std::vector<std::unique_ptr<Record[]>> chunks_;
     std::vector<Index> shards_;
+    unsigned shard_shift_ = 0;          ///< 64 less the bits that choose a shard
     std::uint32_t used_ = 0;            ///< records that were ever in use
+    std::uint32_t room_ = 0;            ///< records that the chunks have room for
     std::uint32_t free_record_ = kNone; ///< head of the list of those that are free again
     std::uint32_t oldest_ = kNone;
     std::uint32_t youngest_ = kNone;

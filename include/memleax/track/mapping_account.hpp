@@ -43,6 +43,8 @@ class MappingAccount {
     bool expire(MonotonicNs latest, std::size_t budget);
     /// Nobody will know what has been unmapped since: all is untracked.
     void forget();
+    /// Nobody will ask for unexplained() any more.
+    void forget_mapped_before() { mapped_before_.clear(); }
     /// The address space is gone.
     void end_all(MonotonicNs time);
 

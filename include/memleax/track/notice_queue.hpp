@@ -40,6 +40,7 @@ class NoticeQueue {
     /// as there are not too many.
     void add(const Notice& notice);
     [[nodiscard]] std::vector<Notice> take() { return std::exchange(notices_, {}); }
+    [[nodiscard]] bool empty() const { return notices_.empty(); }
 
   private:
     bool all_;

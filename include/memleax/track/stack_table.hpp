@@ -74,7 +74,8 @@ class StackTable {
 
     std::vector<Entry> entries_;
     std::vector<std::unique_ptr<FrameAddress[]>> chunks_; ///< the arena
-    std::span<FrameAddress> room_;                        ///< the unused end of the last chunk
+    std::size_t chunk_frames_ = 0; ///< the last one's, unless it has to be larger
+    std::span<FrameAddress> room_; ///< the unused end of the last chunk
     absl::flat_hash_set<std::uint32_t, Hash, Equal> index_;
     std::uint32_t generation_ = 0;
 };

@@ -82,6 +82,8 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     }
     void on_memory_gone(MonotonicNs time) override;
     void on_generation(std::uint32_t generation) override { stacks_.set_generation(generation); }
+    /// There will be no more events, and what only they need goes. All that can be asked stays.
+    void on_process_ended() { errors_.on_process_ended(); }
 
     /// `now`, or the latest time before it of which all has been told.
     [[nodiscard]] MonotonicNs delivered_until(MonotonicNs now) const {
@@ -97,6 +99,7 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     /// What has come up since the last call. Not more than some thousands are kept; of "expired"
     /// notices beyond that only the last of each stack's is not told.
     std::vector<Notice> take_notices() { return notices_.take(); }
+    [[nodiscard]] bool has_notices() const { return !notices_.empty(); }
     /// Sets all live blocks aside, as untracked: frees were missed. To be called at the end of a
     /// time without breakpoints, before they are put in again. If intervals are being recorded,
     /// they start anew. One pass over all blocks.
@@ -106,6 +109,13 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     void set_expire_ns(std::int64_t expire_ns) {
         options_.expire_ns = expire_ns;
         mappings_.set_expire_ns(expire_ns);
+    }
+
+    /// Takes no more memory than what can be asked. To be called after on_process_ended(), by
+    /// whoever reads the tables piece by piece: blocks get other numbers.
+    void compact() {
+        blocks_.compact();
+        mappings_.forget_mapped_before();
     }
 
     [[nodiscard]] StackTable& stacks() { return stacks_; }
