@@ -28,7 +28,7 @@ void add_shortage(const MemoryLook& look, Report::MemorySample* sample) {
 } // namespace
 
 void MemorySampler::look(MonotonicNs now) {
-    for (ProcessAccount* process : processes_.all()) {
+    for (ProcessAccount* process : processes_.active()) {
         const bool has_ended = process->time(now) != now;
         if (process->has_last_memory() || (has_ended && !process->memory())) {
             continue;
@@ -52,7 +52,7 @@ void MemorySampler::sample(MonotonicNs now, double time_s) {
     Report::MemorySample sample;
     sample.time_s = time_s;
     bool is_first = true;
-    for (ProcessAccount* process : processes_.all()) {
+    for (ProcessAccount* process : processes_.active()) {
         if (process->time(now) == now) {
             sample.live_bytes +=
                 process->tracker().with([](Tracker& t) { return t.blocks().bytes(); });

@@ -11,6 +11,14 @@
 
 namespace memleax {
 
+namespace {
+
+bool by_number(const ProcessAccount* a, const ProcessAccount* b) {
+    return a->number() < b->number();
+}
+
+} // namespace
+
 ProcessAccount::ProcessAccount(ProcessFacts facts, const Tracker::Options& options,
                                const std::atomic<bool>& abandoned,
                                const Symbolizer::Options& symbols)
@@ -39,8 +47,28 @@ void ProcessAccount::add_memory(MemoryLook look, bool is_last) {
     memory_->last = std::move(look);
 }
 
+bool ProcessAccount::settle() {
+    constexpr std::size_t kExpireBudget = 256;
+    std::optional<MonotonicNs> ended;
+    {
+        const std::lock_guard lock(mutex_);
+        ended = facts_.ended;
+    }
+    if (!is_given_up() && (!ended || (memory_ && !has_last_memory_))) {
+        return false;
+    }
+    return tracker_.with([&](Tracker& tracker) {
+        if (ended && (tracker.expire(*ended, kExpireBudget) || tracker.has_notices())) {
+            return false;
+        }
+        tracker.compact();
+        return true;
+    });
+}
+
 void ProcessAccount::on_given_up() {
     given_up_.store(true);
+    tracker_.on_process_ended();
 }
 
 void ProcessAccount::on_program(ProgramFacts program) {
@@ -80,6 +108,8 @@ void ProcessAccount::on_stopped(bool stopped) {
 }
 
 void ProcessAccount::on_ended(std::optional<int> status) {
+    tracker_.on_process_ended();
+    mailbox_.close();
     const std::lock_guard lock(mutex_);
     facts_.ended = monotonic_now();
     facts_.status = status;
@@ -101,6 +131,7 @@ ProcessAccount& ProcessAccounts::add(Tid pid, Tid parent) {
         // A child may run another program; where it does not, it shares the image of the first one.
         Symbolizer::Options{.main_debug_file = accounts_.empty() ? debug_file_ : "",
                             .images = images_}));
+    active_.push_back(accounts_.back().get());
     return *accounts_.back();
 }
 
@@ -113,6 +144,36 @@ std::vector<ProcessAccount*> ProcessAccounts::all() const {
         }
     }
     return result;
+}
+
+std::vector<ProcessAccount*> ProcessAccounts::active() const {
+    const std::lock_guard lock(mutex_);
+    const auto first = std::find_if(accounts_.begin(), accounts_.end(),
+                                    [](const auto& each) { return !each->is_given_up(); });
+    std::vector<ProcessAccount*> result;
+    for (ProcessAccount* account : active_) {
+        if (!account->is_given_up() && (account == first->get() || account->has_been_watched())) {
+            result.push_back(account);
+        }
+    }
+    return result;
+}
+
+// Without the lock meanwhile: the tracer thread waits for it when a child is born.
+void ProcessAccounts::retire_if(const std::function<bool(ProcessAccount&)>& is_settled) {
+    std::vector<ProcessAccount*> settled;
+    {
+        const std::lock_guard lock(mutex_);
+        settled = active_;
+    }
+    std::erase_if(settled, [&](ProcessAccount* account) { return !is_settled(*account); });
+    if (settled.empty()) {
+        return;
+    }
+    const std::lock_guard lock(mutex_);
+    std::erase_if(active_, [&settled](ProcessAccount* account) {
+        return std::binary_search(settled.begin(), settled.end(), account, by_number);
+    });
 }
 
 ProcessAccount* ProcessAccounts::first() const {
@@ -131,7 +192,9 @@ ProcessAccount* ProcessAccounts::find(std::uint64_t number) const {
 void ProcessAccounts::set_expire_ns(std::int64_t expire_ns) {
     const std::lock_guard lock(mutex_);
     options_.expire_ns = expire_ns;
+    active_.clear();
     for (const auto& account : accounts_) {
+        active_.push_back(account.get());
         account->tracker().with([expire_ns](Tracker& t) { t.set_expire_ns(expire_ns); });
     }
 }

@@ -122,6 +122,7 @@ void Session::step() {
         }
     }
     print_news();
+    retire_ended();
     if (output_.error() != 0) {
         end("user"); // nobody reads us any more
     }
@@ -149,7 +150,7 @@ int Session::pause_ms(MonotonicNs now) {
     std::int64_t pause = std::min(kMaxPauseNs, std::max(expire_ns_, kMinPauseNs));
     if (phase_ == Phase::watching) {
         pause = std::min(pause, std::max<std::int64_t>(stops_.due().value() - now.value(), 0));
-        for (ProcessAccount* process : accounts_.all()) {
+        for (ProcessAccount* process : accounts_.active()) {
             const auto next = process->tracker().with([](Tracker& t) { return t.next_expiry(); });
             if (next && process->time(*next) == *next) { // it has not ended before
                 pause = std::min(pause, std::max(next->value() - now.value(), kMinPauseNs));
@@ -338,12 +339,20 @@ void Session::look_at_heaps() {
 }
 
 void Session::expire(MonotonicNs now) {
-    for (ProcessAccount* process : accounts_.all()) {
+    for (ProcessAccount* process : accounts_.active()) {
         const MonotonicNs time = process->time(now);
         while (
             process->tracker().with([time](Tracker& t) { return t.expire(time, kExpireBudget); })) {
         }
     }
+}
+
+void Session::retire_ended() {
+    if (phase_ != Phase::watching || clock_.is_frozen()) {
+        return; // what is known may end before a process did
+    }
+    accounts_.retire_if(
+        [this](ProcessAccount& process) { return printer_.has_told(process) && process.settle(); });
 }
 
 bool Session::shows(StackId id) {

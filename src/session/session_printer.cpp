@@ -38,7 +38,7 @@ void SessionPrinter::set_live_events(bool live) {
 }
 
 void SessionPrinter::take_notices(const std::function<void()>& on_limit) {
-    for (ProcessAccount* process : processes_.all()) {
+    for (ProcessAccount* process : processes_.active()) {
         for (const Notice& notice :
              process->tracker().with([](Tracker& t) { return t.take_notices(); })) {
             if (notice.kind == Notice::Kind::block_limit ||
@@ -71,7 +71,7 @@ void SessionPrinter::print_news(bool last) {
 }
 
 void SessionPrinter::print_events() {
-    for (ProcessAccount* process : processes_.all()) {
+    for (ProcessAccount* process : processes_.active()) {
         std::uint64_t& printed = printed_events_[process];
         for (;;) {
             const auto calls = process->tracker().with(
@@ -96,6 +96,14 @@ void SessionPrinter::print_events() {
             printed = calls.back().number;
         }
     }
+}
+
+bool SessionPrinter::has_told(ProcessAccount& process) {
+    if (!live_events_) {
+        return true;
+    }
+    const auto last = process.tracker().with([](Tracker& t) { return t.mapping_log().last(); });
+    return printed_events_[&process] == last;
 }
 
 std::string SessionPrinter::with_process(const ProcessAccount& process,

@@ -15,7 +15,7 @@ void StopSampler::sample(MonotonicNs now) {
         return;
     }
     const MonotonicNs begin = monotonic_now();
-    for (ProcessAccount* process : processes_.all()) {
+    for (ProcessAccount* process : processes_.active()) {
         const ProcessFacts facts = process->facts();
         if (!facts.ended && !facts.stopped) { // one that somebody has stopped stands still anyway
             process->add_stops(sample_stops(facts.pid, 0));

@@ -98,7 +98,7 @@ std::vector<ThresholdPassed> ThresholdWatch::take(MonotonicNs now, std::span<con
         return passed;
     }
     due_ = MonotonicNs(now.value() + kLookNs);
-    for (ProcessAccount* process : processes_.all()) {
+    for (ProcessAccount* process : processes_.active()) {
         if (process->time(now) != now) { // it has ended
             continue;
         }

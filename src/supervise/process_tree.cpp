@@ -82,6 +82,7 @@ bool ProcessTree::take_child(WatchedProcess& parent, Tid child, bool forked) {
     }
     if (!watched) {
         log_warning("child {} is not watched: {}", child.value(), watched.error().message());
+        process->give_up();
         return true;
     }
     processes_.push_back(std::move(process));

@@ -23,6 +23,8 @@ class ModuleMailbox {
     };
     /// Always by the same thread.
     void put(const ModuleMap& modules, GeneratedCode generated = {});
+    /// There will be no more. By that thread, too.
+    void close() { std::vector<std::shared_ptr<const Module>>().swap(sent_); }
     /// Nothing if there was no change since the last call.
     [[nodiscard]] std::optional<Modules> take();
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -77,6 +78,11 @@ class ProcessAccount final : public ProcessKeeper {
 
     ToldOfLooks& told_of_looks() { return told_of_looks_; }
 
+    /// For the main thread, while it reads nothing of the account piece by piece. True if the
+    /// process has ended, or was given up, and nothing new will come of it: all that was due to
+    /// expire by its end has, and has been told of. What it knows takes little memory from then on.
+    [[nodiscard]] bool settle();
+
     AccountAccess account() override { return {tracker_, tracker_, tracker_}; }
     void on_given_up() override;
     [[nodiscard]] bool is_given_up() const { return given_up_.load(); }
@@ -115,11 +121,17 @@ class ProcessAccounts {
     /// Those that have been watched, and the first one, if there is any, in order of their numbers.
     /// Not those that were given up.
     [[nodiscard]] std::vector<ProcessAccount*> all() const;
+    /// Of all(): those that something new may come of. What is done all the time is done for these,
+    /// as there may be thousands that have ended.
+    [[nodiscard]] std::vector<ProcessAccount*> active() const;
+    /// Takes out of active() those that `is_settled` says yes to; it is also asked of those that
+    /// have never been watched.
+    void retire_if(const std::function<bool(ProcessAccount&)>& is_settled);
     /// Of all(). Null before there is one.
     [[nodiscard]] ProcessAccount* first() const;
     /// Null if there is none of that number.
     [[nodiscard]] ProcessAccount* find(std::uint64_t number) const;
-    /// Of all, also of those to come.
+    /// Of all, also of those to come. All are active() again, as their blocks may expire now.
     void set_expire_ns(std::int64_t expire_ns);
 
     /// This program is crashing: see SharedTracker. Async-signal-safe.
@@ -132,6 +144,7 @@ class ProcessAccounts {
     std::string debug_file_;
     std::shared_ptr<DebugImages> images_;
     std::vector<std::unique_ptr<ProcessAccount>> accounts_; ///< only grows
+    std::vector<ProcessAccount*> active_; ///< also those that have not been watched yet
 };
 
 } // namespace memleax

@@ -128,6 +128,8 @@ class Session {
     /// With --leak-check, before the target is let go of.
     void look_at_heaps();
     void expire(MonotonicNs now);
+    /// Processes that have ended cost nothing from step to step once all has been told of them.
+    void retire_ended();
     /// Hears what the trackers have to tell, and prints it, unless that has to wait.
     void print_news();
     void set_client(SessionClient* client);

@@ -42,6 +42,8 @@ class SessionPrinter {
     /// Prints that, and the calls, unless it has to wait for the client; not if it is the `last`
     /// time.
     void print_news(bool last);
+    /// Of the calls that map memory, have all of this process been printed that are to be?
+    [[nodiscard]] bool has_told(ProcessAccount& process);
 
   private:
     [[nodiscard]] bool has_to_wait(bool last) const {
