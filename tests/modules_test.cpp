@@ -365,6 +365,30 @@ class FileOnDisk : public Modules {
     }
 };
 
+// A file that was opened for one child is open for the next one, whoever their parent is.
+TEST_F(Modules, RelativesOpenAFileOnce) {
+    refresh();
+    const LoadedLibrary library(make_library("librelative.so"));
+    const CodeAddr pc = library.function("zlibVersion");
+    ModuleMap first(test::own_pid(), memory, &map);
+    ASSERT_TRUE(first.refresh());
+    ModuleMap second(test::own_pid(), memory, &map);
+    ASSERT_TRUE(second.refresh());
+    ModuleMap stranger(test::own_pid(), memory);
+    ASSERT_TRUE(stranger.refresh());
+    ASSERT_NE(first.find(pc), nullptr);
+    EXPECT_EQ(first.find(pc)->image, second.find(pc)->image);
+    EXPECT_NE(first.find(pc)->image, stranger.find(pc)->image);
+    const auto vdso_of = [](const ModuleMap& of) {
+        const auto found = std::find_if(of.all().begin(), of.all().end(), [](const auto& module) {
+            return module->name == "[vdso]";
+        });
+        return found != of.all().end() ? (*found)->image : nullptr;
+    };
+    EXPECT_EQ(vdso_of(map), vdso_of(first));
+    EXPECT_EQ(vdso_of(map), vdso_of(second));
+}
+
 TEST_F(FileOnDisk, Untouched) {
     expect_found_by_map_files();
     EXPECT_EQ(without_privileges(pc), build_id);

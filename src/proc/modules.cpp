@@ -173,25 +173,15 @@ struct ModuleMap::Found {
     std::shared_ptr<Module> main;
 };
 
+/// Somebody's module, or a process's account, keeps each of them.
+struct ModuleMap::OpenFiles {
+    absl::flat_hash_map<FileKey, std::weak_ptr<ElfImage>> images;
+    std::weak_ptr<ElfImage> vdso;
+};
+
 ModuleMap::ModuleMap(Tid pid, MemoryReader& memory, const ModuleMap* relative)
-    : pid_(pid), memory_(memory) {
-    if (relative == nullptr) {
-        return;
-    }
-    absl::flat_hash_map<FileKey, std::shared_ptr<const Module>> latest;
-    const auto add = [&latest](const auto& modules) {
-        for (const auto& module : modules) {
-            if (module->image != nullptr && module->inode != 0) {
-                latest[file_key(*module)] = module;
-            }
-        }
-    };
-    add(relative->relatives_);
-    add(relative->all_);
-    for (auto& [key, module] : latest) {
-        relatives_.push_back(std::move(module));
-    }
-}
+    : pid_(pid), memory_(memory),
+      opened_(relative != nullptr ? relative->opened_ : std::make_shared<OpenFiles>()) {}
 
 ModuleMap::Found ModuleMap::find_modules(const std::vector<Mapping>& mappings) {
     absl::flat_hash_map<FileKey, File> files;
@@ -206,25 +196,27 @@ ModuleMap::Found ModuleMap::find_modules(const std::vector<Mapping>& mappings) {
     const auto open_file = [&](const Mapping& mapping) -> File {
         if (mapping.inode == 0) {
             auto vdso = read_vdso(memory_, mapping);
-            return vdso ? File{*vdso, "", true} : File{nullptr, vdso.error().message(), true};
+            if (!vdso) {
+                return {nullptr, vdso.error().message(), true};
+            }
+            auto same = opened_->vdso.lock();
+            if (same == nullptr || !std::ranges::equal(same->bytes(), (*vdso)->bytes())) {
+                opened_->vdso = same = *vdso;
+            }
+            return {std::move(same), "", true};
         }
         // Libraries come and go and come again. While an old image keeps a file open its inode
         // number cannot go to another file.
-        const auto is_it = [&mapping](const auto& old) {
-            return old->image != nullptr && file_key(*old) == file_key(mapping) &&
-                   !old->image->changed_on_disk();
-        };
-        if (const auto own = std::find_if(all_.rbegin(), all_.rend(), is_it); own != all_.rend()) {
-            return {(*own)->image, "", true};
-        }
-        if (const auto other = std::find_if(relatives_.begin(), relatives_.end(), is_it);
-            other != relatives_.end()) {
-            return {(*other)->image, "", true};
+        std::weak_ptr<ElfImage>& opened = opened_->images[file_key(mapping)];
+        if (auto old = opened.lock(); old != nullptr && !old->changed_on_disk()) {
+            return {std::move(old), "", true};
         }
         auto image = open_mapped_file(thread, mapping, program);
-        return image ? File{*image, "", true}
-                     : File{nullptr, image.error().message(),
-                            begins_as_elf(mapping, mappings, memory_)};
+        if (!image) {
+            return {nullptr, image.error().message(), begins_as_elf(mapping, mappings, memory_)};
+        }
+        opened = *image;
+        return {*image, "", true};
     };
 
     Found found;

@@ -51,8 +51,9 @@ struct ModuleChanges {
 /// published except for `unloaded`, and snapshots (`all()`) may be handed to other threads.
 class ModuleMap {
   public:
-    /// `memory` (for the vDSO) must outlive the map. Files that `relative`, which may be null, has
-    /// got open are not opened again: a child's are mostly its parent's.
+    /// `memory` (for the vDSO) must outlive the map. Files that `relative`, which may be null, or
+    /// another relative of that has got open are not opened again: a child's are mostly its
+    /// parent's, and what a shell executes a thousand times is open once. All are one thread's.
     ModuleMap(Tid pid, MemoryReader& memory, const ModuleMap* relative = nullptr);
 
     /// Reads /proc/PID/maps anew and opens the files of new modules: through /proc/PID/map_files
@@ -91,6 +92,7 @@ class ModuleMap {
         bool operator==(const CodeRange&) const = default;
     };
     struct Found;
+    struct OpenFiles;
     [[nodiscard]] Found find_modules(const std::vector<Mapping>& mappings);
     ModuleChanges publish(Found& found, const std::vector<Mapping>& mappings);
     [[nodiscard]] const CodeRange* code_range(CodeAddr pc) const;
@@ -98,7 +100,7 @@ class ModuleMap {
     Tid pid_;
     MemoryReader& memory_;
     std::vector<Mapping> mappings_;
-    std::vector<std::shared_ptr<const Module>> relatives_; ///< one for each file
+    std::shared_ptr<OpenFiles> opened_; ///< of all relatives
     std::vector<std::shared_ptr<Module>> all_;
     std::vector<std::shared_ptr<Module>> current_;
     std::shared_ptr<Module> main_;
