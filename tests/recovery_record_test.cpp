@@ -3,13 +3,19 @@
 // the thread that held them.
 #include "memleax/target/recovery_record.hpp"
 
+#include <algorithm>
 #include <csignal>
+#include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "memleax/base/log.hpp"
 
 namespace memleax {
 namespace {
@@ -149,6 +155,26 @@ TEST_F(RecoveryFiles, ShowWhatIsInUseElsewhere) {
     third->pid.store(9);
     EXPECT_EQ(seen[1]->pid.load(), 9);
     EXPECT_THAT(owed(*seen[1]), IsEmpty()) << "an entry starts empty";
+}
+
+TEST_F(RecoveryFiles, TellOnceThatTheyAreFull) {
+    const int log = memfd_create("log", MFD_CLOEXEC);
+    set_log_fd(log);
+    std::vector<std::shared_ptr<RecoveryRecord>> records;
+    for (std::size_t i = 0; i < RecoveryFile::kMaxProcesses; ++i) {
+        records.push_back(ours_->claim());
+    }
+    EXPECT_EQ(lseek(log, 0, SEEK_CUR), 0);
+    const auto beyond = ours_->claim();
+    const auto another = ours_->claim();
+    set_log_fd(STDERR_FILENO);
+    beyond->pid.store(7);
+    EXPECT_THAT(guardians_->in_use(), IsEmpty());
+    std::string text(4096, '\0');
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(pread(log, text.data(), 4096, 0), 0)));
+    close(log);
+    EXPECT_THAT(text, ::testing::StartsWith("memleax: warning: more than 1024 processes"));
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
 }
 
 TEST_F(RecoveryFiles, TellOfTheirHoldersDeath) {

@@ -5,11 +5,14 @@
 #include <cerrno>
 #include <cstddef>
 #include <new>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "memleax/base/log.hpp"
 
 namespace memleax {
 
@@ -336,6 +339,11 @@ std::shared_ptr<RecoveryRecord> RecoveryFile::claim() {
                     record->owed_count.store(0);
                     taken->store(0);
                 }};
+    }
+    if (!std::exchange(told_, true)) {
+        log_warning("more than {} processes are watched at once: should memleax be killed, "
+                    "breakpoints stay in those beyond",
+                    kMaxProcesses);
     }
     return private_record();
 }

@@ -210,7 +210,8 @@ class RecoveryFile {
     [[nodiscard]] bool wait_for_holders_death();
 
     /// An unused entry, for as long as the caller has it, which is not longer than the file; an
-    /// ordinary piece of memory, which nobody else sees, if there is none left.
+    /// ordinary piece of memory, which nobody else sees, if there is none left. The user is told of
+    /// the first such, as no guardian puts that process back.
     [[nodiscard]] std::shared_ptr<RecoveryRecord> claim();
     /// Those that tell of a process.
     [[nodiscard]] std::vector<std::shared_ptr<RecoveryRecord>> in_use();
@@ -233,6 +234,7 @@ class RecoveryFile {
 
     int fd_;
     Header* header_;
+    bool told_ = false; ///< that there is no entry left
 };
 
 } // namespace memleax
