@@ -1,23 +1,30 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What a long session at the prompt keeps.
+// What a long session keeps.
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <ostream>
 #include <string>
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "process_support.hpp"
 #include "prompt_support.hpp"
 #include "sanitizer_support.hpp"
+#include "share_support.hpp"
 
 namespace memleax::testing {
 namespace {
 
-/// VmHWM, in KiB.
-long peak_of(pid_t pid) {
+/// A line of /proc/PID/status, in KiB.
+long status_of(pid_t pid, const std::string& name) {
     std::ifstream file(fmt::format("/proc/{}/status", pid));
     for (std::string word; file >> word;) {
-        if (word == "VmHWM:") {
+        if (word == name + ":") {
             long value = 0;
             file >> value;
             return value;
@@ -41,7 +48,7 @@ long peak_after(int waves, bool live_lines) {
         prompt.terminal.expect(fmt::format(", {} times by now\n", waves * 5000));
     }
     prompt.run("dump 1"); // so all that came before has been done, and names are known in any case
-    const long peak = peak_of(prompt.terminal.pid());
+    const long peak = status_of(prompt.terminal.pid(), "VmHWM");
     EXPECT_EQ(prompt.quit(), 0);
     return peak;
 }
@@ -58,6 +65,105 @@ TEST(LongSession, A100000ExpiriesCostNoMemory) {
     // 10^5 notices or lines of 50 bytes, kept in any form, are more; 5000 notices are 360 KiB.
     EXPECT_LT(with - without, 4096) << with << " and " << without << " KiB";
 }
+
+long mappings_of(pid_t pid) {
+    std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+    long lines = 0;
+    for (std::string line; std::getline(maps, line);) {
+        ++lines;
+    }
+    return lines;
+}
+
+long descriptors_of(pid_t pid) {
+    const std::filesystem::directory_iterator all(fmt::format("/proc/{}/fd", pid));
+    return std::distance(begin(all), end(all));
+}
+
+/// What memleax has got.
+struct Held {
+    long mappings = 0;
+    long descriptors = 0;
+    long resident_kib = 0;
+};
+
+/// Waits until an answer comes at the prompt: what happened before it has been dealt with.
+Held held_by(Memleax& memleax) {
+    memleax.process().send("process 1");
+    for (;;) {
+        const auto line = memleax.process().read_line();
+        if (!line || line->find("Process 1 is ") != std::string::npos) {
+            EXPECT_TRUE(line) << memleax.process().state();
+            break;
+        }
+    }
+    const pid_t pid = memleax.process().pid();
+    return {mappings_of(pid), descriptors_of(pid), status_of(pid, "VmRSS")};
+}
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+    std::size_t count = 0;
+    for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) {
+        ++count;
+    }
+    return count;
+}
+
+/// By commands of the fixture "family", each of which has that many.
+struct Children {
+    const char* command;
+    int times;
+};
+
+void PrintTo(const Children& children, std::ostream* out) {
+    *out << children.command;
+}
+
+class LongSessionOf : public ::testing::TestWithParam<Children> {};
+
+// Shell scripts, and servers with a process for each client, have thousands in an hour. What is
+// known of each stays for the report; what watching took does not.
+TEST_P(LongSessionOf, EndedChildrenTakeLittle) {
+    Fixture fixture("family");
+    Memleax memleax(
+        {"-f", "-i", "-q", "-e", "1000", "--log", "warning", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    std::size_t children = 0;
+    const auto have = [&](int times) {
+        for (int i = 0; i < times; ++i) {
+            const FixtureAnswer answer = fixture.ask(GetParam().command);
+            EXPECT_THAT(answer.failures, ::testing::IsEmpty());
+            children += answer.other.size();
+        }
+    };
+    have(std::max(GetParam().times / 10, 1)); // so that caches are warm
+    const Held before = held_by(memleax);
+    const std::size_t first = children;
+    have(GetParam().times);
+    const Held after = held_by(memleax);
+    const auto more = static_cast<long>(children - first);
+    ASSERT_GT(more, 0);
+    constexpr long kKibOfOne = 32; // 70 or more were all of it to stay
+    constexpr long kSlackKib = 4096;
+    // Those that the last look at the memory saw alive wait for the next look.
+    EXPECT_LT(after.mappings - before.mappings, 32 + more / 20) << more << " children";
+    EXPECT_LT(after.descriptors - before.descriptors, 32 + more / 20) << more << " children";
+    if (!test::kIsSanitized) {
+        EXPECT_LT(after.resident_kib - before.resident_kib, kSlackKib + kKibOfOne * more)
+            << more << " children";
+    }
+    memleax.process().close_input();
+    const auto result = memleax.finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    // A shell may be a process besides.
+    EXPECT_GE(count_of(result.output, "\n== Process "), children + 1);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, LongSessionOf,
+                         ::testing::Values(Children{"server", 10},
+                                           Children{"system", share_of(300)}),
+                         [](const auto& instance) { return instance.param.command; });
 
 } // namespace
 } // namespace memleax::testing
