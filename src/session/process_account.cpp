@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <malloc.h>
+
 #include "arch.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/proc/pid_namespace.hpp"
@@ -12,6 +14,17 @@
 namespace memleax {
 
 namespace {
+
+/// What a new program takes for a moment, while its symbols are looked for, is forty times what
+/// stays of it, which lies in between.
+constexpr std::size_t kSettledForEachTrim = 16;
+
+/// What is free in the middle of the heap, too, which free(3) never gives back.
+void give_free_memory_back() {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
 
 bool by_number(const ProcessAccount* a, const ProcessAccount* b) {
     return a->number() < b->number();
@@ -169,6 +182,11 @@ void ProcessAccounts::retire_if(const std::function<bool(ProcessAccount&)>& is_s
     std::erase_if(settled, [&](ProcessAccount* account) { return !is_settled(*account); });
     if (settled.empty()) {
         return;
+    }
+    settled_since_trim_ += settled.size();
+    if (settled_since_trim_ >= kSettledForEachTrim) {
+        settled_since_trim_ = 0;
+        give_free_memory_back();
     }
     const std::lock_guard lock(mutex_);
     std::erase_if(active_, [&settled](ProcessAccount* account) {

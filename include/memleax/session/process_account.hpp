@@ -144,6 +144,7 @@ class ProcessAccounts {
     std::string debug_file_;
     std::shared_ptr<DebugImages> images_;
     std::vector<std::unique_ptr<ProcessAccount>> accounts_; ///< only grows
+    std::size_t settled_since_trim_ = 0;
     std::vector<ProcessAccount*> active_; ///< also those that have not been watched yet
 };
 
