@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "memleax/proc/process_info.hpp"
+#include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/target.hpp"
 #include "memleax/target/thread_signals.hpp"
 
@@ -258,6 +260,30 @@ TEST_F(HeldSignals, AreForgottenWhenTheirHandlersAreGone) {
         EXPECT_FALSE(target.signals().any_held());
         target.resume(tid());
         target.signals().send_held_to_running();
+    });
+    EXPECT_THAT(finish(), ElementsAre());
+}
+
+TEST_F(HeldSignals, ThatAreOnTheirWayAreNotForTheNewProgram) {
+    trace([this](Target& target) {
+        send(SIGUSR1, 1);
+        expect_stop(target, SIGUSR1);
+        hold(target);
+        target.interrupt(tid());
+        ASSERT_TRUE(target.next_event(Target::Wait::block));
+        const auto mask = StoppedThread(tid()).signal_mask();
+        ASSERT_TRUE(mask);
+        StoppedThread(tid()).set_signal_mask(*mask | signal_bit(SIGUSR1)); // as a handler's may
+        ASSERT_TRUE(target.signals().send_held(tid()));
+        say(kExecute);
+        target.resume(tid());
+        const auto event = target.next_event(Target::Wait::block);
+        ASSERT_TRUE(event);
+        ASSERT_TRUE(std::holds_alternative<ExecStop>(*event));
+        StoppedThread(tid()).set_signal_mask(*mask);
+        target.resume(tid());
+        expect_stop(target, SIGUSR1);
+        deliver(target);
     });
     EXPECT_THAT(finish(), ElementsAre());
 }

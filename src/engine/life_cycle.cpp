@@ -7,6 +7,7 @@
 
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
+#include "memleax/base/patience.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/stopped_thread.hpp"
 
@@ -197,7 +198,8 @@ void LifeCycle::on_childs_exec(Tid child) {
 
 // Its table alone knows what is in their copies.
 void LifeCycle::clean_children_of_former_program() {
-    while (const auto child = target_.await_newborn()) {
+    const Patience patience(Target::kMostMsForNewborns);
+    while (const auto child = target_.await_newborn(patience)) {
         on_stop(*child);
     }
 }

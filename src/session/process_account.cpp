@@ -15,8 +15,8 @@ namespace memleax {
 
 namespace {
 
-/// What a new program takes for a moment, while its symbols are looked for, is forty times what
-/// stays of it, which lies in between.
+/// The symbol search in a new program allocates forty times what its account keeps, and what is
+/// kept lies in between.
 constexpr std::size_t kSettledForEachTrim = 16;
 
 /// What is free in the middle of the heap, too, which free(3) never gives back.
@@ -82,6 +82,7 @@ bool ProcessAccount::settle() {
 void ProcessAccount::on_given_up() {
     given_up_.store(true);
     tracker_.on_process_ended();
+    mailbox_.close();
 }
 
 void ProcessAccount::on_program(ProgramFacts program) {
@@ -180,13 +181,15 @@ void ProcessAccounts::retire_if(const std::function<bool(ProcessAccount&)>& is_s
         settled = active_;
     }
     std::erase_if(settled, [&](ProcessAccount* account) { return !is_settled(*account); });
+    settled_since_trim_ += settled.size();
+    if (const MonotonicNs now = monotonic_now(); settled_since_trim_ >= kSettledForEachTrim &&
+                                                 now.value() - last_trim_.value() >= kNsPerSecond) {
+        settled_since_trim_ = 0;
+        last_trim_ = now;
+        give_free_memory_back();
+    }
     if (settled.empty()) {
         return;
-    }
-    settled_since_trim_ += settled.size();
-    if (settled_since_trim_ >= kSettledForEachTrim) {
-        settled_since_trim_ = 0;
-        give_free_memory_back();
     }
     const std::lock_guard lock(mutex_);
     std::erase_if(active_, [&settled](ProcessAccount* account) {

@@ -82,7 +82,7 @@ StopEvent StopDecoder::decode_stop(Tid tid, TracedThread& thread, int status) {
     }
     case PTRACE_EVENT_EXEC: {
         const Tid former = event_message(tid);
-        if (former != tid) {
+        if (former.value() > 0 && former != tid) { // 0: it has been killed
             target_.parts().remove_thread(former);
         }
         if (tid == target_.pid()) {

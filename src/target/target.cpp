@@ -154,7 +154,7 @@ bool Target::is_child_process(Tid tid) const {
 }
 
 bool Target::has_executed(Tid tid) const {
-    return parts_->tracer.queue().has_exec_of(tid);
+    return tid == pid_ && parts_->tracer.queue().has_exec_of(tid);
 }
 
 void Target::resume(Tid tid, int signal) {
@@ -200,9 +200,8 @@ std::optional<Tid> Target::await_parent_of(Tid child) const {
     }
 }
 
-std::optional<ChildStop> Target::await_newborn() {
-    constexpr std::int64_t kMostMs = 100; // the process stands still meanwhile
-    for (const Patience patience(kMostMs);;) {
+std::optional<ChildStop> Target::await_newborn(const Patience& patience) {
+    for (;;) {
         const std::set<Tid> expected = expected_children(); // which a wait changes
         for (const Tid child : expected) {
             if (const auto event = parts_->waits.wait_for(child, WNOHANG)) {

@@ -26,6 +26,9 @@ constexpr int kFirstQueuedSignal = 32;
 } // namespace
 
 int ThreadSignals::on_resume(Tid tid, int signal) {
+    if (signal != 0 && !of_former_.empty() && is_of_former(tid, signal)) {
+        signal = 0;
+    }
     if (signal != 0 && comes_too_early(tid, signal) && hold(tid)) {
         signal = 0;
     }
@@ -43,12 +46,12 @@ bool stops_by_default(int signal) {
     return signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
 }
 
-bool is_caught(Tid tid, int signal) {
-    const auto process = try_read_process_info(tid);
+} // namespace
+
+bool ThreadSignals::is_caught(Tid tid, int signal) {
+    const auto process = signal != 0 ? try_read_process_info(tid) : std::nullopt;
     return process && (process->caught_signals & signal_bit(signal)) != 0;
 }
-
-} // namespace
 
 // What stands in a stop is older than what has been held back.
 bool ThreadSignals::hold(Tid tid) {
@@ -133,6 +136,15 @@ void ThreadSignals::send_all_held() {
 
 void ThreadSignals::on_exec(Tid tid) {
     unbegun_.erase(tid);
+    if (const auto sent = sent_.find(tid); sent != sent_.end()) {
+        Signals& late = of_former_[tid];
+        for (const siginfo_t& info : sent->second.on_their_way) {
+            if (!stops_by_default(info.si_signo)) {
+                late.push_back(info);
+            }
+        }
+        sent_.erase(sent);
+    }
     const auto held = held_.find(tid);
     if (held == held_.end()) {
         return;
@@ -229,6 +241,25 @@ std::optional<siginfo_t> ThreadSignals::exchange_for_sent(Tid tid, Sent* sent,
     // Ours was taken without a stop (sigwait), or ignored.
     sent->on_their_way.erase(find_number(sent->on_their_way, now.si_signo));
     return std::nullopt;
+}
+
+bool ThreadSignals::is_of_former(Tid tid, int signal) {
+    const auto late = of_former_.find(tid);
+    siginfo_t now{};
+    if (late == of_former_.end() || ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &now) != 0 ||
+        now.si_signo != signal) {
+        return false;
+    }
+    const auto it = std::find_if(late->second.begin(), late->second.end(),
+                                 [&now](const siginfo_t& info) { return may_be(info, now); });
+    if (it == late->second.end()) {
+        return false;
+    }
+    late->second.erase(it);
+    if (late->second.empty()) {
+        of_former_.erase(late);
+    }
+    return true;
 }
 
 void ThreadSignals::give_oldest(Tid tid, int signal) {

@@ -9,6 +9,7 @@
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/thread_borrower.hpp"
+#include "target_parts.hpp"
 #include "trap_frame.hpp"
 
 namespace memleax {
@@ -109,8 +110,11 @@ void TrapSignal::set_unblocked(Tid tid, Blocking* entry, bool unblocked) {
 }
 
 void TrapSignal::on_birth(Tid parent, Tid child) {
+    const bool stands_in_line = target_.parts().tracer.queue().any_of([&](const TargetStop& stop) {
+        return stop.target == &target_ && tid_of(stop.event) == child;
+    });
     if (!target_.threads().contains(child) && !target_.expected_children().contains(child) &&
-        !target_.has_deferred(child)) {
+        !stands_in_line) {
         return; // it has reported itself before, and is none of ours any more
     }
     newborns_.insert(child);
@@ -122,12 +126,13 @@ void TrapSignal::on_birth(Tid parent, Tid child) {
     }
 }
 
-// A child that has reported itself before its parent did is in no list yet. Whose it is, is asked
-// only if some thread's mask could be what it has: any other thread may have the same by itself.
+// A child that has reported itself before its parent did is in no list yet: neither among the
+// newborns nor, if its parent blocks SIGTRAP, among those that do. Whose it is, is asked only if
+// some thread's mask could be what it has: any other thread may have the same by itself.
 void TrapSignal::restore_mask_in_copy(Tid child) {
     const auto mask = StoppedThread(child).signal_mask();
     auto it = blocking_.find(child);
-    if (it == blocking_.end() &&
+    if (it == blocking_.end() && !newborns_.contains(child) &&
         std::any_of(blocking_.begin(), blocking_.end(), [&mask](const auto& thread) {
             return is_mask_without_trap(thread.second, mask);
         })) {

@@ -139,12 +139,13 @@ class ProcessAccounts {
 
   private:
     std::atomic<bool> abandoned_{false};
+    std::size_t settled_since_trim_ = 0; ///< the main thread's, as is the next
+    MonotonicNs last_trim_{};
     mutable std::mutex mutex_; ///< guards what follows
     Tracker::Options options_;
     std::string debug_file_;
     std::shared_ptr<DebugImages> images_;
     std::vector<std::unique_ptr<ProcessAccount>> accounts_; ///< only grows
-    std::size_t settled_since_trim_ = 0;
     std::vector<ProcessAccount*> active_; ///< also those that have not been watched yet
 };
 

@@ -23,6 +23,7 @@
 
 namespace memleax {
 
+class Patience;
 class ThreadBorrower;
 class ThreadSignals;
 
@@ -130,10 +131,11 @@ class Target {
     /// Of a forked child in its first stop: the thread that has made it. Nothing if that was
     /// killed.
     [[nodiscard]] std::optional<Tid> await_parent_of(Tid child) const;
-    /// In the process's ExecStop: the next child that it has made before, and that has not been
-    /// told of. Who is expected is waited for a little, as it may need a CPU to get to its first
-    /// stop.
-    std::optional<ChildStop> await_newborn();
+    /// In the process's ExecStop: the next child that it has made before, and whose ChildStop is
+    /// still to be handled. One that is expected may need a CPU to get there, and is waited for as
+    /// long as the patience lasts; kMostMsForNewborns, as all that is watched waits, too.
+    std::optional<ChildStop> await_newborn(const Patience& patience);
+    static constexpr std::int64_t kMostMsForNewborns = 100;
     /// Takes a vfork-like child, which stands in its ChildStop, for one of the threads.
     void adopt_child(Tid tid);
     /// Is it a child by vfork, or alike, which shares the memory and is another process?

@@ -79,10 +79,13 @@ class ThreadSignals {
             give_oldest(tid, signal);
         }
     }
+    /// Has its process a handler for this signal? 0: no.
+    [[nodiscard]] static bool is_caught(Tid tid, int signal);
     /// It executes another program, which has no handlers. Those of the old one would have been
-    /// called before.
+    /// called before: what was held back, or is on its way, is not for the new one.
     void on_exec(Tid tid);
     void forget(Tid tid) {
+        of_former_.erase(tid);
         sent_.erase(tid);
         held_.erase(tid);
         unbegun_.erase(tid);
@@ -105,6 +108,8 @@ class ThreadSignals {
     };
 
     void give_oldest(Tid tid, int signal);
+    /// Was it sent again to the program that this thread executed before?
+    [[nodiscard]] bool is_of_former(Tid tid, int signal);
     /// The first that is due of this number, if one is.
     std::optional<siginfo_t> exchange_for_sent(Tid tid, Sent* sent, const siginfo_t& now);
     /// One that was held back, in place of this one, which waits in its stead; if there is one.
@@ -116,6 +121,8 @@ class ThreadSignals {
     RecoveryRecord& record_;
     absl::flat_hash_map<Tid, Sent> sent_;
     absl::flat_hash_map<Tid, Signals> held_;
+    absl::flat_hash_map<Tid, Signals>
+        of_former_; ///< sent again, before an exec; what they look like
     absl::flat_hash_map<Tid, Unbegun> unbegun_;
 };
 

@@ -220,7 +220,8 @@ void Detacher::collect(const StopEvent& event, std::set<Tid>* awaited) {
     if (const auto* exec = std::get_if<ExecStop>(&event)) {
         trap_signal_.restore_after_exec(tid, exec->former);
         if (tid == target_.pid()) { // else a vfork child's
-            while (const auto child = target_.await_newborn()) {
+            const Patience patience(Target::kMostMsForNewborns);
+            while (const auto child = target_.await_newborn(patience)) {
                 collect(*child, awaited);
             }
             breakpoints_.forget_all();
@@ -267,7 +268,7 @@ bool Detacher::is_settled(Tid tid) {
         if (signal != 0 && !is_exception(signal) && target_.signals().hold(tid)) {
             target_.resume(tid);
         } else {
-            may_be_referenced_ = may_be_referenced_ || signal != 0;
+            may_be_referenced_ = may_be_referenced_ || ThreadSignals::is_caught(tid, signal);
             target_.resume(tid, signal);
         }
         return false;
