@@ -110,12 +110,14 @@ void TrapSignal::set_unblocked(Tid tid, Blocking* entry, bool unblocked) {
 }
 
 void TrapSignal::on_birth(Tid parent, Tid child) {
-    const bool stands_in_line = target_.parts().tracer.queue().any_of([&](const TargetStop& stop) {
-        return stop.target == &target_ && tid_of(stop.event) == child;
-    });
+    const auto stands_in_line = [&] {
+        return target_.parts().tracer.queue().any_of([&](const TargetStop& stop) {
+            return stop.target == &target_ && tid_of(stop.event) == child;
+        });
+    };
     if (!target_.threads().contains(child) && !target_.expected_children().contains(child) &&
-        !stands_in_line) {
-        return; // it has reported itself before, and is none of ours any more
+        !stands_in_line()) {
+        return; // it has been cleaned, and let go of or taken over
     }
     newborns_.insert(child);
     const auto it = blocking_.find(parent);

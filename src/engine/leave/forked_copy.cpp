@@ -36,9 +36,9 @@ std::vector<AddrRange> joined(std::vector<AddrRange> ranges) {
 
 } // namespace
 
-// The code of the handler's page, the last one, never changes: where it is not as it was, the
-// memory is gone, or another program's by now. A page that came since the last look is unknown
-// then, and stays in the child, who may have code of its own there.
+// The code of the handler's page, the last one, is constant: where other bytes are, or none, the
+// memory is gone, or is another program's. A page that came since the last look is unknown then,
+// and stays in the child, who may have code of its own there.
 void OwnPages::look(RemoteMemory& memory, const OwnCodes& own) {
     std::vector<Code> codes;
     for (const AddrRange range : own.ranges()) {
@@ -55,11 +55,7 @@ void OwnPages::look(RemoteMemory& memory, const OwnCodes& own) {
 }
 
 bool OwnPages::knows_all(const OwnCodes& own) const {
-    const std::vector<AddrRange> ranges = own.ranges();
-    return std::all_of(ranges.begin(), ranges.end(), [this](AddrRange range) {
-        return std::any_of(codes_.begin(), codes_.end(),
-                           [range](const Code& code) { return code.range == range; });
-    });
+    return codes_.size() == own.ranges().size(); // a look reads all of them
 }
 
 std::vector<AddrRange> OwnPages::in_copy(Tid child, RemoteMemory& memory) const {
