@@ -128,19 +128,33 @@ TEST_P(Frozen, IsNotBegunWith) {
     expect_as_before();
 }
 
+// Once a second a thread that hits a breakpoint is asked for SIGTRAP's action. With one that is
+// frozen in that call nothing can be put back before the thaw (docs/limits.md): then once more.
 TEST_P(Frozen, WhileWatchedIsLeftWhenItIsThawed) {
-    Memleax memleax = watch();
-    memleax.wait_until_watching();
-    work_once();
-    work();
-    freezer_.freeze();
-    memleax.interrupt();
-    EXPECT_TRUE(memleax.process().find_error_line("it can be left when that is thawed"));
-    EXPECT_THAT(unlike_their_files(take_snapshot(fixture_.pid())), IsEmpty());
-    freezer_.thaw();
-    const auto result = memleax.finish();
-    EXPECT_EQ(result.status, 0) << result.errors;
-    EXPECT_EQ(result.json().at("session").at("end_reason"), "user");
+    constexpr int kMostTries = 5;
+    bool in_call = true;
+    for (int i = 0; in_call && i < kMostTries; ++i) {
+        Memleax memleax = watch();
+        memleax.wait_until_watching();
+        work_once();
+        work();
+        freezer_.freeze();
+        memleax.interrupt();
+        const auto line = memleax.process().find_error_line("it can be left when that is thawed");
+        ASSERT_TRUE(line);
+        in_call = line->find("while it executed something for memleax") != std::string::npos;
+        if (!in_call) {
+            EXPECT_THAT(unlike_their_files(take_snapshot(fixture_.pid())), IsEmpty());
+        }
+        freezer_.thaw();
+        const auto result = memleax.finish();
+        EXPECT_EQ(result.status, 0) << result.errors;
+        EXPECT_EQ(result.json().at("session").at("end_reason"), "user");
+        if (in_call) {
+            EXPECT_THAT(fixture_.ask("stop").failures, IsEmpty());
+        }
+    }
+    ASSERT_FALSE(in_call);
     expect_as_before();
 }
 
