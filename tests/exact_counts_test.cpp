@@ -91,6 +91,8 @@ std::vector<Case> cases() {
     result.push_back({"threads16", {"64", "60"}});
     result.push_back({"dlopen_plugin", {"250"}});
     result.push_back({"split_stack"});
+    result.push_back({"busy_handler"});
+    result.push_back({"busy_handler", {"alternate"}});
     for (const char* name : {"alloc_all", "big_live", "cross_thread_free", "realloc_chains",
                              "recursion", "thread_churn", "threads16", "unknown_free"}) {
         result.push_back({std::string("musl-") + name});

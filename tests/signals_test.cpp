@@ -84,6 +84,15 @@ TEST_P(SignalKinds, ArriveWhileWeComeAndGo) {
 INSTANTIATE_TEST_SUITE_P(Traps, SignalKinds, ::testing::Bool(),
                          [](const auto& instance) { return instance.param ? "blocked" : "own"; });
 
+// What a handler has interrupted is still in the allocator while the handler's own calls go by, and
+// after them, also where no walk leads to it.
+TEST(BusyHandler, IsLeftWhileWhatItHasInterruptedWaits) {
+    for (const std::string stack : {"own", "alternate"}) {
+        Fixture fixture("busy_handler", {"waits", stack});
+        come_and_go(&fixture, 15, 600);
+    }
+}
+
 /// A thread's mask is to be put back while it sleeps where no ptrace request reaches it.
 class MaskOfAnUninterruptibleThread : public ::testing::Test {
   protected:

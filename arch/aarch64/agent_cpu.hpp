@@ -44,6 +44,8 @@ __attribute__((always_inline)) inline void agent_will_write(const void* at) {
 /// The caller's stack pointer after the return, less that at the entry: the return address is in
 /// x30.
 inline constexpr std::uint64_t kAgentEntryBytes = 0;
+/// Between the stub's frame (agent::Frame) and the stack pointer at the entry: the frame record.
+inline constexpr std::uint64_t kAgentBehindFrame = 16;
 
 /// Where a caller's return address is, from its CFA on; `offset` is what its rule says.
 constexpr std::uint64_t agent_return_place(std::int32_t offset) {

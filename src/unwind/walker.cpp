@@ -21,6 +21,7 @@ void Walker::walk(const arch::Registers& regs, From from, unsigned limit, Unwoun
     out->frames.clear();
     out->crossed_signal_frame = false;
     out->behind_own_frame = 0;
+    out->interrupted_own_frame = false;
     out->guess_led_nowhere = false;
     out->end = StackEnd::limit;
     if (limit == 0) {
@@ -33,6 +34,7 @@ void Walker::walk(const arch::Registers& regs, From from, unsigned limit, Unwoun
         out->frames.clear();
         out->crossed_signal_frame = false;
         out->behind_own_frame = 0;
+        out->interrupted_own_frame = false;
         out->guess_led_nowhere = false;
         end = run(FullFrame(regs, stack_, source_), regs, from, limit, out);
     }
@@ -70,6 +72,7 @@ std::optional<StackEnd> Walker::run(Frame at, const arch::Registers& regs, From 
     for (;;) {
         if (rule.kind == Rule::Kind::own) {
             out->behind_own_frame = out->frames.size();
+            out->interrupted_own_frame = !frame.is_return_address();
         } else {
             out->frames.push_back(frame);
         }

@@ -90,6 +90,7 @@ std::vector<AgentPages::Inside> AgentPages::threads_inside() const {
             }
             if (progress[i].inside != 0) {
                 result.push_back({Tid(threads[i].tid),
+                                  first + i,
                                   {threads[i].stack_begin, threads[i].stack_end},
                                   progress[i].inside});
             }
@@ -98,13 +99,25 @@ std::vector<AgentPages::Inside> AgentPages::threads_inside() const {
     return result;
 }
 
-// A call that was left by siglongjmp has no frame any more, once its stack is shorter. On another
-// stack (a handler's, a coroutine's) that cannot be told.
+bool AgentPages::has_frame(std::uint32_t index, std::uint64_t inside) const {
+    const auto data = agent_data();
+    const RemoteAddr frame(inside - arch::kAgentBehindFrame - sizeof(agent::Frame) +
+                           offsetof(agent::Frame, progress));
+    const std::size_t progress = offsetof(agent::Data, progress) + index * sizeof(agent::Progress);
+    return data && target_.memory().try_read_object<std::uint64_t>(frame) ==
+                       data->value() + progress;
+}
+
+// A call that was left by siglongjmp has no frame any more, once its stack is shorter and what was
+// there has been overwritten. Until then the thread may be in a handler whose alternate stack is
+// further out in the same memory. On another stack (a handler's, a coroutine's) that cannot be
+// told.
 bool AgentPages::will_be_back(Tid tid, RemoteAddr sp) const {
     const auto threads = threads_inside();
     return std::any_of(threads.begin(), threads.end(), [&](const Inside& thread) {
         const bool is_over = thread.stack.contains(thread.sp) &&
-                             thread.stack.contains(sp.value()) && sp.value() > thread.sp;
+                             thread.stack.contains(sp.value()) && sp.value() > thread.sp &&
+                             !has_frame(thread.index, thread.sp);
         return thread.tid == tid && !is_over;
     });
 }

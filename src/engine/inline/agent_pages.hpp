@@ -42,6 +42,9 @@ class AgentPages final : public OwnCode {
 
     /// Where agent::Data is.
     [[nodiscard]] std::optional<RemoteAddr> agent_data() const;
+    /// Is the stub's frame of this thread's call still on its stack? `inside` is its
+    /// Progress::inside. Of a call that was left it may be for a while.
+    [[nodiscard]] bool has_frame(std::uint32_t index, std::uint64_t inside) const;
     /// What is to be done with the memory as long as it is there.
     void before_unmapping(std::function<void()> read) { before_unmapping_ = std::move(read); }
     /// No call is told of any more, and none needs the tracer.
@@ -51,6 +54,7 @@ class AgentPages final : public OwnCode {
     /// The blocks of the threads that are in a call.
     struct Inside {
         Tid tid;
+        std::uint32_t index;
         AddrRange stack;
         std::uint64_t sp; ///< Progress::inside
     };

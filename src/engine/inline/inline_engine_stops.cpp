@@ -228,16 +228,28 @@ InlineEngine::Within InlineEngine::look_within(Tid tid, const arch::Registers& r
     }
     tell();
     const UnwoundStack& walked = reporter_.walk(regs, kMostFrames);
-    if (walked.behind_own_frame == 0) { // it was left by siglongjmp
+    if (walked.behind_own_frame == 0) {
+        // Out of the midst of the agent, which has no tables, no walk leads to its frame. And one
+        // that has no certain end has not come so far.
+        const bool is_in_agent =
+            std::any_of(walked.frames.begin(), walked.frames.end(), [this](FrameAddress frame) {
+                return memory_.pages().contains(frame.pc());
+            });
+        if (is_in_agent || (walked.end != StackEnd::outermost &&
+                            memory_.pages().has_frame(*index, threads_.seen(*index).inside))) {
+            return Within::handler;
+        }
+        // It was left by siglongjmp.
         if (const auto left = threads_.leave_call(*index, monotonic_now())) {
             follower_.on_recorded({&*left, 1});
         }
         return Within::nothing;
     }
     const auto ours = walked.frames.begin() + static_cast<std::ptrdiff_t>(walked.behind_own_frame);
-    const bool by_handler = std::any_of(walked.frames.begin() + 1, ours, [](FrameAddress frame) {
-        return !frame.is_return_address();
-    });
+    const bool by_handler = walked.interrupted_own_frame ||
+                            std::any_of(walked.frames.begin() + 1, ours, [](FrameAddress frame) {
+                                return !frame.is_return_address();
+                            });
     return by_handler ? Within::handler : Within::call;
 }
 

@@ -64,13 +64,16 @@ AGENT_PART Data& data_of(const Function& function) {
 // saves none that it does not.
 
 /// A call within another one of an allocator's.
-AGENT_APART Answer enter_within(const Function& function, Frame& frame, const Thread& thread) {
+AGENT_APART Answer enter_within(const Function& function, Frame& frame, uint64_t sp,
+                                const Thread& thread) {
     Data& data = data_of(function);
     Progress& progress = *frame.progress;
     const bool checks = data.live != 0;
     const uint64_t pointer =
         function.kind == Function::Kind::allocate ? 0 : argument(frame, function.pointer_argument);
-    if (load(progress.interrupted) != 0 ||
+    // Further out on the stack, the outer call was left by siglongjmp, or this is a handler whose
+    // alternate stack is there: the tracer can tell.
+    if (progress.inside <= sp || load(progress.interrupted) != 0 ||
         (function.kind == Function::Kind::reallocate && pointer != 0)) {
         return trap(data, progress, Trap::other);
     }
@@ -141,7 +144,6 @@ AGENT_PART Answer enter_outermost(const Function& function, Frame& frame, uint64
     // Until now a signal's handler may have made calls as any other; what is recorded from here on
     // must not be interrupted by them, and they trap.
     ++progress.calls;
-    progress.interrupted = 0; // of a call that was left by siglongjmp, if at all
     store(progress.inside, sp);
     if (frees) {
         frame.ending = Ending::free;
@@ -193,8 +195,8 @@ AGENT_PART Answer enter(const Function* function, Frame* frame, uint64_t sp, uin
     frame->progress = &progress;
     frame->function = function;
     frame->ending = Ending::allocation;
-    if (progress.inside > sp) [[unlikely]] {
-        return enter_within(*function, *frame, thread);
+    if (progress.inside != 0) [[unlikely]] {
+        return enter_within(*function, *frame, sp, thread);
     }
     if (data.live == 0 && function->kind == Function::Kind::allocate) {
         return enter_allocation(*function, *frame, sp, fp, return_address, thread);
