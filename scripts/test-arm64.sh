@@ -46,7 +46,7 @@ again=("exact_counts:*igned*:*guarded*" left_as_found own_death unwind_walk unwi
 by_int3=()
 # The host's run has them: what needs a browser, what computes for minutes and knows no CPU, and what
 # makes more stops than the machine serves (left_as_found has visits at random moments, too).
-elsewhere=(completions html_browser html_report large_report many_blocks long_session tracker_random verdict_streams
+elsewhere=(completions html_browser html_headline html_report large_report many_blocks long_session tracker_random verdict_streams
     comes_and_goes_stress)
 # All but this: 16 threads that wait for each other all the time are not all known to be outside of a
 # transfer within 10 s there, and --leak-check refuses them. And this: one that does nothing but dlopen

@@ -485,6 +485,29 @@ TEST_F(HtmlBrowser, AnIncompleteLeakCheck) {
         "Leak check\n\nIncomplete: it has ended. Nothing is said of any block."])"));
 }
 
+TEST_F(HtmlBrowser, WhatWasNotFollowed) {
+    Report report;
+    report.session.events.unfollowed_alloc = 5;
+    report.unfollowed = {{0, {2, 16}, Unseen::no_breakpoint, {}, StackEnd::limit},
+                         {0, {3, 3000}, Unseen::generated_code, small_stack()}};
+    const json results = browse(
+        report, {eval(kVisibleSections),
+                 eval("document.querySelector('#facts').innerText"),
+                 eval("[...document.querySelectorAll('#unfollowed-rows .stack')].map((row) => "
+                      "[...row.children].map((each) => each.innerText.replace(/\\s+/g, ' ')"
+                      ".trim()))"),
+                 {{"size", {390, 844}}},
+                 eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() "
+                      "=> done(document.documentElement.scrollWidth))))")});
+    EXPECT_EQ(results[0], json::parse(R"(["verdict", "unfollowed"])"));
+    EXPECT_THAT(results[1].get<std::string>(), HasSubstr("Allocations not followed\n5"));
+    EXPECT_EQ(results[2],
+              json::array({{"foo foo.c:12", "3", "2.9 KiB", describe(Unseen::generated_code)},
+                           {"no backtrace backtrace limit", "2", "16 B",
+                            describe(Unseen::no_breakpoint)}}));
+    EXPECT_EQ(results[3], 390);
+}
+
 TEST_F(HtmlBrowser, ALookWithoutWatching) {
     LeakCheckReport report;
     static_cast<LeakFindings&>(report) = *leak_check_report().leak_check;

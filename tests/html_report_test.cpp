@@ -17,16 +17,6 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-/// What stands between two texts, of which there must be one each.
-std::string between(const std::string& text, const std::string& before, const std::string& after) {
-    const auto begin = text.find(before);
-    EXPECT_NE(begin, std::string::npos) << before;
-    EXPECT_EQ(text.find(before, begin + 1), std::string::npos) << before;
-    const auto end = text.find(after, begin);
-    EXPECT_NE(end, std::string::npos) << after;
-    return text.substr(begin + before.size(), end - begin - before.size());
-}
-
 class HtmlReport : public testing::Test {
   protected:
     void SetUp() override {
@@ -37,13 +27,8 @@ class HtmlReport : public testing::Test {
     static std::string page(const Report& report) {
         return text_of(find_report_format("html")->write, report);
     }
-    static std::string verdict(const Report& report) {
-        return between(page(report), "aria-label=\"Verdict\">\n", "</section>");
-    }
-    static json data(const Report& report) {
-        return json::parse(
-            between(page(report), "<script id=\"data\" type=\"application/json\">", "</script>"));
-    }
+    static std::string verdict(const Report& report) { return html_verdict(page(report)); }
+    static json data(const Report& report) { return html_data(page(report)); }
 };
 
 TEST_F(HtmlReport, IsOnePageWithItsLicences) {
@@ -58,46 +43,6 @@ TEST_F(HtmlReport, IsOnePageWithItsLicences) {
     EXPECT_THAT(text, HasSubstr("d3-flame-graph 5.0.0, Apache-2.0"));
     EXPECT_THAT(text, Not(HasSubstr(" src=")));
     EXPECT_THAT(text, Not(HasSubstr("<link")));
-}
-
-TEST_F(HtmlReport, SaysItInPlainWords) {
-    EXPECT_EQ(verdict(server_report()),
-              "<h1 class=\"leaking\">2 call stacks leak: 1.2&nbsp;MiB in 1206 blocks</h1>\n"
-              "<p>The worst grows by 2.0 KiB/s: <code>shop::SessionStore::open</code></p>\n");
-}
-
-TEST_F(HtmlReport, SaysWhatGrowsWhereNothingLeaks) {
-    Report report = server_report();
-    std::erase_if(report.callstacks,
-                  [](const auto& stack) { return stack.judgement->verdict == Verdict::leaking; });
-    EXPECT_EQ(
-        verdict(report),
-        "<h1 class=\"growing\">No certain leak, but 1 call stack grows: 192.8&nbsp;KiB in 617 "
-        "blocks</h1>\n"
-        "<p>It grows by 320 B/s: <code>shop::AuditLog::append&lt;shop::Login&gt;</code></p>\n");
-}
-
-TEST_F(HtmlReport, SaysThatAllIsWell) {
-    Report report = server_report();
-    std::erase_if(report.callstacks,
-                  [](const auto& stack) { return stack.judgement->verdict > Verdict::plateau; });
-    report.totals.live = {10, 2048};
-    EXPECT_EQ(verdict(report), "<h1 class=\"good\">No leak found</h1>\n"
-                               "<p>5 call stacks hold 2.0 KiB in 10 blocks, and none of them keeps "
-                               "growing.</p>\n");
-    EXPECT_THAT(verdict(Report{}), HasSubstr("No leak found"));
-}
-
-TEST_F(HtmlReport, SaysThatItIsTooEarly) {
-    Report report = server_report();
-    report.callstacks.resize(1);
-    EXPECT_THAT(verdict(report), HasSubstr("<h1 class=\"early\">Too early to tell</h1>"));
-}
-
-TEST_F(HtmlReport, GoesByAgeWhereNothingIsJudged) {
-    EXPECT_EQ(verdict(sample_report()), "<h1 class=\"growing\">2 call stacks may leak: "
-                                        "2.0&nbsp;KiB in 21 blocks older than 10&nbsp;s"
-                                        "</h1>\n<p>Most is held by: <code>foo</code></p>\n");
 }
 
 // Without scripts, too.
@@ -235,27 +180,6 @@ TEST_F(HtmlReport, LeakCheckSaysOfWhichProcessABlockIs) {
     EXPECT_EQ(all.at("names").at(frame[0].get<std::size_t>()), "worker-8");
 }
 
-TEST_F(HtmlReport, LostBlocksComeFirst) {
-    Report report = leak_check_report();
-    EXPECT_EQ(
-        verdict(report),
-        "<h1 class=\"leaking\">1.5&nbsp;KiB in 17 blocks are lost: nothing points to them any "
-        "more</h1>\n<p>The largest part of it was allocated by: <code>foo</code></p>\n"
-        "<p>Besides: 2 call stacks may leak: 2.0&nbsp;KiB in 21 blocks older than 10&nbsp;s."
-        "</p>\n");
-    LeakFindings& found = *report.leak_check;
-    found.records.erase(found.records.begin()); // what was allocated before is left
-    found.records[0].loss = LossClass::definite;
-    found.records[0].type = "shop::Basket<int>";
-    found.totals = {BlockCount{2, 48}};
-    report.callstacks.clear();
-    EXPECT_EQ(verdict(report),
-              "<h1 class=\"leaking\">48&nbsp;B in 2 blocks are lost: nothing points to them any "
-              "more</h1>\n<p>That is 2 blocks of 24 bytes (shop::Basket&lt;int&gt;).</p>\n");
-    found.complete = false;
-    EXPECT_THAT(verdict(report), HasSubstr("No leak found")) << "nothing may be said of them";
-}
-
 /// Of a look without watching.
 LeakCheckReport look() {
     LeakCheckReport report;
@@ -279,15 +203,14 @@ TEST_F(HtmlReport, OfALookWithoutWatching) {
         return sink.text;
     };
     const auto verdict = [&text](const LeakCheckReport& report) {
-        return between(text(report), "aria-label=\"Verdict\">\n", "</section>");
+        return html_verdict(text(report));
     };
     LeakCheckReport report = look();
     EXPECT_EQ(
         verdict(report),
         "<h1 class=\"leaking\">1.5&nbsp;KiB in 17 blocks are lost: nothing points to them any "
         "more</h1>\n<p>The largest part is 15 blocks of 101 bytes.</p>\n");
-    const json data = json::parse(
-        between(text(report), "<script id=\"data\" type=\"application/json\">", "</script>"));
+    const json data = html_data(text(report));
     EXPECT_EQ(data.at("session").at("look"), true);
     EXPECT_EQ(data.at("target"),
               json::parse(R"({"pid":4711,"exe":"/usr/bin/test","arch":"x86_64","threads":5})"));
@@ -319,6 +242,27 @@ TEST_F(HtmlReport, NothingIsSaidOfAnIncompleteLeakCheck) {
     EXPECT_EQ(leaks.at("complete"), false);
     EXPECT_EQ(leaks.at("why"), "a thread was at work </script>");
     EXPECT_EQ(leaks.at("records"), json::array());
+}
+
+TEST_F(HtmlReport, WhatWasNotFollowed) {
+    Report report = sample_report();
+    EXPECT_EQ(data(report).at("session").at("unfollowed"), 0);
+    EXPECT_FALSE(data(report).contains("unfollowed"));
+    report.session.events.unfollowed_alloc = 5;
+    report.unfollowed = {{0, {2, 16}, Unseen::no_breakpoint, {}, StackEnd::limit},
+                         {0, {3, 300}, Unseen::generated_code, small_stack()}};
+    const json all = data(report);
+    EXPECT_EQ(all.at("session").at("unfollowed"), 5);
+    const json& names = all.at("names");
+    const auto number_of_name = [&names](const std::string& name) {
+        return std::find(names.begin(), names.end(), name) - names.begin();
+    };
+    // node, own frame, end, calls, bytes, why; most bytes first
+    EXPECT_EQ(all.at("unfollowed"),
+              json::array({{all.at("stacks")[0][1], 1, 0, 3, 300,
+                            number_of_name(describe(Unseen::generated_code))},
+                           {0, 0, number_of_name(describe(StackEnd::limit)), 2, 16,
+                            number_of_name(describe(Unseen::no_breakpoint))}}));
 }
 
 TEST_F(HtmlReport, NoNameBreaksOut) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include "report_support.hpp"
 
@@ -129,6 +130,16 @@ double at_first(double age, double at) {
 }
 double none(double age, double /*at*/) {
     return age < 5 ? 0.6 : 0;
+}
+
+/// What stands between two texts, of which there must be one each.
+std::string between(const std::string& text, const std::string& before, const std::string& after) {
+    const auto begin = text.find(before);
+    EXPECT_NE(begin, std::string::npos) << before;
+    EXPECT_EQ(text.find(before, begin + 1), std::string::npos) << before;
+    const auto end = text.find(after, begin);
+    EXPECT_NE(end, std::string::npos) << after;
+    return text.substr(begin + before.size(), end - begin - before.size());
 }
 
 } // namespace
@@ -284,6 +295,15 @@ Report large_report(std::uint32_t stacks, std::uint32_t depth) {
         report.callstacks.push_back(std::move(stack));
     }
     return report;
+}
+
+std::string html_verdict(const std::string& page) {
+    return between(page, "aria-label=\"Verdict\">\n", "</section>");
+}
+
+nlohmann::json html_data(const std::string& page) {
+    return nlohmann::json::parse(
+        between(page, "<script id=\"data\" type=\"application/json\">", "</script>"));
 }
 
 } // namespace memleax

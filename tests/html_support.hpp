@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/// A report with all that the page can show.
+/// A report with all that the page can show, and the parts of a page.
 #pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
 
 #include "memleax/report/report.hpp"
 
@@ -19,5 +23,11 @@ Report leak_check_report();
 
 /// Call stacks of `depth` frames through shared functions, `stacks` of them, all different.
 Report large_report(std::uint32_t stacks, std::uint32_t depth);
+
+/// The headline of a page, with what stands below it.
+std::string html_verdict(const std::string& page);
+
+/// The data of a page.
+nlohmann::json html_data(const std::string& page);
 
 } // namespace memleax

@@ -58,6 +58,7 @@ class DataWriter {
     void write_leaks(const LeakFindings& findings);
     void write_counts(const HeapCounts& counts);
     void write_record(const LeakRecord& record);
+    void write_unfollowed(const std::vector<UnfollowedReport>& unfollowed);
     void write_faults(const PageFaultReport& faults);
     void write_probes(const std::vector<ProbeReport>& probes);
     /// "NODE,OWN,END" of a stack that is no CallStackReport.
@@ -87,6 +88,9 @@ void DataWriter::write(const Report& report) {
     write_stacks(report);
     if (report.leak_check) {
         write_leaks(*report.leak_check);
+    }
+    if (!report.unfollowed.empty()) {
+        write_unfollowed(report.unfollowed);
     }
     if (report.page_faults) {
         write_faults(*report.page_faults);
@@ -119,9 +123,9 @@ void DataWriter::write_about(const Report& report) {
                session.is_look, json_text(session.engine), number(session.duration_s),
                number(session.expire_s), json_text(session.end_reason));
     out_.print("\"allocs\":{},\"frees\":{},\"reallocs\":{},\"failed\":{},\"unknownFrees\":{},"
-               "\"doubleFrees\":{}}},\n",
+               "\"doubleFrees\":{},\"unfollowed\":{}}},\n",
                events.alloc, events.free, events.realloc, events.failed_alloc, events.unknown_free,
-               events.double_free);
+               events.double_free, events.unfollowed_alloc);
     out_.print("\"live\":[{}],\"old\":[{}],\n", pair(report.totals.live),
                pair(report.totals.expired));
     out_.print("\"memory\":[");
@@ -276,6 +280,17 @@ void DataWriter::write_record(const LeakRecord& record) {
 std::string DataWriter::place_of(std::uint32_t process, const Backtrace& frames, StackEnd end) {
     return fmt::format("{},{},{}", tree_.insert(frames, root_of(process, MemoryKind::heap, "")),
                        own_frame(frames), name(end == StackEnd::outermost ? "" : describe(end)));
+}
+
+void DataWriter::write_unfollowed(const std::vector<UnfollowedReport>& unfollowed) {
+    out_.print("\"unfollowed\":[");
+    const char* separator = "\n";
+    for (auto each = unfollowed.rbegin(); each != unfollowed.rend(); ++each) {
+        out_.print("{}[{},{},{}]", separator, place_of(each->process, each->frames, each->end),
+                   pair(each->calls), name(describe(each->why)));
+        separator = ",\n";
+    }
+    out_.print("],\n");
 }
 
 void DataWriter::write_faults(const PageFaultReport& faults) {

@@ -2,12 +2,11 @@
 #include "summary.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
-#include <tuple>
 
 #include <fmt/format.h>
 
+#include "conclusion.hpp"
 #include "memleax/report/live_lines.hpp"
 #include "memleax/report/own_frame.hpp"
 #include "memleax/report/place_text.hpp"
@@ -17,28 +16,10 @@ namespace memleax {
 
 namespace {
 
-/// The call stacks of one kind.
-struct Group {
-    std::uint64_t stacks = 0;
-    BlockCount held;
-    const CallStackReport* worst = nullptr;
-
-    void add(const CallStackReport& stack, BlockCount count, bool is_worst) {
-        ++stacks;
-        held.blocks += count.blocks;
-        held.bytes += count.bytes;
-        worst = worst == nullptr || is_worst ? &stack : worst;
-    }
-    [[nodiscard]] std::string amount() const {
-        return fmt::format("{} in {}", bytes_text(static_cast<double>(held.bytes)),
-                           number_of(held.blocks, "block"));
-    }
-    /// "1 call stack leaks", "2 call stacks leak".
-    [[nodiscard]] std::string do_what(const char* verb) const {
-        return fmt::format("{} {}{}", number_of(stacks, "call stack"), verb,
-                           stacks == 1 ? "s" : "");
-    }
-};
+/// "1 call stack leaks", "2 call stacks leak".
+std::string do_what(std::uint64_t stacks, const char* verb) {
+    return fmt::format("{} {}{}", number_of(stacks, "call stack"), verb, stacks == 1 ? "s" : "");
+}
 
 std::string place_of(const CallStackReport* stack) {
     if (stack == nullptr || stack->frames.empty()) {
@@ -47,46 +28,37 @@ std::string place_of(const CallStackReport* stack) {
     return frame_name(*stack->frames.at(where_of(*stack)), NameStyle::folded);
 }
 
-bool is_worse(const Judgement& a, const Judgement& b) {
-    return std::tuple(a.score, a.bytes_per_s) > std::tuple(b.score, b.bytes_per_s);
-}
-
 /// Of the worst, if others are meant, too.
-std::string growth(const Group& group) {
+std::string growth(const StackGroup& group) {
     const char* which = group.stacks == 1 ? "It" : "The worst";
     const double rate = group.worst->judgement->bytes_per_s;
     return rate > 0 ? fmt::format("{} grows by {}/s", which, bytes_text(rate))
                     : fmt::format("{} is", which);
 }
 
+/// By age, which is all that there is to go by.
 Summary summarize_unjudged(const Report& report) {
-    Group suspects;
+    std::uint64_t stacks = 0;
+    BlockCount old;
+    const CallStackReport* worst = nullptr;
     for (const CallStackReport& stack : report.callstacks) {
-        if (const BlockCount held = stack.may_leak(); held.blocks > 0) {
-            suspects.add(stack, held,
-                         suspects.worst == nullptr ||
-                             held.bytes >= suspects.worst->may_leak().bytes);
+        const BlockCount held = stack.may_leak();
+        if (held.blocks == 0 || stack.judgement) {
+            continue;
         }
+        ++stacks;
+        old = old + held;
+        worst = worst == nullptr || held.bytes >= worst->may_leak().bytes ? &stack : worst;
     }
     const std::string age = seconds_text(report.session.expire_s);
-    if (suspects.stacks == 0 && report.has_page_faults_only()) {
-        const FaultTotals& totals = report.page_faults->totals;
-        return {Summary::Mood::not_judged,
-                number_of(totals.minor + totals.major, "page fault") + ", and no allocation", "",
-                ""};
-    }
-    if (suspects.stacks == 0) {
-        return {Summary::Mood::good, fmt::format("Nothing is older than {} s", age), "", ""};
+    if (stacks == 0) {
+        return {Summary::Mood::not_judged, "Not judged, for want of intervals",
+                fmt::format("Nothing is older than {} s", age)};
     }
     return {Summary::Mood::not_judged,
-            fmt::format("{} may leak: {} older than {} s", number_of(suspects.stacks, "call stack"),
-                        suspects.amount(), age),
-            suspects.stacks == 1 ? "It is" : "Most is held by", place_of(suspects.worst)};
-}
-
-std::string amount_text(BlockCount count) {
-    return fmt::format("{} in {}", bytes_text(static_cast<double>(count.bytes)),
-                       number_of(count.blocks, "block"));
+            fmt::format("{} may leak: {} older than {} s", number_of(stacks, "call stack"),
+                        amount_text(old), age),
+            stacks == 1 ? "It is" : "Most is held by", place_of(worst)};
 }
 
 const LeakRecord* worst_definite(const LeakFindings& found) {
@@ -158,73 +130,100 @@ Summary summarize_look(const LeakFindings& found) {
                     : fmt::format(", to {} of them by pointers into them only", interior))};
 }
 
-Summary summarize_watching(const Report& report) {
-    std::array<Group, kVerdicts> groups; // by verdict
-    std::uint64_t judged = 0;
-    for (const CallStackReport& stack : report.callstacks) {
-        if (!stack.judgement) {
-            continue;
-        }
-        ++judged;
-        Group& group = groups.at(static_cast<std::size_t>(stack.judgement->verdict));
-        group.add(stack, stack.live,
-                  group.worst == nullptr || is_worse(*stack.judgement, *group.worst->judgement));
-    }
-    const auto of = [&groups](Verdict verdict) -> const Group& {
-        return groups.at(static_cast<std::size_t>(verdict));
-    };
-    if (judged == 0 && !report.callstacks.empty()) {
-        return summarize_unjudged(report);
-    }
-    if (const Group& lost = of(Verdict::lost); lost.stacks > 0) {
+Summary summary_of(const Report& report, const Conclusion& found) {
+    switch (found.kind) {
+    case Conclusion::Kind::lost: {
+        const StackGroup& lost = found.of(Verdict::lost);
         return {Summary::Mood::leaking,
                 fmt::format("{} lost blocks: nothing points to them any more",
                             lost.stacks == 1 ? "1 call stack has"
                                              : fmt::format("{} call stacks have", lost.stacks)),
                 growth(lost), place_of(lost.worst)};
     }
-    if (const Group& leaking = of(Verdict::leaking); leaking.stacks > 0) {
+    case Conclusion::Kind::leaking: {
+        const StackGroup& leaking = found.of(Verdict::leaking);
         return {Summary::Mood::leaking,
-                fmt::format("{}: {}", leaking.do_what("leak"), leaking.amount()), growth(leaking),
-                place_of(leaking.worst)};
+                fmt::format("{}: {}", do_what(leaking.stacks, "leak"), amount_text(leaking.live)),
+                growth(leaking), place_of(leaking.worst)};
     }
-    if (const Group& growing = of(Verdict::growing); growing.stacks > 0) {
-        return {
-            Summary::Mood::growing,
-            fmt::format("No certain leak, but {}: {}", growing.do_what("grow"), growing.amount()),
-            growth(growing), place_of(growing.worst)};
+    case Conclusion::Kind::growing: {
+        const StackGroup& growing = found.of(Verdict::growing);
+        return {Summary::Mood::growing,
+                fmt::format("No certain leak, but {}: {}", do_what(growing.stacks, "grow"),
+                            amount_text(growing.live)),
+                growth(growing), place_of(growing.worst)};
     }
-    if (judged > 0 && of(Verdict::too_early).stacks == judged) {
+    case Conclusion::Kind::unjudged:
+        return summarize_unjudged(report);
+    case Conclusion::Kind::page_faults_only: {
+        const FaultTotals& totals = report.page_faults->totals;
+        return {Summary::Mood::not_judged,
+                number_of(totals.minor + totals.major, "page fault") + ", and no allocation"};
+    }
+    case Conclusion::Kind::nothing_live:
+        return {Summary::Mood::good, "No leak found",
+                report.totals.live.blocks == 0
+                    ? "Nothing that was allocated meanwhile is still live"
+                    : "All that is still live is hidden by ignore or only"};
+    case Conclusion::Kind::none_followed:
+        return {Summary::Mood::not_judged,
+                fmt::format("Not judged: none of {} could be followed",
+                            number_of(report.session.events.unfollowed_alloc, "allocation"))};
+    case Conclusion::Kind::nothing_seen:
+        return {Summary::Mood::not_judged, "Nothing to judge: no allocation was seen",
+                found.is_none_lost ? "No block of the heap is lost" : ""};
+    case Conclusion::Kind::too_early:
         return {Summary::Mood::too_early, "Too early to tell",
                 fmt::format("{} s are too short a time to judge {} by",
                             seconds_text(report.session.duration_s),
-                            number_of(judged, "call stack")),
-                ""};
+                            number_of(found.judged.stacks, "call stack"))};
+    case Conclusion::Kind::partly_too_early: {
+        const StackGroup& early = found.of(Verdict::too_early);
+        return {Summary::Mood::too_early,
+                fmt::format("No leak found, but too early to tell of {}",
+                            number_of(early.stacks, "call stack")),
+                fmt::format("{}, of which {} are not judged yet", found.judged.holding(),
+                            bytes_text(static_cast<double>(early.live.bytes)))};
     }
-    return {Summary::Mood::good, "No leak found",
-            judged == 0 ? "Nothing that was allocated meanwhile is still live"
-                        : fmt::format("{} hold{} {} in {}, and none of them keeps growing",
-                                      number_of(judged, "call stack"), judged == 1 ? "s" : "",
-                                      bytes_text(static_cast<double>(report.totals.live.bytes)),
-                                      number_of(report.totals.live.blocks, "block")),
-            ""};
+    case Conclusion::Kind::steady:
+        return {Summary::Mood::good, "No leak found",
+                fmt::format("{}, and none of them keeps growing", found.judged.holding())};
+    }
+    return {};
+}
+
+/// A hidden leak is no all-clear.
+Summary summarize_watching(const Report& report, const Conclusion& found) {
+    Summary summary = summary_of(report, found);
+    if (found.hidden > 0) {
+        summary.mood = std::max(summary.mood, Summary::Mood::not_judged);
+        summary.headline += found.hidden_text();
+    }
+    return summary;
+}
+
+/// What else there is to tell where lost blocks come first.
+std::string besides_lost(const Report& report) {
+    const Conclusion found = conclude(report);
+    const Summary watched = summarize_watching(report, found);
+    const bool says_something = watched.mood >= Summary::Mood::not_judged &&
+                                found.kind != Conclusion::Kind::lost &&
+                                found.kind != Conclusion::Kind::nothing_seen;
+    return says_something ? watched.headline : "";
 }
 
 } // namespace
 
 Summary summarize(const Report& report) {
-    const bool is_look = report.session.is_look;
-    if (!report.leak_check || !report.leak_check->complete ||
-        report.leak_check->total(LossClass::definite).blocks == 0) {
-        return is_look && report.leak_check ? summarize_look(*report.leak_check)
-                                            : summarize_watching(report);
+    if (report.leak_check && report.leak_check->complete &&
+        report.leak_check->total(LossClass::definite).blocks > 0) {
+        Summary summary = summarize_lost(report);
+        summary.besides = besides_lost(report);
+        return summary;
     }
-    Summary summary = summarize_lost(report);
-    const Summary watched = is_look ? Summary{} : summarize_watching(report);
-    if (watched.mood >= Summary::Mood::not_judged) {
-        summary.besides = watched.headline;
-    }
-    return summary;
+    return report.session.is_look && report.leak_check
+               ? summarize_look(*report.leak_check)
+               : summarize_watching(report, conclude(report));
 }
 
 } // namespace memleax

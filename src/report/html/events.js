@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What is counted by call stack and is no allocation: page faults and probes.
+// What is counted by call stack and has no blocks: allocations that were not followed, page faults and probes.
 
 /** `row` begins with the numbers that html_data.cpp's place_of() wrote. */
 function readPlace(model, row) {
@@ -39,6 +39,12 @@ function showEvents(model, id, columns, rows, cellsOf) {
   byId(`${id}-table`).hidden = rows.length === 0;
   byId(id).hidden = false;
   show();
+}
+
+function showUnfollowed(model) {
+  const rows = model.unfollowed.map((row) => ({ place: readPlace(model, row), calls: row[3], size: row[4], why: model.names[row[5]] }));
+  showEvents(model, 'unfollowed', [{ name: 'Where' }, { name: 'Calls', number: true }, { name: 'Bytes', number: true }, { name: 'Why' }], rows,
+    (row) => [{ text: count(row.calls), number: true }, { text: bytes(row.size), number: true }, { text: row.why }]);
 }
 
 function showFaults(model) {

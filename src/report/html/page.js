@@ -35,6 +35,9 @@ function showFacts(model) {
   if (session.failed > 0) {
     facts.push(fact('Failed allocations', count(session.failed)));
   }
+  if (session.unfollowed > 0) {
+    facts.push(fact('Allocations not followed', count(session.unfollowed)));
+  }
   if (session.doubleFrees > 0) {
     facts.push(fact('Double frees', count(session.doubleFrees)));
   }
@@ -48,6 +51,9 @@ if (model.stacks.length > 0) {
 }
 if (model.leaks !== undefined) {
   showLeaks(model);
+}
+if (model.unfollowed !== undefined) {
+  showUnfollowed(model);
 }
 if (model.faults !== undefined) {
   showFaults(model);
