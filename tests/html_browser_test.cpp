@@ -485,6 +485,24 @@ TEST_F(HtmlBrowser, AnIncompleteLeakCheck) {
         "Leak check\n\nIncomplete: it has ended. Nothing is said of any block."])"));
 }
 
+// Of several processes one has ended; the blocks of the other are there.
+TEST_F(HtmlBrowser, LeakCheckOfSomeProcesses) {
+    constexpr const char* kLook = "document.querySelector('#leaks-look').textContent";
+    Report report = leak_checks_of_two(false);
+    report.leak_check->pause_s = 0.003;
+    EXPECT_EQ(browse(report, {eval(kVisibleSections), eval(kLook), eval(kLeaks)}),
+              json::parse(R"([["verdict", "leaks"],
+        "The whole heap of 1 of 2 processes, each at one moment, also of before the watching, by what points to its blocks. Nothing is said of any block of the other one: it has ended. The processes stood still for 3 ms in all.",
+        [["definitely lost", "not known server-7 · not watched, of 100 bytes each", "1", "100 B", "–"]]])"));
+    report.processes.resize(4);
+    EXPECT_THAT(browse(report, json::array({eval(kLook)}))[0].get<std::string>(),
+                HasSubstr(" of any block of the other 3; of the first: it has ended. "));
+    report = leak_checks_of_two(true);
+    report.leak_check->unlisted = "malloc is unknown";
+    EXPECT_EQ(browse(report, json::array({eval(kLook)})), json::parse(R"([
+        "Only blocks that were watched, of all 2 processes, each at one moment, by what points to them (malloc is unknown)."])"));
+}
+
 TEST_F(HtmlBrowser, WhatWasNotFollowed) {
     Report report;
     report.session.events.unfollowed_alloc = 5;

@@ -164,5 +164,26 @@ TEST_F(HtmlHeadline, LostBlocksComeFirst) {
     EXPECT_THAT(verdict(report), HasSubstr("No leak found")) << "nothing may be said of them";
 }
 
+// Of several processes one has ended.
+TEST_F(HtmlHeadline, LostBlocksOfSomeProcesses) {
+    EXPECT_EQ(verdict(leak_checks_of_two(true)),
+              "<h1 class=\"leaking\">201&nbsp;B in 2 blocks are lost: nothing points to them any "
+              "more</h1>\n<p>The largest part is 1 block of 101 bytes.</p>\n");
+    Report report = leak_checks_of_two(false);
+    const std::string lost =
+        "<h1 class=\"leaking\">100&nbsp;B in 1 block is lost: nothing points to it any more</h1>\n"
+        "<p>That is 1 block of 100 bytes.</p>\n<p>Besides: ";
+    EXPECT_EQ(verdict(report), lost + "only 1 of 2 processes could be looked at.</p>\n");
+    report.session.events.unfollowed_alloc = 2;
+    EXPECT_EQ(verdict(report), lost + "Not judged: none of 2 allocations could be followed; only 1 "
+                                      "of 2 processes could be looked at.</p>\n");
+    // Their call stack is known: that is no news.
+    CallStackReport stack = sample_report().callstacks[2];
+    stack.judgement = Judgement{};
+    stack.judgement->verdict = Verdict::lost;
+    report.callstacks = {stack};
+    EXPECT_EQ(verdict(report), lost + "only 1 of 2 processes could be looked at.</p>\n");
+}
+
 } // namespace
 } // namespace memleax

@@ -126,7 +126,8 @@ TEST_F(HtmlReport, LeakCheck) {
     EXPECT_FALSE(data(sample_report()).contains("leaks")) << "nobody has looked";
     const json all = data(leak_check_report());
     const json& leaks = all.at("leaks");
-    EXPECT_EQ(leaks.at("complete"), true);
+    EXPECT_EQ(leaks.at("known"), 1);
+    EXPECT_EQ(leaks.at("processes"), 1);
     EXPECT_EQ(leaks.at("pause"), 0.0125);
     EXPECT_EQ(leaks.at("totals"), json::parse("[15,1515,2,48,0,0,7,4296]"));
     ASSERT_EQ(leaks.at("records").size(), 4U);
@@ -172,6 +173,9 @@ TEST_F(HtmlReport, LeakCheckSaysOfWhichProcessABlockIs) {
     report.processes.resize(2);
     report.processes[1].comm = "worker";
     report.processes[1].pid = 8;
+    for (Report::Process& process : report.processes) {
+        process.leak_check.emplace().complete = true;
+    }
     report.leak_check->records[1].process = 1; // nothing else is known of where it comes from
     const json all = data(report);
     const std::size_t node = all.at("leaks").at("records")[1][6];
@@ -239,9 +243,32 @@ TEST_F(HtmlReport, NothingIsSaidOfAnIncompleteLeakCheck) {
     report.leak_check->complete = false;
     report.leak_check->why = "a thread was at work </script>";
     const json leaks = data(report).at("leaks");
-    EXPECT_EQ(leaks.at("complete"), false);
+    EXPECT_EQ(leaks.at("known"), 0);
     EXPECT_EQ(leaks.at("why"), "a thread was at work </script>");
     EXPECT_EQ(leaks.at("records"), json::array());
+}
+
+// Of several processes one has ended: what was found in the other is there.
+TEST_F(HtmlReport, LeakCheckOfSomeProcesses) {
+    const auto leaks = [](bool is_second_known) {
+        return data(leak_checks_of_two(is_second_known)).at("leaks");
+    };
+    const json all = leaks(true);
+    EXPECT_EQ(all.at("known"), 2);
+    EXPECT_EQ(all.at("scope"), "all 2 processes");
+    EXPECT_EQ(all.at("records").size(), 2U);
+    const json some = leaks(false);
+    EXPECT_EQ(some.at("known"), 1);
+    EXPECT_EQ(some.at("processes"), 2);
+    EXPECT_EQ(some.at("scope"), "1 of 2 processes");
+    EXPECT_EQ(some.at("why"), "it has ended");
+    EXPECT_EQ(some.at("totals"), json::parse("[1,100,0,0,0,0,0,0]"));
+    ASSERT_EQ(some.at("records").size(), 1U);
+    EXPECT_EQ(some.at("records")[0][1], 100);
+    Report none = leak_checks_of_two(false);
+    none.processes[0].leak_check->complete = false;
+    EXPECT_EQ(data(none).at("leaks").at("known"), 0);
+    EXPECT_EQ(data(none).at("leaks").at("records"), json::array());
 }
 
 TEST_F(HtmlReport, WhatWasNotFollowed) {

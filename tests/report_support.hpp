@@ -88,4 +88,35 @@ inline Report sample_report() {
     return report;
 }
 
+/// Leak checks of two processes, with a lost block each; without one of the second if that could
+/// not be looked at.
+inline Report leak_checks_of_two(bool is_second_complete) {
+    Report report;
+    report.follows_forks = true;
+    report.processes.resize(2);
+    LeakFindings& all = report.leak_check.emplace();
+    for (std::uint32_t i = 0; i < 2; ++i) {
+        Report::Process& process = report.processes[i];
+        process.pid = 7 + i;
+        process.comm = i == 0 ? "server" : "worker";
+        process.exe = "/bin/" + process.comm;
+        process.leak_check.emplace().complete = i == 0 || is_second_complete;
+        process.leak_check->why = "it has ended";
+        process.leak_check->pause_s = 0.001 * (i + 1);
+        if (process.leak_check->complete) {
+            process.leak_check->totals[0] = {1, 100 + i};
+            LeakRecord record;
+            record.size = 100 + i;
+            record.count = {1, 100 + i};
+            record.addresses = {RemoteAddr(0x10)};
+            record.process = i;
+            all.records.push_back(record);
+            all.totals[0] = all.totals[0] + record.count;
+        }
+    }
+    all.complete = is_second_complete;
+    all.why = is_second_complete ? "" : "it has ended";
+    return report;
+}
+
 } // namespace memleax

@@ -392,35 +392,6 @@ TEST_F(FirstSentence, OfASessionThatHasSeenNoCall) {
               "No leak seen: nothing that was allocated meanwhile is still live");
 }
 
-/// Of two processes, with a lost block each; what could be found in the second.
-Report leak_checks_of_two(bool is_second_complete) {
-    Report report;
-    report.follows_forks = true;
-    report.processes.resize(2);
-    LeakFindings& all = report.leak_check.emplace();
-    for (std::uint32_t i = 0; i < 2; ++i) {
-        Report::Process& process = report.processes[i];
-        process.pid = 7 + i;
-        process.comm = i == 0 ? "server" : "worker";
-        process.exe = "/bin/" + process.comm;
-        process.leak_check.emplace().complete = i == 0 || is_second_complete;
-        process.leak_check->why = "it has ended";
-        process.leak_check->pause_s = 0.001 * (i + 1);
-        if (process.leak_check->complete) {
-            process.leak_check->totals[0] = {1, 100 + i};
-            LeakRecord record;
-            record.size = 100 + i;
-            record.count = {1, 100 + i};
-            record.addresses = {RemoteAddr(0x10)};
-            record.process = i;
-            all.records.push_back(record);
-            all.totals[0] = all.totals[0] + record.count;
-        }
-    }
-    all.complete = is_second_complete;
-    return report;
-}
-
 constexpr const char* kNothingElse = " indirectly lost:            0 B in 0 blocks\n"
                                      "   possibly lost:            0 B in 0 blocks\n"
                                      " still reachable:            0 B in 0 blocks\n";

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "conclusion.hpp"
+#include "leak_scope.hpp"
 #include "memleax/report/growth_text.hpp"
 #include "memleax/report/live_lines.hpp"
 #include "memleax/report/own_frame.hpp"
@@ -73,8 +74,7 @@ std::string lost_sentence(const StackGroup& lost, NameStyle style) {
 /// Lost blocks that no call stack of the report has: mostly from before the watching.
 BlockCount lost_elsewhere(const Report& report) {
     BlockCount count;
-    // Of several processes some may have been looked at.
-    if (report.leak_check && (report.leak_check->complete || report.follows_forks)) {
+    if (report.leak_check && leak_scope(report).is_some()) {
         for (const LeakRecord& record : report.leak_check->records) {
             const bool is_lost =
                 record.loss == LossClass::definite || record.loss == LossClass::indirect;

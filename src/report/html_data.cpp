@@ -14,6 +14,7 @@
 #include "frame_labels.hpp"
 #include "frame_tree.hpp"
 #include "function_name.hpp"
+#include "leak_scope.hpp"
 #include "memleax/report/leak_check_report.hpp"
 #include "memleax/report/memory_shortage.hpp"
 #include "memleax/report/own_frame.hpp"
@@ -55,7 +56,7 @@ class DataWriter {
     void write_shortage(const Report& report);
     void write_stacks(const Report& report);
     void write_stack(const CallStackReport& stack);
-    void write_leaks(const LeakFindings& findings);
+    void write_leaks(const LeakFindings& findings, const LeakScope& scope);
     void write_counts(const HeapCounts& counts);
     void write_record(const LeakRecord& record);
     void write_unfollowed(const std::vector<UnfollowedReport>& unfollowed);
@@ -87,7 +88,7 @@ void DataWriter::write(const Report& report) {
     write_about(report);
     write_stacks(report);
     if (report.leak_check) {
-        write_leaks(*report.leak_check);
+        write_leaks(*report.leak_check, leak_scope(report));
     }
     if (!report.unfollowed.empty()) {
         write_unfollowed(report.unfollowed);
@@ -218,11 +219,12 @@ void DataWriter::write_stack(const CallStackReport& stack) {
     out_.print("]]");
 }
 
-void DataWriter::write_leaks(const LeakFindings& findings) {
-    out_.print("\"leaks\":{{\"complete\":{},\"why\":{},\"unlisted\":{},\"pause\":{},\"common\":{},"
-               "\"totals\":[",
-               findings.complete, json_text(findings.why), json_text(findings.unlisted),
-               number(findings.pause_s), json_text(common_offset_text(findings)));
+void DataWriter::write_leaks(const LeakFindings& findings, const LeakScope& scope) {
+    out_.print("\"leaks\":{{\"known\":{},\"processes\":{},\"scope\":{},\"why\":{},\"unlisted\":{},",
+               scope.known, scope.processes, json_text(scope.text()), json_text(findings.why),
+               json_text(findings.unlisted));
+    out_.print("\"pause\":{},\"common\":{},\"totals\":[", number(findings.pause_s),
+               json_text(common_offset_text(findings)));
     const char* separator = "";
     for (const BlockCount& total : findings.totals) {
         out_.print("{}{}", separator, pair(total));
@@ -234,7 +236,7 @@ void DataWriter::write_leaks(const LeakFindings& findings) {
     write_counts(findings.holders);
     out_.print("],\"records\":[");
     separator = "\n";
-    if (findings.complete) { // else nothing is said of any block
+    if (scope.is_some()) { // else nothing is said of any block
         for (const LeakRecord& record : findings.records) {
             out_.print("{}", separator);
             write_record(record);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "conclusion.hpp"
+#include "leak_scope.hpp"
 #include "memleax/report/live_lines.hpp"
 #include "memleax/report/own_frame.hpp"
 #include "memleax/report/place_text.hpp"
@@ -209,14 +210,17 @@ std::string besides_lost(const Report& report) {
     const bool says_something = watched.mood >= Summary::Mood::not_judged &&
                                 found.kind != Conclusion::Kind::lost &&
                                 found.kind != Conclusion::Kind::nothing_seen;
-    return says_something ? watched.headline : "";
+    const LeakScope scope = leak_scope(report);
+    const std::string partly =
+        scope.is_all() ? "" : fmt::format("only {} could be looked at", scope.text());
+    return fmt::format("{}{}{}", says_something ? watched.headline : "",
+                       says_something && !partly.empty() ? "; " : "", partly);
 }
 
 } // namespace
 
 Summary summarize(const Report& report) {
-    if (report.leak_check && report.leak_check->complete &&
-        report.leak_check->total(LossClass::definite).blocks > 0) {
+    if (leak_scope(report).is_some() && report.leak_check->total(LossClass::definite).blocks > 0) {
         Summary summary = summarize_lost(report);
         summary.besides = besides_lost(report);
         return summary;

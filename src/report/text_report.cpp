@@ -7,6 +7,7 @@
 
 #include "backtrace_texts.hpp"
 #include "first_sentence.hpp"
+#include "leak_scope.hpp"
 #include "memleax/base/printable.hpp"
 #include "memleax/events/process_end.hpp"
 #include "memleax/report/coverage.hpp"
@@ -287,18 +288,11 @@ void write_leak_check(const Report& report, std::uint32_t process, ReportSink& s
 
 /// Of several processes together, as far as they could be looked at.
 std::string leak_check_sum(const Report& report) {
-    const std::size_t all = report.processes.size();
-    const auto complete = static_cast<std::size_t>(
-        std::count_if(report.processes.begin(), report.processes.end(), [](const auto& process) {
-            return process.leak_check && process.leak_check->complete;
-        }));
-    if (all < 2 || complete == 0) {
-        return "";
-    }
-    const std::string of =
-        complete == all ? fmt::format("all {}", all) : fmt::format("{} of {}", complete, all);
-    return fmt::format("== Leak check of {} processes:\n{}\n", of,
-                       leak_totals_text(*report.leak_check));
+    const LeakScope scope = leak_scope(report);
+    return scope.processes < 2 || !scope.is_some()
+               ? ""
+               : fmt::format("== Leak check of {}:\n{}\n", scope.text(),
+                             leak_totals_text(*report.leak_check));
 }
 
 /// Of all processes, or of the one that there is.

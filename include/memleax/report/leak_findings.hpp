@@ -42,9 +42,11 @@ struct LeakRecord {
 };
 
 struct LeakFindings {
-    double pause_s = 0;    ///< for which the process stood still
-    bool complete = false; ///< if not, no block is said to be lost, nor anything else of any
-    std::string why;       ///< it is not
+    double pause_s = 0; ///< for which the process stood still
+    /// If not, nothing is said of any block. Of several processes together: all are; the records
+    /// are those of the ones that could be looked at.
+    bool complete = false;
+    std::string why; ///< it is not
     /// Why the heap could not be listed, so that only blocks that were watched are among these; ""
     /// if all blocks of the heap are.
     std::string unlisted;

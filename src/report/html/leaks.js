@@ -122,20 +122,34 @@ function showCounts(model, id, rows) {
   byId(id).hidden = lines.length === 0;
 }
 
+/** Which blocks are classed: of one process, or of those of several that could be looked at. */
+function leakScope(model) {
+  const { processes, scope, unlisted } = model.leaks;
+  const when = processes === 1 ? 'at one moment' : `of ${scope}, each at one moment`;
+  return unlisted === ''
+    ? `The whole heap ${when}${model.session.look ? '' : ', also of before the watching'}, by what points to its blocks`
+    : `Only blocks that were watched, ${when}, by what points to them (${unlisted})`;
+}
+
+/** Of the processes that could not be looked at; `why` tells of the first. */
+function leakRest({ known, processes, why }) {
+  const others = processes - known;
+  const because = why === '' ? '' : others === 1 ? `: ${why}` : `; of the first: ${why}`;
+  return others === 0 ? '' : ` Nothing is said of any block of the other ${others === 1 ? 'one' : count(others)}${because}.`;
+}
+
 function showLeaks(model) {
-  const { complete, why, unlisted, pause, common, totals, types, holders, records } = model.leaks;
-  const stood = pause > 0 ? ` The process stood still for ${digits(pause * 1000)} ms.` : '';
-  const scope = unlisted === ''
-    ? `The whole heap at one moment${model.session.look ? '' : ', also of before the watching'}, by what points to its blocks`
-    : `Only blocks that were watched, at one moment, by what points to them (${unlisted})`;
-  byId('leaks-look').textContent = complete
-    ? `${scope}.${stood}${common === '' ? '' : ` ${common[0].toUpperCase()}${common.slice(1)}.`}`
+  const { known, processes, why, pause, common, totals, types, holders, records } = model.leaks;
+  const stood = pause <= 0 ? ''
+    : processes === 1 ? ` The process stood still for ${digits(pause * 1000)} ms.` : ` The processes stood still for ${digits(pause * 1000)} ms in all.`;
+  byId('leaks-look').textContent = known > 0
+    ? `${leakScope(model)}.${leakRest(model.leaks)}${stood}${common === '' ? '' : ` ${common[0].toUpperCase()}${common.slice(1)}.`}`
     : `Incomplete: ${why}. Nothing is said of any block.${stood}`;
   byId('leaks').hidden = false;
   for (const id of ['leaks-totals', 'leaks-classes', 'leaks-scroll']) {
-    byId(id).hidden = !complete || (id !== 'leaks-totals' && records.length === 0);
+    byId(id).hidden = known === 0 || (id !== 'leaks-totals' && records.length === 0);
   }
-  if (!complete) {
+  if (known === 0) {
     return;
   }
   byId('leaks-totals').replaceChildren(...lossClasses.map(({ name }, i) => amountFact(name,
