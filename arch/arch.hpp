@@ -103,6 +103,9 @@ void continue_interrupted_call(Registers& regs);
 void end_interrupted_call(Registers& regs);
 /// The result of the call; see is_errno().
 [[nodiscard]] long system_call_result(const Registers& regs);
+/// Does this register set of kDiscardedRegsets hold something that the thread's next system call
+/// would discard? False if the thread stands in a call.
+[[nodiscard]] bool would_be_discarded(std::span<const std::byte> regset);
 
 // ---- Our SIGTRAP handler in the target ----------------------------------------------------------
 
@@ -194,11 +197,16 @@ registers_from_signal_frame(std::span<const std::byte> frame);
 /// The other way round: from where sp points when rt_sigreturn(2) is called, `at`, a multiple of
 /// 64. A thread gets these registers and this signal mask by it, and makes anew the call that it
 /// was interrupted in, which the kernel then knows nothing of (a time limit begins anew).
-/// `vector_registers`: its register set kVectorRegset. Empty if those are not understood.
+/// `vector_registers`: its register set kVectorRegset; `discarded`: the one of kDiscardedRegsets
+/// that would_be_discarded(), if any. Empty if those are not understood, or have no room.
+struct RegsetBytes {
+    int set = 0; ///< 0: none
+    std::span<const std::byte> bytes;
+};
 [[nodiscard]] std::vector<std::uint8_t> return_frame(const Registers& regs,
                                                      std::uint64_t signal_mask,
                                                      std::span<const std::byte> vector_registers,
-                                                     RemoteAddr at);
+                                                     RemoteAddr at, RegsetBytes discarded = {});
 
 // ---- Frames without unwind tables ---------------------------------------------------------------
 

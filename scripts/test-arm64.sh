@@ -38,10 +38,10 @@ quick=(abandonable_mutex addr_range agent allocator_api allocator_search block_i
     arm64_displace arm64_entry arm64_frame arm64_operand)
 # The longest first, so that both cores are busy to the end.
 long=(exact_counts check transfers sleeper signals names left_as_found user_allocators ends exec follow_forks)
-# On the CPU with pointer authentication as well: unwinding, what stands in slots, what we leave
-# behind. NAME:FILTER is as --gtest_filter has it.
+# On the CPU with pointer authentication and SVE as well: unwinding, what stands in slots, what we
+# leave behind. NAME:FILTER is as --gtest_filter has it.
 again=("exact_counts:*igned*:*guarded*" left_as_found own_death unwind_walk unwind_cfi unwind_expression unwind_rule
-    arm64_displace arm64_entry arm64_frame daemons)
+    arm64_displace arm64_entry arm64_frame daemons discarded_registers)
 # With the engine that is not the default, on the first CPU: all that an engine has to do with, or these.
 by_int3=()
 # The host's run has them: what needs a browser, what computes for minutes and knows no CPU, and what
@@ -55,8 +55,8 @@ partly=("leak_check:-*OfThreadsInMalloc*" "killed_anywhere:-*WithItsGuardian*dlo
 # -q: instructions and registers, unwinding, system calls that are interrupted, signals, forks, what is
 # left behind; and, of what knows no CPU, where the sign of char, a lock or the order of bytes could matter.
 if [ -n "$choice" ]; then
-    # These three watch, and for seconds only, as a boot takes.
-    quick=(earlier_calls pending_exception pending_exec remote_calls way_back
+    # These watch, and for seconds only, as a boot takes.
+    quick=(discarded_registers earlier_calls pending_exception pending_exec remote_calls way_back
         abandonable_mutex agent block_index code_patch exit_signal glibc_walk kernel_pointers shared_tracker
         thread_signals tracker unwind_cfi unwind_expression unwind_rule arm64_displace arm64_entry arm64_frame)
     # One or two calls of each way in which the kernel begins one again, or cuts it short, one or two programs
@@ -70,7 +70,8 @@ if [ -n "$choice" ]; then
     known=(agent_memory daemons exec generated_code inline_engine "killed_anywhere:*many_threads:*static_pie:*vfork_spawn:*exceptions"
         own_death "probes:Probes.EachCall*:*Semaphore*:*AtAnAlloc*:*ThatIsFollowed:*IsKilledLeaves*"
         "signals:-*Queued*:*Watched/own" unwind_walk "watched_heap:-*ThreadsInMalloc*:*_copy" "${quick[@]}")
-    again=("exact_counts:*igned*:*guarded*-*signals*" "left_as_found:*/forker" unwind_cfi arm64_displace arm64_entry arm64_frame)
+    again=("exact_counts:*igned*:*guarded*-*signals*" "left_as_found:*/forker" unwind_cfi arm64_displace arm64_entry arm64_frame
+        discarded_registers)
     by_int3=("exact_counts:*/alloc_all_O2_nofp_pie:*/threads16:*/recursion" "own_death:*/survivor*" "left_as_found:*/forker")
 fi
 

@@ -20,6 +20,14 @@ struct Registers {
     std::uint64_t pstate;
 };
 
+/// A register set that a system call discards; this process's auxiliary vector (getauxval(3)) has
+/// the bit `capability` in the entry `entry` if the machine has it.
+struct DiscardedRegset {
+    int set;
+    unsigned long entry;
+    unsigned long capability;
+};
+
 inline constexpr const char* kName = "aarch64";
 /// EM_AARCH64.
 inline constexpr std::uint16_t kElfMachine = 183;
@@ -68,10 +76,22 @@ inline constexpr std::array<std::uint8_t, 16> kCopyingBytes{
     0x01, 0, 0, 0xd4, 0x1f, 0, 0, 0xf1, 0x48, 0x11, 0x8b, 0x9a, 0x01, 0, 0, 0xd4};
 /// TrapHandlerCode::way_back.
 inline constexpr std::size_t kWayBackBytes = 24;
-/// NT_PRFPREG (a system call has no vectors beyond those, SVE's included), and what else a thread
-/// needs of which rt_sigreturn(2) would not know: NT_ARM_GCS begins with the features in use.
+/// NT_PRFPREG, and what else a thread needs of which rt_sigreturn(2) would not know: NT_ARM_GCS
+/// begins with the features in use.
 inline constexpr int kVectorRegset = 2;
 inline constexpr int kShadowStackRegset = 0x410;
+/// SVE's registers, which hold those of kVectorRegset, too. A system call leaves only these of
+/// them, and ends SME's streaming mode (Documentation/arch/arm64/sve.rst and sme.rst). NT_ARM_SVE
+/// if the auxiliary vector's AT_HWCAP has HWCAP_SVE; NT_ARM_SSVE, in use in streaming mode, if
+/// AT_HWCAP2 has HWCAP2_SME. ZA outlives a call.
+inline constexpr int kStreamingRegset = 0x40b;
+inline constexpr std::array<DiscardedRegset, 2> kDiscardedRegsets{
+    {{0x405, 16, 1UL << 22}, {kStreamingRegset, 26, 1UL << 23}}};
+/// With the longest vectors, of 256 bytes: struct user_sve_header, z0 to z31, p0 to p15 and FFR,
+/// fpsr and fpcr with padding (arch/arm64/include/uapi/asm/ptrace.h).
+inline constexpr std::size_t kDiscardedBytes = 16 + 32 * 256 + 17 * 32 + 16;
+/// NT_ARM_SYSTEM_CALL: the number of the call that the thread is in, -1 for none.
+inline constexpr int kSystemCallRegset = 0x404;
 /// Handlers return to the vDSO's code.
 inline constexpr bool kHandlersNeedRestorer = false;
 /// The result of a system call takes its first argument's place (x0): the kernel keeps that for

@@ -2,6 +2,7 @@
 // Registers by meaning: Procedure Call Standard for the Arm 64-bit Architecture (AAPCS64), and the
 // kernel's convention for system calls (syscall(2)): x8 has the number, x0 the result.
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 
 #include "arch.hpp"
@@ -174,6 +175,20 @@ void end_interrupted_call(Registers& regs) {
         regs.pc += kSyscallBytes.size();
         regs.x[0] = -kEintr;
     }
+}
+
+// struct user_sve_header: size, max_size, vl, max_vl, flags. Without SVE_PT_REGS_SVE there follow
+// the vectors of NT_PRFPREG, or nothing.
+bool would_be_discarded(std::span<const std::byte> regset) {
+    constexpr std::size_t kHeaderBytes = 16;
+    constexpr std::size_t kFlagsAt = 12;
+    constexpr std::uint16_t kScalable = 1; // SVE_PT_REGS_SVE
+    std::uint16_t flags = 0;
+    if (regset.size() <= kHeaderBytes) {
+        return false;
+    }
+    std::memcpy(&flags, regset.data() + kFlagsAt, sizeof flags);
+    return (flags & kScalable) != 0;
 }
 
 long system_call_result(const Registers& regs) {

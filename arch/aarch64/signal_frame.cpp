@@ -8,6 +8,7 @@
 //      +304   fault_address
 //      +312   x0 .. x30, sp, pc, pstate
 //      +592   records of further registers, first of all struct fpsimd_context
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -35,6 +36,32 @@ constexpr std::size_t kVectorBytes = std::size_t{32} * 16;
 constexpr std::size_t kVectorSetBytes = kVectorBytes + 4 * sizeof(std::uint32_t);
 /// sigcontext's __reserved: all of it is looked through.
 constexpr std::size_t kRecordsBytes = 4096;
+
+/// struct sve_context for a register set of kDiscardedRegsets, which has the same registers in the
+/// same order: z0 to z31, p0 to p15, FFR. Empty if the set is not understood.
+std::vector<std::uint8_t> scalable_record(RegsetBytes discarded) {
+    constexpr std::size_t kHeaderBytes = 16; // the set's, and the record's
+    constexpr std::size_t kLengthAt = 8;     // of a vector in bytes; in both
+    constexpr std::size_t kRecordFlagsAt = 10;
+    constexpr std::size_t kBitsForByte = 8;
+    constexpr std::uint32_t kMagic = 0x53564501;
+    constexpr std::uint16_t kStreaming = 1; // SVE_SIG_FLAG_SM
+    constexpr std::size_t kAlignment = 16;
+    if (discarded.bytes.size() < kHeaderBytes) {
+        return {};
+    }
+    const auto length = object_at<std::uint16_t>(discarded.bytes, kLengthAt);
+    const std::size_t bytes = std::size_t{32} * length + std::size_t{17} * length / kBitsForByte;
+    if (length == 0 || discarded.bytes.size() < kHeaderBytes + bytes) {
+        return {};
+    }
+    std::vector<std::uint8_t> record((kHeaderBytes + bytes + kAlignment - 1) & ~(kAlignment - 1));
+    put(record, 0, std::array{kMagic, static_cast<std::uint32_t>(record.size())});
+    put(record, kLengthAt, length);
+    put(record, kRecordFlagsAt, discarded.set == kStreamingRegset ? kStreaming : std::uint16_t{0});
+    std::memcpy(record.data() + kHeaderBytes, discarded.bytes.data() + kHeaderBytes, bytes);
+    return record;
+}
 
 } // namespace
 
@@ -76,7 +103,7 @@ std::optional<Registers> registers_from_signal_frame(std::span<const std::byte> 
 // The call that it was interrupted in: the kernel has put pc and x0 back before it already.
 std::vector<std::uint8_t> return_frame(const Registers& regs, std::uint64_t signal_mask,
                                        std::span<const std::byte> vector_registers,
-                                       RemoteAddr /*at*/) {
+                                       RemoteAddr /*at*/, RegsetBytes discarded) {
     // Interrupted twice in the same call: made anew as that number, it would be none any more, as
     // rt_sigreturn forgets it (kernel/signal.c, do_no_restart_syscall: EINTR).
     constexpr std::uint64_t kRestartSyscall = 128;
@@ -86,9 +113,18 @@ std::vector<std::uint8_t> return_frame(const Registers& regs, std::uint64_t sign
     }
     constexpr std::size_t kStackFlags = 128 + 24; // with no such flags the kernel leaves the
     constexpr std::uint64_t kNone = 0xff;         // thread's sigaltstack alone
-    // struct fpsimd_context: its head, fpsr and fpcr, then the vectors. A head of zeros follows.
+    // struct fpsimd_context: its head, fpsr and fpcr, then the vectors. A head of zeros ends the
+    // records. There is room for SVE's with vectors of up to 64 bytes; longer ones would need a
+    // struct extra_context.
     constexpr std::uint32_t kHeadBytes = 8;
     constexpr auto kRecordBytes = static_cast<std::uint32_t>(kHeadBytes + 8 + kVectorBytes);
+    std::vector<std::uint8_t> scalable;
+    if (discarded.set != 0) {
+        scalable = scalable_record(discarded);
+        if (scalable.empty() || kRecordBytes + scalable.size() + kHeadBytes > kRecordsBytes) {
+            return {};
+        }
+    }
     std::vector<std::uint8_t> frame(kFirstRecord + kRecordsBytes);
     put(frame, kStackFlags, kNone);
     put(frame, kSignalFrameMaskOffset, signal_mask);
@@ -97,6 +133,7 @@ std::vector<std::uint8_t> return_frame(const Registers& regs, std::uint64_t sign
     put(frame, kFirstRecord + kHeadBytes, object_at<std::uint64_t>(vector_registers, kVectorBytes));
     std::memcpy(frame.data() + kFirstRecord + kHeadBytes + 8, vector_registers.data(),
                 kVectorBytes);
+    std::copy(scalable.begin(), scalable.end(), frame.begin() + kFirstRecord + kRecordBytes);
     return frame;
 }
 

@@ -18,6 +18,12 @@ inline namespace x86_64 {
 /// As the kernel lays it out (arch/x86/include/asm/user_64.h).
 using Registers = ::user_regs_struct;
 
+struct DiscardedRegset {
+    int set;
+    unsigned long entry;
+    unsigned long capability;
+};
+
 inline constexpr const char* kName = "x86_64";
 /// ELF e_machine and class of the programs that we can watch: EM_X86_64, ELFCLASS64.
 inline constexpr std::uint16_t kElfMachine = 62;
@@ -76,6 +82,10 @@ inline constexpr std::size_t kWayBackBytes = 23;
 /// NT_X86_SHSTK begins with the shadow stack's pointer.
 inline constexpr int kVectorRegset = 0x202;
 inline constexpr int kShadowStackRegset = 0x204;
+/// A register set that a system call discards: none.
+inline constexpr std::array<DiscardedRegset, 0> kDiscardedRegsets{};
+inline constexpr std::size_t kDiscardedBytes = 0;
+inline constexpr int kSystemCallRegset = -1;
 /// Whoever sets a handler tells the kernel what it returns to (SA_RESTORER).
 inline constexpr bool kHandlersNeedRestorer = true;
 /// The result of a system call does not take an argument's place (rdi).

@@ -135,6 +135,10 @@ void end_interrupted_call(Registers& /*regs*/) {
     // The same.
 }
 
+bool would_be_discarded(std::span<const std::byte> /*regset*/) {
+    return false;
+}
+
 long system_call_result(const Registers& regs) {
     return static_cast<long>(regs.rax);
 }

@@ -205,7 +205,8 @@ std::optional<Registers> registers_from_signal_frame(std::span<const std::byte> 
 }
 
 std::vector<std::uint8_t> return_frame(const Registers& regs, std::uint64_t signal_mask,
-                                       std::span<const std::byte> vector_registers, RemoteAddr at) {
+                                       std::span<const std::byte> vector_registers, RemoteAddr at,
+                                       RegsetBytes /*discarded*/) {
     // Interrupted twice in the same call: made anew as that number, it would be none any more, as
     // rt_sigreturn forgets it (kernel/signal.c, do_no_restart_syscall: EINTR).
     constexpr std::uint64_t kRestartSyscall = 219;

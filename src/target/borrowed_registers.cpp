@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include "exec_stop.hpp"
+#include "memleax/base/log.hpp"
 #include "memleax/target/stopped_thread.hpp"
 
 namespace memleax {
@@ -16,6 +17,7 @@ BorrowedRegisters::BorrowedRegisters(RecoveryRecord& record, RemoteMemory& memor
     : entry_(record.borrowed), has_way_back_(record.has_way_back.load() != 0), memory_(memory),
       tid_(tid), stop_signal_(stop_signal) {
     entry_.registers = saved;
+    StoppedThread(tid_).get_discarded(&entry_.discarded);
     // The call ends in a stop of its own, so what this stop was about to deliver is put back.
     if (stop_signal_ != 0) {
         ptrace(PTRACE_GETSIGINFO, tid_.value(), nullptr, &info_);
@@ -87,6 +89,9 @@ void BorrowedRegisters::prepare(arch::Registers* regs) const {
 bool BorrowedRegisters::give_back() {
     if (is_in_exec_stop(tid_) || !StoppedThread(tid_).set_registers(entry_.registers)) {
         return false;
+    }
+    if (!StoppedThread(tid_).set_discarded(entry_.discarded)) {
+        log_warning("thread {} has lost its vector registers in a call of memleax's", tid_.value());
     }
     if (stop_signal_ != 0) {
         ptrace(PTRACE_SETSIGINFO, tid_.value(), nullptr, &info_);

@@ -138,6 +138,7 @@ std::shared_ptr<RecoveryRecord> RecoveryRecord::copy_for(std::int32_t child,
     copy->borrowed.mask = borrowed.mask;
     copy->borrowed.tid_of_mask.store(borrowed.tid_of_mask.load());
     copy->borrowed.registers = borrowed.registers;
+    copy->borrowed.discarded = borrowed.discarded;
     copy->borrowed.code = borrowed.code;
     copy->borrowed.code_bytes = borrowed.code_bytes;
     copy->borrowed.code_byte_count = borrowed.code_byte_count;

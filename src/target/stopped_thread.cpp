@@ -6,6 +6,7 @@
 #include <span>
 
 #include <elf.h>
+#include <sys/auxv.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 
@@ -157,6 +158,33 @@ std::vector<std::byte> StoppedThread::vector_registers() const {
     const auto got = read_set(tid_, arch::kVectorRegset, &words);
     const auto bytes = std::as_bytes(got.value_or(std::span<const std::uint64_t>()));
     return {bytes.begin(), bytes.end()};
+}
+
+void StoppedThread::get_discarded(DiscardedRegisters* discarded) const {
+    discarded->set = 0;
+    for (const arch::DiscardedRegset& each : arch::kDiscardedRegsets) {
+        iovec io{discarded->bytes.data(), discarded->bytes.size()};
+        if ((getauxval(each.entry) & each.capability) != 0 &&
+            ptrace(PTRACE_GETREGSET, tid_.value(), each.set, &io) == 0 &&
+            arch::would_be_discarded(std::span(discarded->bytes).first(io.iov_len))) {
+            discarded->size = static_cast<std::uint32_t>(io.iov_len);
+            discarded->set = each.set;
+            return;
+        }
+    }
+}
+
+bool StoppedThread::set_discarded(const DiscardedRegisters& discarded) const {
+    if (discarded.set == 0) {
+        return true;
+    }
+    // Linux 6.2 to 6.15 may discard them once more, on a change of threads (arch/arm64/kernel/
+    // fpsimd.c, fpsimd_save), as long as the thread counts as being in the call.
+    int none = -1;
+    iovec call{&none, sizeof none};
+    ptrace(PTRACE_SETREGSET, tid_.value(), arch::kSystemCallRegset, &call);
+    iovec io{const_cast<std::byte*>(discarded.bytes.data()), discarded.size};
+    return ptrace(PTRACE_SETREGSET, tid_.value(), discarded.set, &io) == 0;
 }
 
 bool StoppedThread::has_shadow_stack() const {

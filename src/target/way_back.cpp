@@ -20,14 +20,23 @@ constexpr std::int64_t kNoResult = std::numeric_limits<std::int64_t>::min();
 struct Rest {
     std::uint64_t mask;
     std::vector<std::byte> vectors;
+    DiscardedRegisters discarded;
 };
 std::optional<Rest> read_rest(Tid tid) {
     const StoppedThread thread(tid);
     const auto mask = thread.signal_mask();
     // A shadow stack would have to know of the frame.
-    return mask && !thread.has_shadow_stack()
-               ? std::optional(Rest{*mask, thread.vector_registers()})
-               : std::nullopt;
+    if (!mask || thread.has_shadow_stack()) {
+        return std::nullopt;
+    }
+    std::optional<Rest> result(Rest{*mask, thread.vector_registers(), {}});
+    thread.get_discarded(&result->discarded);
+    return result;
+}
+
+std::vector<std::uint8_t> frame_of(const arch::Registers& own, const Rest& rest, RemoteAddr at) {
+    const auto discarded = std::span(rest.discarded.bytes).first(rest.discarded.size);
+    return arch::return_frame(own, rest.mask, rest.vectors, at, {rest.discarded.set, discarded});
 }
 
 struct NamedRange {
@@ -73,7 +82,7 @@ std::optional<WayBack> WayBack::in_page(RemoteMemory& memory, Tid tid, const arc
     if (!rest) {
         return std::nullopt;
     }
-    const std::vector<std::uint8_t> frame = arch::return_frame(own, rest->mask, rest->vectors, at);
+    const std::vector<std::uint8_t> frame = frame_of(own, *rest, at);
     if (frame.empty() || frame.size() > arch::kWayBackDataBytes - arch::kReturnFrameAt ||
         !memory.write_object(result.result_at_, kNoResult) || !memory.write(at, frame)) {
         return std::nullopt;
@@ -95,13 +104,10 @@ std::optional<WayBack> WayBack::below_stack(RemoteMemory& memory, Tid tid,
     if (!rest) {
         return std::nullopt;
     }
-    const auto frame_at = [&](RemoteAddr at) {
-        return arch::return_frame(own, rest->mask, rest->vectors, at);
-    };
-    const std::size_t size = frame_at(RemoteAddr()).size();
+    const std::size_t size = frame_of(own, *rest, RemoteAddr()).size();
     WayBack result(memory);
     result.frame_ = RemoteAddr((argument_place(own).value() - size) & ~(kAlignment - 1));
-    const std::vector<std::uint8_t> frame = frame_at(result.frame_);
+    const std::vector<std::uint8_t> frame = frame_of(own, *rest, result.frame_);
     result.before_.resize(frame.size());
     const auto before = std::as_writable_bytes(std::span(result.before_));
     if (frame.empty() || !is_on_own_stack(tid, own, AddrRange::at(result.frame_, frame.size())) ||

@@ -278,6 +278,59 @@ TEST(Arm64SignalFrame, LeadsBackToTheRegistersThatItIsMadeOf) {
         return_frame(regs, mask, std::as_bytes(std::span(vectors)), RemoteAddr(0x10040)).empty());
 }
 
+/// NT_ARM_SVE with vectors of so many bytes (struct user_sve_header).
+std::vector<std::byte> scalable_set(std::uint16_t length, std::uint16_t flags) {
+    std::vector<std::byte> set(16 + std::size_t{32} * length + std::size_t{17} * length / 8 + 16);
+    for (std::size_t i = 16; i < set.size(); ++i) {
+        set[i] = static_cast<std::byte>(i * 7);
+    }
+    std::memcpy(set.data() + 8, &length, sizeof length);
+    std::memcpy(set.data() + 12, &flags, sizeof flags);
+    return set;
+}
+
+TEST(Arm64ScalableRegisters, WouldBeDiscardedOnlyIfInUse) {
+    EXPECT_TRUE(would_be_discarded(scalable_set(64, 1)));
+    EXPECT_FALSE(would_be_discarded(scalable_set(64, 0))) << "the vectors of NT_PRFPREG";
+    EXPECT_FALSE(would_be_discarded(scalable_set(64, 2))) << "inherited by exec";
+    const auto set = scalable_set(64, 1);
+    EXPECT_FALSE(would_be_discarded(std::span(set).first(16))) << "the header only";
+    EXPECT_FALSE(would_be_discarded({}));
+}
+
+// struct sve_context behind struct fpsimd_context.
+TEST(Arm64ScalableRegisters, AreInTheFrameIfThereIsRoom) {
+    const Registers regs{};
+    const std::array<std::uint64_t, 66> vectors{};
+    const auto frame_with = [&](int set, const std::vector<std::byte>& bytes) {
+        return return_frame(regs, 0, std::as_bytes(std::span(vectors)), RemoteAddr(0x10040),
+                            {set, bytes});
+    };
+    constexpr std::size_t kRecord = 592 + 528;
+    for (const std::uint16_t length : {16, 48, 64}) {
+        for (const bool streaming : {false, true}) {
+            const auto set = scalable_set(length, 1);
+            const auto frame = frame_with(streaming ? 0x40b : 0x405, set);
+            const std::size_t bytes =
+                std::size_t{32} * length + std::size_t{17} * length / 8; // z, p and FFR
+            const std::uint32_t size = (16 + bytes + 15) / 16 * 16;
+            ASSERT_GT(frame.size(), kRecord + size + 8);
+            const std::array<std::uint32_t, 2> head{0x53564501, size};
+            EXPECT_EQ(std::memcmp(frame.data() + kRecord, head.data(), sizeof head), 0);
+            const std::array<std::uint16_t, 4> rest{length, std::uint16_t{streaming}, 0, 0};
+            EXPECT_EQ(std::memcmp(frame.data() + kRecord + 8, rest.data(), sizeof rest), 0);
+            EXPECT_EQ(std::memcmp(frame.data() + kRecord + 16, set.data() + 16, bytes), 0);
+            const std::array<std::uint32_t, 2> end{};
+            EXPECT_EQ(std::memcmp(frame.data() + kRecord + size, end.data(), sizeof end), 0);
+        }
+    }
+    EXPECT_TRUE(frame_with(0x405, scalable_set(128, 1)).empty()) << "no room";
+    auto cut = scalable_set(64, 1);
+    cut.resize(1000);
+    EXPECT_TRUE(frame_with(0x405, cut).empty());
+    EXPECT_TRUE(frame_with(0x405, {}).empty());
+}
+
 } // namespace
 } // namespace aarch64
 } // namespace memleax::arch

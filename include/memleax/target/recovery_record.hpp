@@ -19,6 +19,7 @@
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
 #include "memleax/target/code_patch.hpp"
+#include "memleax/target/stopped_thread.hpp"
 
 namespace memleax {
 
@@ -84,6 +85,7 @@ struct RecoveryRecord {
         std::uint64_t mask;
         std::atomic<std::int32_t> tid; ///< 0: nobody's registers are exchanged
         arch::Registers registers;
+        DiscardedRegisters discarded;
         /// Where it executes the system call. It stays in this code if nobody stops it behind that
         /// call, or goes on by itself with its own registers and mask (WayBack).
         AddrRange code;

@@ -2,6 +2,7 @@
 /// The ptrace requests about one thread that is in a ptrace-stop.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,6 +12,14 @@
 #include "memleax/base/types.hpp"
 
 namespace memleax {
+
+/// The register set of arch::kDiscardedRegsets that a thread's next system call would discard, as
+/// ptrace(2) has it. Zeros: there is none.
+struct DiscardedRegisters {
+    std::int32_t set;
+    std::uint32_t size;
+    std::array<std::byte, arch::kDiscardedBytes> bytes;
+};
 
 /// Only a name: nothing is held, and a thread that has gone is no error, as with Target.
 class StoppedThread {
@@ -27,6 +36,10 @@ class StoppedThread {
     [[nodiscard]] std::vector<std::uint64_t> register_words() const;
     /// Its register set arch::kVectorRegset, as ptrace(2) has it; empty if there is none.
     [[nodiscard]] std::vector<std::byte> vector_registers() const;
+    /// What a system call would take from it: to be read before, and put back after one that it has
+    /// not made by itself. On a machine without such registers this makes no request.
+    void get_discarded(DiscardedRegisters* discarded) const;
+    bool set_discarded(const DiscardedRegisters& discarded) const;
     /// Does it keep its return addresses a second time (CET, GCS)?
     [[nodiscard]] bool has_shadow_stack() const;
     /// See arch::thread_pointer(); `regs` are the thread's. 0: nothing is known.

@@ -188,6 +188,7 @@ Tid return_borrowed_thread(Target& target) {
     }
     if (now) {
         StoppedThread(tid).set_registers(borrowed.registers);
+        StoppedThread(tid).set_discarded(borrowed.discarded);
     }
     // Also if it has ended since, or has its own registers.
     if (borrowed.tid.load() != 0 && borrowed.code_byte_count != 0) {
