@@ -104,8 +104,8 @@ bool AgentPages::has_frame(std::uint32_t index, std::uint64_t inside) const {
     const RemoteAddr frame(inside - arch::kAgentBehindFrame - sizeof(agent::Frame) +
                            offsetof(agent::Frame, progress));
     const std::size_t progress = offsetof(agent::Data, progress) + index * sizeof(agent::Progress);
-    return data && target_.memory().try_read_object<std::uint64_t>(frame) ==
-                       data->value() + progress;
+    return data &&
+           target_.memory().try_read_object<std::uint64_t>(frame) == data->value() + progress;
 }
 
 // A call that was left by siglongjmp has no frame any more, once its stack is shorter and what was

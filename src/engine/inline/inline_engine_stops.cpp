@@ -106,6 +106,16 @@ InlineEngine::Decision InlineEngine::decide(Tid tid, const arch::Registers& regs
     const auto known = threads_.find(tid);
     const agent::Progress seen = known ? threads_.seen(*known) : agent::Progress();
     withdraw_forced_stack(tid);
+    if (const Rehit* const told = rehit(tid)) {
+        if (is_of(*told, breakpoint, sp)) {
+            ++made_anew_; // of one call it is the second stop
+            return {Way::stop, StopReason::stopped_call};
+        }
+        if (will_come_again(*told, regs)) {
+            return {Way::stop, StopReason::signal_handler};
+        }
+        forget_rehit(tid);
+    }
     if (seen.has_failed != 0) {
         memory_.forget_failure(*known);
         return {Way::stop, StopReason::other}; // it throws
@@ -149,6 +159,17 @@ InlineEngine::Decision InlineEngine::decide(Tid tid, const arch::Registers& regs
     trapping.calls = seen.calls;
     trapping.sp = sp;
     return {Way::again, reason};
+}
+
+// The call was told when it stopped. From then until it is made anew all calls stop, which are the
+// handler's, lest the agent tell of it once more. It is not made anew if the handler has left it by
+// siglongjmp.
+bool InlineEngine::will_come_again(const Rehit& told, const arch::Registers& regs) {
+    const UnwoundStack& walked = reporter_.walk(regs, kMostFrames);
+    return (walked.end != StackEnd::outermost && arch::sp(regs) < told.sp) ||
+           std::any_of(walked.frames.begin(), walked.frames.end(), [&told](FrameAddress frame) {
+               return !frame.is_return_address() && frame.pc() == told.address;
+           });
 }
 
 // Makes the thread, and the stack that it is on, known to the agent.
@@ -286,7 +307,7 @@ void InlineEngine::before_going_on(Tid tid) {
         return;
     }
     Trapping& trapping = trapping_[tid];
-    set_trap(tid, trapping.in_told_free || follower_.has_pending(tid));
+    set_trap(tid, trapping.in_told_free || follower_.has_pending(tid) || rehit(tid) != nullptr);
 }
 
 void InlineEngine::set_trap(Tid tid, bool trap) {
@@ -332,6 +353,9 @@ bool InlineEngine::leave_own_code(Tid tid) {
     }
     withdraw_forced_stack(tid);
     const bool is_out = Int3Engine::leave_own_code(tid);
+    if (rehit(tid) != nullptr) {
+        set_trap(tid, true);
+    }
     if (threads_.now(*index).inside == 0) {
         return is_out;
     }

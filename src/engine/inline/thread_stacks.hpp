@@ -23,8 +23,8 @@ class ThreadStacks {
     /// It must outlive this.
     explicit ThreadStacks(const Target& target) : target_(target), query_(target.pid()) {}
 
-    /// The mapping that the stack pointer of a stopped thread is in: of its own stack, the part that
-    /// is there as long as the thread lives.
+    /// The mapping that the stack pointer of a stopped thread is in: of its own stack, the part
+    /// that is there as long as the thread lives.
     [[nodiscard]] std::optional<AddrRange> of(Tid tid, RemoteAddr sp, std::uint64_t thread_pointer);
     /// The same of a newborn that the C library has made; nothing if it is none, or if the list
     /// would have to be read.

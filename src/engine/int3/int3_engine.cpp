@@ -49,13 +49,9 @@ bool Int3Engine::move_hit_to_slot(Tid tid) {
 }
 
 void Int3Engine::on_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) {
-    if (!rehits_.empty()) {
-        const auto it = rehits_.find(tid);
-        if (it != rehits_.end() && it->second.address == breakpoint.place() &&
-            it->second.sp == arch::sp(regs)) {
-            rehits_.erase(it);
-            return;
-        }
+    if (const Rehit* const told = rehit(tid); told && is_of(*told, breakpoint, arch::sp(regs))) {
+        forget_rehit(tid);
+        return;
     }
     if (breakpoint.probe >= 0) {
         probes_.on_hit(tid, regs, breakpoint);

@@ -58,6 +58,17 @@ class Int3Engine : public Engine {
         RemoteAddr sp;
     };
 
+    /// Null: none is to come.
+    [[nodiscard]] const Rehit* rehit(Tid tid) const {
+        const auto it = rehits_.find(tid);
+        return it == rehits_.end() ? nullptr : &it->second;
+    }
+    [[nodiscard]] static bool is_of(const Rehit& rehit, const Breakpoint& breakpoint,
+                                    RemoteAddr sp) {
+        return rehit.address == breakpoint.place() && rehit.sp == sp;
+    }
+    void forget_rehit(Tid tid) { rehits_.erase(tid); }
+
     /// Our breakpoint that this stop is about, with the thread's registers; null if the SIGTRAP is
     /// the target's own.
     Breakpoint* our_breakpoint(Tid tid, arch::Registers* regs);
