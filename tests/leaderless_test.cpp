@@ -8,6 +8,7 @@
 #include "leaks_support.hpp"
 #include "memleax/proc/living_thread.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/proc/process_memory.hpp"
 #include "snapshot_support.hpp"
 
 namespace memleax::testing {
@@ -40,6 +41,9 @@ TEST(Leaderless, IsAttachedToWatchedAndLeft) {
     Fixture fixture("leaderless", {"now"});
     ASSERT_TRUE(leader_has_ended(fixture));
     EXPECT_NE(living_thread(Tid(fixture.pid())), Tid(fixture.pid()));
+    EXPECT_GT(try_read_resident_bytes(Tid(fixture.pid())), 0U);
+    EXPECT_GT(read_process_memory(Tid(fixture.pid())).private_bytes, 0U);
+    EXPECT_TRUE(try_read_resident_memory(Tid(fixture.pid())));
     FixtureAnswer so_far;
     for (int i = 0; i < 3; ++i) {
         const TargetSnapshot before = take_snapshot(fixture.pid());

@@ -251,6 +251,20 @@ TEST_F(LeakCheck, ThreadsThatHaveEndedHoldNothing) {
     expect_the_truth_of("ended_threads");
 }
 
+// In one mapping with the stack of the thread, which is further in than the coroutine's.
+TEST_F(LeakCheck, WhatAThreadHoldsThatIsInACoroutineIsNotLost) {
+    Fixture fixture("coroutine_heap");
+    if (fixture.go().counts.at("joined") == 0) {
+        GTEST_SKIP() << "this kernel does not join the two";
+    }
+    const auto result = check(fixture.pid());
+    EXPECT_EQ(exit_status(result), 0) << result.errors;
+    const Leaks classes = classes_of(result.json());
+    EXPECT_EQ(classes.at("definite"), Leak{}) << result.output;
+    EXPECT_EQ(classes.at("possible"), Leak{}) << result.output;
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 TEST_F(LeakCheck, AProcessThatHasNeverCalledMalloc) {
     Fixture fixture("sleeper", {"nanosleep"});
     const auto result = check(fixture.pid());

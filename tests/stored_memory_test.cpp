@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -105,6 +106,27 @@ TEST_F(StoredMemoryTest, PagesThatAreKeptAreThoseOfThen) {
     EXPECT_EQ(own({at(7) + 8, at(8)}), (std::vector{range(7, 8)}));
     pages_.keep({});
     EXPECT_EQ(own(range(0, 7)), (std::vector{range(1, 3), range(4, 5)}));
+}
+
+// The kernel tells of a guard as of a swapped page.
+TEST_F(StoredMemoryTest, AGuardIsNoPage) {
+    constexpr int kGuardInstall = 102; // MADV_GUARD_INSTALL, which libraries' headers may lack
+    constexpr auto kGuard = std::uint64_t{1} << 58;
+    if (madvise(begin_ + 2 * kPage, kPage, kGuardInstall) != 0) {
+        GTEST_SKIP() << "this kernel has no guards within a mapping";
+    }
+    std::uint64_t entry = 0;
+    const int pagemap = open("/proc/self/pagemap", O_RDONLY);
+    ASSERT_EQ(pread(pagemap, &entry, sizeof entry, static_cast<off_t>(at(2) / kPage * 8)), 8);
+    close(pagemap);
+    if ((entry & kGuard) == 0) {
+        GTEST_SKIP() << "this kernel does not tell of guards";
+    }
+    EXPECT_EQ(PresentPages(Tid(getpid())).in(mapping_.range, PresentPages::Kind::own),
+              (std::vector{range(1, 2), range(7, 8)}));
+    auto stored = copy();
+    EXPECT_EQ(stored->short_reads(), 0U);
+    EXPECT_EQ(bytes(*stored, at(7), 2), "hh");
 }
 
 /// A mapping of our own in which each page begins with its number.

@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 
 #define SI_CODE 8
+#define UC_FLAGS 0
 #define UC_STACK_FLAGS 24
 #define UC_R8 40
 #define UC_R9 48
@@ -43,6 +44,7 @@
 #define FP_MAGIC 464
 #define FP_FEATURES 472
 #define FP_XSTATE_MAGIC1 0x46505853
+#define UC_SIGCONTEXT_SS 2
 #define SS_AUTODISARM_ 0x80000000 /* the kernel has taken the sigaltstack away meanwhile */
 #define CODE_KERNEL 0x80 /* si_code of an int3 */
 #define SLOT_BYTES 64
@@ -149,6 +151,8 @@ memleax_trap_handler:
         jz      .Lsigreturn
         cmpl    $FP_XSTATE_MAGIC1, FP_MAGIC(%rcx)
         jne     .Lsigreturn
+        testb   $UC_SIGCONTEXT_SS, UC_FLAGS(%rdx) // before Linux 4.6 ss is not there
+        jz      .Lsigreturn
         mov     %rdx, %r8
         movzwl  UC_SS(%r8), %eax                // iretq takes all five at once
         push    %rax

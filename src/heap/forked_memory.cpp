@@ -113,17 +113,21 @@ Result<std::unique_ptr<ForkedMemory>> ForkedMemory::take(HeldProcess& process,
 
 Result<void> ForkedMemory::read(std::vector<AddrRange>* wiped, PresentPages* pages,
                                 StoredMemory* room) {
-    auto flagged = read_flagged_mappings(copy_->pid(), "wf");
+    auto flagged = read_flagged_mappings(copy_->pid(), "wf", "io");
     if (!flagged) {
         return Error("the kernel does not tell what is wiped in a copy");
     }
+    auto& [wiped_in_copy, of_devices] = *flagged;
     const bool is_known = std::none_of(in_copy_.begin(), in_copy_.end(), [&](const Mapping& each) {
-        return overlap(*flagged, each.range);
+        return overlap(wiped_in_copy, each.range);
     });
     if (!is_known) {
-        *wiped = *std::move(flagged);
+        *wiped = std::move(wiped_in_copy);
         return Error("a part of the memory is not there in a copy", EAGAIN);
     }
+    // To read a device's memory may change what the device does, and through the copy the kernel
+    // would (access_process_vm, unlike process_vm_readv).
+    std::erase_if(in_copy_, [&](const Mapping& each) { return overlap(of_devices, each.range); });
     PresentPages copied(copy_->pid());
     copied.keep(ranges_of(in_copy_));
     const std::size_t short_before = room->short_reads();

@@ -24,6 +24,7 @@ RootPlace in_memory(std::uint64_t address) {
 }
 
 constexpr std::uint64_t kMostTls = 64 << 10;
+constexpr std::uint64_t kPage = 4096; ///< or a part of one
 
 } // namespace
 
@@ -87,8 +88,9 @@ void RootSearch::add_kernel_pointers(std::span<const std::uint64_t> words) {
 }
 
 void RootSearch::add_range(AddrRange range, BlockIndex::LastWord last) {
+    constexpr int kMostFailures = 64; // in a row: each is a call of the kernel's
     range.begin = (range.begin + 7) & ~7ULL;
-    while (range.begin < range.end) {
+    for (int failures = 0; range.begin < range.end;) {
         const std::size_t wanted = std::min<std::uint64_t>(range.size(), buffer_.size());
         const std::size_t got =
             memory_.try_read(RemoteAddr(range.begin), std::span(buffer_).first(wanted));
@@ -98,10 +100,14 @@ void RootSearch::add_range(AddrRange range, BlockIndex::LastWord last) {
                 add_word(word, in_memory(range.begin + at), last);
             }
         }
-        if (got < wanted) {
+        range.begin += got;
+        failures = got == 0 ? failures + 1 : 0;
+        if (failures == kMostFailures) {
             return; // a device's memory, or a file that has become shorter
         }
-        range.begin += got;
+        if (got < wanted) { // a page that nobody may read
+            range.begin = (range.begin & ~(kPage - 1)) + kPage;
+        }
     }
 }
 
@@ -147,8 +153,9 @@ void RootSearch::add_threads(std::span<const ThreadView> threads) {
     }
 }
 
-// Where the mapping below keeps others off, this is a stack, which is in use from its thread's sp
-// up. Stacks without a guard may lie side by side in one mapping, or in the middle of other data.
+// Where the mapping below keeps others off, this may be a stack, which is in use from its thread's
+// sp up. That it is this thread's own one, its control block says: a coroutine's may lie behind it
+// in the same mapping, and stacks without a guard side by side, or in the middle of other data.
 AddrRange RootSearch::in_use(const Mapping& mapping, bool has_guard,
                              std::span<const ThreadView> threads) {
     if (!has_guard && mapping.path != "[stack]") {
@@ -163,8 +170,7 @@ AddrRange RootSearch::in_use(const Mapping& mapping, bool has_guard,
         is_of_living = is_of_living || mapping.range.contains(thread.thread_pointer);
     }
     if (lowest != nullptr) {
-        const bool is_stack = block_words_ == nullptr || mapping.path == "[stack]" ||
-                              is_stack_of(*lowest, mapping.range);
+        const bool is_stack = mapping.path == "[stack]" || is_stack_of(*lowest, mapping.range);
         return is_stack ? AddrRange{std::max(mapping.range.begin, lowest->sp - arch::kRedZone),
                                     mapping.range.end}
                         : mapping.range;

@@ -75,8 +75,7 @@ bool StoredMemory::copy(MemoryReader& memory, std::span<const Mapping> mappings,
     for (const Chunk& chunk : chunks) {
         if (chunk.got < chunk.out.size()) { // a device's memory, or a file that has become shorter
             ++short_reads_;
-            std::uint64_t& end = pieces_[chunk.piece].range.end;
-            end = std::min(end, chunk.from + chunk.got);
+            pieces_[chunk.piece].range.end = chunk.from + chunk.got;
         }
     }
     std::erase_if(pieces_, [](const Piece& piece) { return piece.range.size() == 0; });
@@ -91,9 +90,9 @@ void Unmapping::operator()(std::byte* begin) const {
 
 void StoredMemory::add(AddrRange part, std::vector<Chunk>* chunks) {
     constexpr std::uint64_t kMostAtOnce = 8U << 20;
-    pieces_.push_back({part, copy_.get() + used_});
     for (std::uint64_t at = part.begin; at < part.end;) {
         const std::uint64_t size = std::min(part.end - at, kMostAtOnce);
+        pieces_.push_back({{at, at + size}, copy_.get() + used_});
         chunks->push_back({at, {copy_.get() + used_, size}, pieces_.size() - 1});
         used_ += size;
         at += size;

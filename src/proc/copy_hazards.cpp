@@ -94,9 +94,10 @@ std::vector<AddrRange> memory_served_by_itself(Tid pid) {
             return name != kFaults ? Result<void>() : Error("there is one");
         });
     std::vector<AddrRange> result;
-    for (const char* flag : {"um", "ui"}) { // missing, minor faults
-        if (const auto flagged = none ? std::nullopt : read_flagged_mappings(pid, flag)) {
-            result.insert(result.end(), flagged->begin(), flagged->end());
+    if (!none) {
+        if (auto flagged = read_flagged_mappings(pid, "um", "ui")) { // missing, minor faults
+            result = std::move(flagged->first);
+            result.insert(result.end(), flagged->second.begin(), flagged->second.end());
         }
     }
     return result;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -23,6 +24,11 @@ std::optional<AddrRange> range_of(std::string_view line) {
     }
     const auto ends = std::from_chars(begins.ptr + 1, end, range.end, 16);
     return ends.ec == std::errc{} ? std::optional(range) : std::nullopt;
+}
+
+std::optional<std::string> try_read_smaps(Tid pid) {
+    auto text = try_read_proc_file(fmt::format("/proc/{}/smaps", living_thread(pid).value()));
+    return text && !text->empty() ? std::move(text) : std::nullopt;
 }
 
 } // namespace
@@ -52,8 +58,16 @@ std::optional<std::vector<AddrRange>> parse_flagged_mappings(std::string_view sm
 }
 
 std::optional<std::vector<AddrRange>> read_flagged_mappings(Tid pid, std::string_view flag) {
-    const auto text = try_read_proc_file(fmt::format("/proc/{}/smaps", living_thread(pid).value()));
-    return text && !text->empty() ? parse_flagged_mappings(*text, flag) : std::nullopt;
+    const auto text = try_read_smaps(pid);
+    return text ? parse_flagged_mappings(*text, flag) : std::nullopt;
+}
+
+std::optional<std::pair<std::vector<AddrRange>, std::vector<AddrRange>>>
+read_flagged_mappings(Tid pid, std::string_view one, std::string_view other) {
+    const auto text = try_read_smaps(pid);
+    auto first = text ? parse_flagged_mappings(*text, one) : std::nullopt;
+    auto second = first ? parse_flagged_mappings(*text, other) : std::nullopt;
+    return second ? std::optional(std::pair(*std::move(first), *std::move(second))) : std::nullopt;
 }
 
 } // namespace memleax

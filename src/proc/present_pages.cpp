@@ -21,6 +21,8 @@ namespace {
 constexpr std::uint64_t kPresent = 1ULL << 63;
 constexpr std::uint64_t kSwapped = 1ULL << 62;
 constexpr std::uint64_t kOfFile = 1ULL << 61; ///< or shared anonymous memory
+/// Nobody may read it (MADV_GUARD_INSTALL, since Linux 6.13; told since 6.15, beside kSwapped).
+constexpr std::uint64_t kGuard = 1ULL << 58;
 
 } // namespace
 
@@ -53,7 +55,7 @@ PresentPages::Parts PresentPages::read(AddrRange range) const {
         }
         const std::size_t count = static_cast<std::size_t>(got) / sizeof entries[0];
         for (std::size_t i = 0; i < count && at < range.end; ++i, at += page) {
-            if ((entries[i] & (kPresent | kSwapped)) == 0) {
+            if ((entries[i] & (kPresent | kSwapped)) == 0 || (entries[i] & kGuard) != 0) {
                 continue;
             }
             add(&result.any, at);

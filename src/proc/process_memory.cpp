@@ -22,7 +22,7 @@ namespace memleax {
 namespace {
 
 std::string proc_path(Tid pid, const char* file) {
-    return fmt::format("/proc/{}/{}", pid.value(), file);
+    return fmt::format("/proc/{}/{}", living_thread(pid).value(), file);
 }
 
 /// Lines are "Rss:    1234 kB"; the first is the range that was rolled up.
@@ -89,7 +89,7 @@ std::optional<std::uint64_t> parse_written_bytes(std::string_view status) {
 }
 
 std::optional<std::uint64_t> try_read_written_bytes(Tid pid) {
-    const auto status = try_read_proc_file(proc_path(living_thread(pid), "status"));
+    const auto status = try_read_proc_file(proc_path(pid, "status"));
     return status ? parse_written_bytes(*status) : std::nullopt;
 }
 

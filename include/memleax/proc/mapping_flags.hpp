@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "memleax/base/types.hpp"
@@ -16,5 +17,8 @@ std::optional<std::vector<AddrRange>> parse_flagged_mappings(std::string_view sm
 
 /// Those of this process. The kernel walks its page tables for the answer.
 std::optional<std::vector<AddrRange>> read_flagged_mappings(Tid pid, std::string_view flag);
+/// The same of two flags, by one walk of all page tables.
+std::optional<std::pair<std::vector<AddrRange>, std::vector<AddrRange>>>
+read_flagged_mappings(Tid pid, std::string_view one, std::string_view other);
 
 } // namespace memleax
