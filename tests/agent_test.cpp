@@ -285,9 +285,12 @@ TEST_F(AgentTest, CallsWithinACallAreAPartOfIt) {
 
 TEST_F(AgentTest, ACallThatWasLeftIsNotOneAnyMore) {
     know_one_caller(malloc_, kCaller, StackId(3));
-    stack_[100] = stack_[200] = kCaller;
+    stack_[100] = stack_[200] = stack_[250] = kCaller;
     ASSERT_EQ(enter(malloc_, 100, 64), Answer::call);
     EXPECT_EQ(enter(malloc_, 200, 64), Answer::call); // the stack is shorter
+    progress().interrupted = 1; // by a signal, whose handler may have its stack there
+    EXPECT_EQ(enter(malloc_, 250, 64), Answer::trap);
+    EXPECT_EQ(progress().inside, entry_sp(201));
 }
 
 TEST_F(AgentTest, WhatItDoesNotKnowTraps) {

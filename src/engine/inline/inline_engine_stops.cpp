@@ -131,7 +131,9 @@ InlineEngine::Decision InlineEngine::decide(Tid tid, const arch::Registers& regs
     if (follower_.has_pending(tid)) {
         return {Way::stop, StopReason::stopped_call};
     }
-    if (seen.inside != 0) {
+    if (seen.inside == 0 && seen.interrupted != 0) {
+        memory_.set_interrupted(*known, false); // else it would trap for ever
+    } else if (seen.inside != 0) {
         if (const auto decision = decide_within(tid, *known, regs, breakpoint)) {
             return *decision;
         }

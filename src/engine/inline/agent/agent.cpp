@@ -64,16 +64,13 @@ AGENT_PART Data& data_of(const Function& function) {
 // saves none that it does not.
 
 /// A call within another one of an allocator's.
-AGENT_APART Answer enter_within(const Function& function, Frame& frame, uint64_t sp,
-                                const Thread& thread) {
+AGENT_APART Answer enter_within(const Function& function, Frame& frame, const Thread& thread) {
     Data& data = data_of(function);
     Progress& progress = *frame.progress;
     const bool checks = data.live != 0;
     const uint64_t pointer =
         function.kind == Function::Kind::allocate ? 0 : argument(frame, function.pointer_argument);
-    // Further out on the stack, the outer call was left by siglongjmp, or this is a handler whose
-    // alternate stack is there: the tracer can tell.
-    if (progress.inside <= sp || load(progress.interrupted) != 0 ||
+    if (load(progress.interrupted) != 0 ||
         (function.kind == Function::Kind::reallocate && pointer != 0)) {
         return trap(data, progress, Trap::other);
     }
@@ -195,8 +192,10 @@ AGENT_PART Answer enter(const Function* function, Frame* frame, uint64_t sp, uin
     frame->progress = &progress;
     frame->function = function;
     frame->ending = Ending::allocation;
-    if (progress.inside != 0) [[unlikely]] {
-        return enter_within(*function, *frame, sp, thread);
+    // What a handler has interrupted it may have left, or its alternate stack may be further out:
+    // the tracer can tell.
+    if (progress.inside > sp || load(progress.interrupted) != 0) [[unlikely]] {
+        return enter_within(*function, *frame, thread);
     }
     if (data.live == 0 && function->kind == Function::Kind::allocate) {
         return enter_allocation(*function, *frame, sp, fp, return_address, thread);
