@@ -28,6 +28,11 @@ bool OwnCodes::will_be_back(Tid tid, RemoteAddr sp) const {
                        [tid, sp](const OwnCode* part) { return part->will_be_back(tid, sp); });
 }
 
+bool OwnCodes::may_be_back(Tid tid, RemoteAddr sp) const {
+    return std::any_of(parts_.begin(), parts_.end(),
+                       [tid, sp](const OwnCode* part) { return part->may_be_back(tid, sp); });
+}
+
 std::set<Tid> OwnCodes::inside() const {
     std::set<Tid> result;
     for (const OwnCode* part : parts_) {

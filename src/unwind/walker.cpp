@@ -72,7 +72,7 @@ std::optional<StackEnd> Walker::run(Frame at, const arch::Registers& regs, From 
     for (;;) {
         if (rule.kind == Rule::Kind::own) {
             out->behind_own_frame = out->frames.size();
-            out->interrupted_own_frame = !frame.is_return_address();
+            out->interrupted_own_frame = out->interrupted_own_frame || !frame.is_return_address();
         } else {
             out->frames.push_back(frame);
         }

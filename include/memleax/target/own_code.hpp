@@ -26,6 +26,8 @@ class OwnCode {
     /// Will this thread come back into them, which is in a call that was made there? `sp` is where
     /// its stack ends now.
     [[nodiscard]] virtual bool will_be_back(Tid /*tid*/, RemoteAddr /*sp*/) const { return false; }
+    /// It seems to have left that call, but the frame is still there: who can walk its stack knows.
+    [[nodiscard]] virtual bool may_be_back(Tid /*tid*/, RemoteAddr /*sp*/) const { return false; }
     /// Whose calls made there have not ended, as far as can be seen while they run: who has left
     /// one by siglongjmp is among them.
     [[nodiscard]] virtual std::set<Tid> inside() const { return {}; }
@@ -56,6 +58,7 @@ class OwnCodes {
     [[nodiscard]] std::vector<AddrRange> ranges() const;
     [[nodiscard]] std::vector<AddrRange> data_ranges() const;
     [[nodiscard]] bool will_be_back(Tid tid, RemoteAddr sp) const;
+    [[nodiscard]] bool may_be_back(Tid tid, RemoteAddr sp) const;
     [[nodiscard]] std::set<Tid> inside() const;
     /// Of a stopped thread, wherever its pc is.
     [[nodiscard]] MoveOut move_out(arch::Registers* regs) const;

@@ -19,7 +19,7 @@ struct UnwoundStack {
     /// Between the frame before this one and this one lies a frame of ours, the last of them; 0:
     /// none. It is not among `frames`, as it is not the program's.
     std::size_t behind_own_frame = 0;
-    /// A signal came as the call had just returned to that frame of ours.
+    /// A signal came as a call had just returned to a frame of ours.
     bool interrupted_own_frame = false;
     /// StackEnd::no_rule: what the frame pointer leads to is no code that we know of. It may be
     /// newer.

@@ -108,17 +108,21 @@ bool AgentPages::has_frame(std::uint32_t index, std::uint64_t inside) const {
            target_.memory().try_read_object<std::uint64_t>(frame) == data->value() + progress;
 }
 
-// A call that was left by siglongjmp has no frame any more, once its stack is shorter and what was
-// there has been overwritten. Until then the thread may be in a handler whose alternate stack is
-// further out in the same memory. On another stack (a handler's, a coroutine's) that cannot be
-// told.
+// A call that was left by siglongjmp has no frame any more, once its stack is shorter. On another
+// stack (a handler's, a coroutine's) that cannot be told.
 bool AgentPages::will_be_back(Tid tid, RemoteAddr sp) const {
     const auto threads = threads_inside();
     return std::any_of(threads.begin(), threads.end(), [&](const Inside& thread) {
-        const bool is_over = thread.stack.contains(thread.sp) &&
-                             thread.stack.contains(sp.value()) && sp.value() > thread.sp &&
-                             !has_frame(thread.index, thread.sp);
-        return thread.tid == tid && !is_over;
+        return thread.tid == tid && !thread.is_further_in(sp);
+    });
+}
+
+// A handler's alternate stack may be further out in the same memory; or nobody has overwritten yet
+// what is left of the call's frame.
+bool AgentPages::may_be_back(Tid tid, RemoteAddr sp) const {
+    const auto threads = threads_inside();
+    return std::any_of(threads.begin(), threads.end(), [&](const Inside& thread) {
+        return thread.tid == tid && thread.is_further_in(sp) && has_frame(thread.index, thread.sp);
     });
 }
 

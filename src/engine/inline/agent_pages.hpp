@@ -30,6 +30,7 @@ class AgentPages final : public OwnCode {
     /// Never: how far it is in the agent only the agent knows, and it is out soon.
     [[nodiscard]] bool move_out(arch::Registers* /*regs*/) const override { return false; }
     [[nodiscard]] bool will_be_back(Tid tid, RemoteAddr sp) const override;
+    [[nodiscard]] bool may_be_back(Tid tid, RemoteAddr sp) const override;
     [[nodiscard]] std::set<Tid> inside() const override;
     [[nodiscard]] std::vector<AddrRange> data_ranges() const override;
     Result<void> unmap(Tid worker) override;
@@ -57,6 +58,11 @@ class AgentPages final : public OwnCode {
         std::uint32_t index;
         AddrRange stack;
         std::uint64_t sp; ///< Progress::inside
+
+        /// The thread's stack ends further out than the call.
+        [[nodiscard]] bool is_further_in(RemoteAddr now) const {
+            return stack.contains(sp) && stack.contains(now.value()) && now.value() >= sp;
+        }
     };
     [[nodiscard]] std::vector<Inside> threads_inside() const;
     /// A system call of the target's; its failure is an Error.

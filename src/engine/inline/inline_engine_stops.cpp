@@ -169,7 +169,7 @@ InlineEngine::Decision InlineEngine::decide(Tid tid, const arch::Registers& regs
 bool InlineEngine::will_come_again(const Rehit& told, const arch::Registers& regs) {
     const UnwoundStack& walked = reporter_.walk(regs, kMostFrames);
     return (walked.end != StackEnd::outermost && arch::sp(regs) < told.sp) ||
-           std::any_of(walked.frames.begin(), walked.frames.end(), [&told](FrameAddress frame) {
+           std::any_of(walked.frames.begin() + 1, walked.frames.end(), [&told](FrameAddress frame) {
                return !frame.is_return_address() && frame.pc() == told.address;
            });
 }
@@ -258,8 +258,12 @@ InlineEngine::Within InlineEngine::look_within(Tid tid, const arch::Registers& r
             std::any_of(walked.frames.begin(), walked.frames.end(), [this](FrameAddress frame) {
                 return memory_.pages().contains(frame.pc());
             });
-        if (is_in_agent || (walked.end != StackEnd::outermost &&
-                            memory_.pages().has_frame(*index, threads_.seen(*index).inside))) {
+        // This call's own frame, which has been there, may lie upon the other one's.
+        const std::uint64_t inside = threads_.seen(*index).inside;
+        const bool is_overwritten =
+            arch::sp(regs).value() - inside < arch::kAgentBehindFrame + sizeof(agent::Frame);
+        if (is_in_agent || (walked.end != StackEnd::outermost && !is_overwritten &&
+                            memory_.pages().has_frame(*index, inside))) {
             return Within::handler;
         }
         // It was left by siglongjmp.

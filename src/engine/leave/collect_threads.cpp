@@ -66,7 +66,7 @@ void Detacher::let_calls_end() {
             }
             const Tid tid = tid_of(*event);
             if (const auto sp = target_.stack_pointer(tid);
-                target_.is_stopped(tid) && sp && !own_.will_be_back(tid, *sp)) {
+                target_.is_stopped(tid) && sp && !is_in_call(tid, *sp)) {
                 are_out.insert(tid);
             }
         }
@@ -328,8 +328,14 @@ bool Detacher::deliver(Tid tid) {
     return true;
 }
 
-bool Detacher::will_be_back(Tid tid, RemoteAddr sp) const {
+bool Detacher::is_in_call(Tid tid, RemoteAddr sp) const {
     return own_.will_be_back(tid, sp) ||
+           (own_.may_be_back(tid, sp) &&
+            !ReferenceSearch(target_, own_.ranges(), unwinder_).leads_past(tid));
+}
+
+bool Detacher::will_be_back(Tid tid, RemoteAddr sp) const {
+    return is_in_call(tid, sp) ||
            (may_be_referenced_ && refers_to(target_, tid, own_.ranges(), unwinder_));
 }
 

@@ -80,6 +80,8 @@ class Detacher {
     bool collect_hit(Tid tid);
     /// A signal of the target's, to a thread that is in no code of ours: it stops behind.
     bool deliver(Tid tid);
+    /// In one that was made in pages of ours.
+    [[nodiscard]] bool is_in_call(Tid tid, RemoteAddr sp) const;
     /// By a return address, or a signal frame that is in use for certain.
     [[nodiscard]] bool will_be_back(Tid tid, RemoteAddr sp) const;
     enum class Whereabouts {
