@@ -49,7 +49,8 @@ __attribute__((always_inline)) inline void agent_will_write(const void* at) {
 /// The caller's stack pointer after the return, less that at the entry: the return address is
 /// there.
 inline constexpr std::uint64_t kAgentEntryBytes = 8;
-/// Between the stub's frame (agent::Frame) and the stack pointer at the entry: the caller's frame pointer.
+/// Between the stub's frame (agent::Frame) and the stack pointer at the entry: the caller's frame
+/// pointer.
 inline constexpr std::uint64_t kAgentBehindFrame = 8;
 
 /// Where a caller's return address is, from its CFA on; `offset` is what its rule says.

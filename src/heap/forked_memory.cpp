@@ -117,7 +117,8 @@ Result<void> ForkedMemory::read(std::vector<AddrRange>* wiped, PresentPages* pag
     if (!flagged) {
         return Error("the kernel does not tell what is wiped in a copy");
     }
-    auto& [wiped_in_copy, of_devices] = *flagged;
+    std::vector<AddrRange>& wiped_in_copy = flagged->first;
+    const std::vector<AddrRange>& of_devices = flagged->second;
     const bool is_known = std::none_of(in_copy_.begin(), in_copy_.end(), [&](const Mapping& each) {
         return overlap(wiped_in_copy, each.range);
     });
