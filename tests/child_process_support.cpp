@@ -45,6 +45,7 @@ Pipe make_pipe() {
                          int error) {
     // Kept across execve; a test that crashes leaves nobody behind.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::signal(SIGHUP, SIG_DFL); // also where the tests run under nohup
     if (::getppid() != parent || ::dup2(in, STDIN_FILENO) < 0 || ::dup2(out, STDOUT_FILENO) < 0 ||
         ::dup2(error, STDERR_FILENO) < 0) {
         ::_exit(kCannotExec);

@@ -2,6 +2,8 @@
 // Every way in which a session ends: the target goes on as it was, and the status is 0.
 #include <csignal>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +11,7 @@
 #include <unistd.h>
 
 #include "build_paths.hpp"
+#include "leaks_support.hpp"
 #include "process_support.hpp"
 #include "snapshot_support.hpp"
 
@@ -40,6 +43,24 @@ TEST_P(SignalEnds, TheSession) {
 
 INSTANTIATE_TEST_SUITE_P(Signals, SignalEnds,
                          ::testing::Values(SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU));
+
+// As nohup(1) does.
+TEST(SessionEnd, NotByAHangupThatIsIgnored) {
+    Fixture fixture("threads16");
+    std::vector<std::string> words{"/bin/sh", "-c", "trap '' HUP; exec \"$0\" \"$@\""};
+    for (const std::string& word : memleax_command()) {
+        words.push_back(word);
+    }
+    words.insert(words.end(), {"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+    Memleax memleax(CommandLine{words});
+    memleax.wait_until_watching();
+    memleax.process().signal(SIGHUP);
+    const FixtureAnswer answer = fixture.go();
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    expect_truth(result.json(), answer);
+    EXPECT_EQ(fixture.quit(), 0);
+}
 
 TEST(SessionEnd, ByTime) {
     Fixture fixture("threads16");

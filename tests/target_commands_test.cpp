@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The commands about the watched processes: their heaps, threads, modules, and leaving them.
 #include <algorithm>
+#include <csignal>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -89,6 +92,29 @@ TEST_F(Command_refs, SaysWhoPointsToIt) {
 using Command_why = HeldBlocks;
 TEST_F(Command_why, SaysWhatKeepsIt) {
     EXPECT_THAT(output_of("why " + newest_), HasSubstr("shop::g_sessions"));
+}
+
+// The program ends while memleax is stopped, so that its end and the pause are dealt with at once.
+TEST(Command_pause, OfAProgramThatEndsStartsItNoSecondTime) {
+    const test::TemporaryFolder folder;
+    const std::string starts = folder.file("starts");
+    const std::string word = folder.file("word");
+    ASSERT_EQ(mkfifo(word.c_str(), 0600), 0);
+    Memleax memleax({"-i", "-q", "--", "/bin/sh", "-c",
+                     fmt::format("echo started >> {}; read line < {}", starts, word)});
+    memleax.wait_until_watching();
+    const int fifo = open(word.c_str(), O_WRONLY | O_CLOEXEC); // it has come to read
+    ASSERT_GE(fifo, 0);
+    memleax.process().signal(SIGSTOP);
+    ASSERT_EQ(write(fifo, "\n", 1), 1);
+    close(fifo);
+    memleax.process().send("pause");
+    memleax.process().send("resume");
+    memleax.process().signal(SIGCONT);
+    memleax.process().close_input();
+    const auto result = memleax.finish();
+    EXPECT_EQ(WEXITSTATUS(result.status), 0) << result.errors;
+    EXPECT_EQ(test::read_file(starts), "started\n");
 }
 
 // A run of pause and resume around frees and allocations that nobody sees.

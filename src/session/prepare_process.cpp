@@ -16,8 +16,16 @@ sigset_t session_signals() {
     sigset_t set;
     sigemptyset(&set);
     // SIGTSTP: a stopped memleax would leave the target standing at its next breakpoint.
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGTSTP, SIGWINCH}) {
+    for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGXCPU, SIGTSTP, SIGWINCH}) {
         sigaddset(&set, signal);
+    }
+    // nohup(1)'s.
+    static const bool ignores_hangups = [] {
+        struct sigaction inherited {};
+        return sigaction(SIGHUP, nullptr, &inherited) == 0 && inherited.sa_handler == SIG_IGN;
+    }();
+    if (!ignores_hangups) {
+        sigaddset(&set, SIGHUP);
     }
     return set;
 }

@@ -103,7 +103,7 @@ void Session::step() {
     if (poll(ready.data(), ready.size(), pause_ms(monotonic_now())) < 0 && errno != EINTR) {
         end("user"); // cannot happen; but the target comes first
     }
-    if ((ready[3].revents & POLLERR) != 0) {
+    if ((ready[3].revents & (POLLERR | POLLHUP)) != 0) { // a pipe's, a socket's
         output_.lose_reader();
     }
     on_signals();
@@ -158,9 +158,9 @@ int Session::pause_ms(MonotonicNs now) {
         }
     }
     if (printer_.prints_events()) {
-        pause = std::min(pause, kEventPauseNs);
+        pause = printer_.has_more() ? 0 : std::min(pause, kEventPauseNs);
     }
-    if (deadline_) {
+    if (deadline_ && phase_ == Phase::watching) {
         pause = std::min(pause, std::max<std::int64_t>(deadline_->value() - now.value(), 0));
     }
     if (end_reason_ != nullptr && phase_ != Phase::left) {
@@ -265,9 +265,12 @@ Result<std::shared_ptr<StackComparison>> Session::compare_walks(ProcessAccount& 
 
 void Session::pause() {
     watcher_.stop();
+    if (watcher_.state() == Watcher::State::failed || watcher_.end() == WatchEnd::target_gone) {
+        on_change(); // it has ended just now
+        return;
+    }
     clock_.freeze(monotonic_now());
     phase_ = Phase::paused;
-    on_change(); // the target may have ended just now
 }
 
 void Session::resume() {

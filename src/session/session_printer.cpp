@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/session/session_printer.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "live_printer.hpp"
@@ -66,14 +68,17 @@ void SessionPrinter::print_news(bool last) {
                            LivePrinter(process->names(), filter_, name_style_).text(notice)));
     }
     if (live_events_) {
-        print_events();
+        print_events(last);
     }
 }
 
-void SessionPrinter::print_events() {
+// No more than there are now, and but for the last time some of them: who reads may be slower than
+// the target, and signals and the time's end have to be seen meanwhile.
+void SessionPrinter::print_events(bool all) {
     for (ProcessAccount* process : processes_.active()) {
         std::uint64_t& printed = printed_events_[process];
-        for (;;) {
+        const auto end = process->tracker().with([](Tracker& t) { return t.mapping_log().last(); });
+        for (bool is_first = true; printed < end && (all || is_first); is_first = false) {
             const auto calls = process->tracker().with(
                 [&](Tracker& t) { return t.mapping_log().after(printed, kEventsAtOnce); });
             if (calls.empty()) {
@@ -96,6 +101,13 @@ void SessionPrinter::print_events() {
             printed = calls.back().number;
         }
     }
+}
+
+bool SessionPrinter::has_more() {
+    const auto processes = processes_.active();
+    return !has_to_wait(false) &&
+           std::any_of(processes.begin(), processes.end(),
+                       [this](ProcessAccount* process) { return !has_told(*process); });
 }
 
 bool SessionPrinter::has_told(ProcessAccount& process) {

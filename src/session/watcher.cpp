@@ -117,7 +117,7 @@ void Watcher::run() {
     try {
         result = watch();
     } catch (const std::exception& broken) {
-        // A bug of ours. The destructors have restored the target on the way here.
+        // A bug of ours, or no memory. The targets have been left on the way here.
         result = Error(fmt::format("internal error: {}", broken.what()));
     }
     if (guardian_) {
@@ -141,28 +141,24 @@ Result<void> Watcher::watch() {
         log_warning("the guardian process has ended: should memleax be killed, breakpoints stay in "
                     "the target");
     }
+    if (has_begun_ && tree_.empty()) { // it ended just as it was left
+        const std::lock_guard lock(mutex_);
+        end_ = WatchEnd::target_gone;
+        return {};
+    }
     Tracer tracer(guarded ? &guardian_->file() : nullptr);
-    const bool launches = tree_.empty() && !request_.command.empty();
-    std::optional<Urgently> urgently;
-    if (!launches) { // what is launched has our priority
-        urgently.emplace();
-    }
-    auto begun = !tree_.empty() ? tree_.resume(tracer)
-                 : request_.command.empty()
-                     ? tree_.attach(tracer, request_.pids, stop_)
-                     : tree_.launch(tracer, request_.command, request_.inherited);
-    urgently.reset();
-    if (!begun) {
-        return begun;
-    }
     Result<WatchEnd> end = WatchEnd::requested;
     try {
+        if (auto begun = begin(tracer); !begun) {
+            return begun;
+        }
+        has_begun_ = true;
         end = tree_.run(tracer, stop_);
     } catch (...) {
         tree_.leave(); // before the tracer goes
         throw;
     }
-    urgently.emplace();
+    const Urgently urgently;
     tree_.leave();
     if (!end) {
         return std::move(end).error();
@@ -170,6 +166,19 @@ Result<void> Watcher::watch() {
     const std::lock_guard lock(mutex_);
     end_ = *end;
     return {};
+}
+
+Result<void> Watcher::begin(Tracer& tracer) {
+    const bool launches = tree_.empty() && !request_.command.empty();
+    std::optional<Urgently> urgently;
+    if (!launches) { // what is launched has our priority
+        urgently.emplace();
+    }
+    if (!tree_.empty()) {
+        return tree_.resume(tracer);
+    }
+    return launches ? tree_.launch(tracer, request_.command, request_.inherited)
+                    : tree_.attach(tracer, request_.pids, stop_);
 }
 
 void Watcher::change_state(State state) {

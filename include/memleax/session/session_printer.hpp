@@ -35,6 +35,8 @@ class SessionPrinter {
     /// Are calls that map memory printed as they happen?
     void set_live_events(bool live);
     [[nodiscard]] bool prints_events() const { return live_events_; }
+    /// Some are left that can be printed now.
+    [[nodiscard]] bool has_more();
 
     /// Hears what the trackers have to tell. `on_limit` is called, before the user is told, when a
     /// limit is reached.
@@ -49,7 +51,7 @@ class SessionPrinter {
     [[nodiscard]] bool has_to_wait(bool last) const {
         return client_ != nullptr && client_->holds_output() && !last;
     }
-    void print_events();
+    void print_events(bool all);
     void print(std::string_view text);
     /// With the process's id in front, if there may be several.
     [[nodiscard]] std::string with_process(const ProcessAccount& process,

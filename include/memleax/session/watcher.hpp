@@ -76,6 +76,7 @@ class Watcher final : ProcessTree::Host {
   private:
     void run();
     Result<void> watch();
+    Result<void> begin(Tracer& tracer);
     ProcessKeeper& keeper(Tid pid, Tid parent) override { return accounts_.add(pid, parent); }
     void on_watching() override { change_state(State::watching); }
     void before_tick() override;
@@ -101,6 +102,8 @@ class Watcher final : ProcessTree::Host {
     std::atomic<bool> is_requested_{false}; ///< is there a request that nobody has begun?
 
     ProcessTree tree_; ///< the tracer thread's, kept from one start() to the next
+    bool has_begun_ =
+        false; ///< the tracer thread's: an empty tree is one whose processes have ended
 
     mutable std::mutex mutex_; ///< guards what follows
     std::condition_variable changed_;
