@@ -35,7 +35,7 @@ ROWS = [
     ("programs", "deep recursion, longjmp, exceptions, foreign and split stacks",
      r"ExactCounts.*/(signed_)?(recursion|longjmp_exceptions|failed_new|other_stacks|split_stack)$"),
     ("programs", "signal handlers that allocate, fork, dlopen and dlclose",
-     r"ExactCounts.*/(signed_)?(signals|forker|dlopen_plugin_250|dlopen_plugin)$"),
+     r"ExactCounts.*/(signed_)?(signals|busy_handler\w*|forker|dlopen_plugin_250|dlopen_plugin)$"),
     ("programs", "realloc, failures, many blocks, blocks from before the attach",
      r"ExactCounts.*/(realloc_chains|failed_alloc|big_live|unknown_free)$"),
     ("allocators", "glibc, also static and static-pie",
