@@ -62,6 +62,16 @@ TEST(DemangleLimit, AShortNameCannotGrowWithoutEnd) {
         name += fmt::format("S_IS{0}_S{0}_E", digit);
     }
     EXPECT_EQ(demangle(name), name); // it would take a year
+    // D's back references: H is a map, of the parameter before to itself.
+    const auto map_of_maps = [](int levels) {
+        std::string d_name = "_D1fFHiiHQeQg";
+        for (int i = 1; i < levels; ++i) {
+            d_name += "HQgQi";
+        }
+        return d_name + "Zv";
+    };
+    EXPECT_EQ(demangle(map_of_maps(1)), "f(int[int], int[int][int[int]])");
+    EXPECT_EQ(demangle(map_of_maps(40)), map_of_maps(40));
     EXPECT_EQ(demangle("_Z" + std::string(1000000, 'P')), "_Z" + std::string(1000000, 'P'));
 }
 

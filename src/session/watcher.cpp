@@ -141,7 +141,7 @@ Result<void> Watcher::watch() {
         log_warning("the guardian process has ended: should memleax be killed, breakpoints stay in "
                     "the target");
     }
-    if (has_begun_ && tree_.empty()) { // it ended just as it was left
+    if (has_begun_ && tree_.empty()) { // all of them have ended
         const std::lock_guard lock(mutex_);
         end_ = WatchEnd::target_gone;
         return {};
