@@ -16,6 +16,7 @@
 #include "leaks_support.hpp"
 #include "limited_group_support.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/proc/process_memory.hpp"
 #include "process_support.hpp"
 #include "program_support.hpp"
 #include "snapshot_support.hpp"
@@ -176,6 +177,36 @@ TEST_P(ForkedLookInGroup, IsTheDefaultForWhatIsNotSmall) {
         EXPECT_TRUE(result.json().at("leak_check").at("complete"));
         EXPECT_EQ(fixture->quit(), 0);
     }
+}
+
+// What is swapped out comes back to be read. Where neither memory nor swap has room the kernel
+// kills for it.
+TEST_P(ForkedLookInGroup, IsRefusedWhereWhatIsSwappedOutHasNoRoom) {
+    constexpr std::uint64_t kMiB = 1 << 20;
+    const LimitedGroup group(GetParam(), 40 * kMiB, LimitedGroup::Swap::yes);
+    const SwapFile swap(64 * kMiB);
+    Fixture fixture("grower");
+    if (!group.takes(fixture.pid()) || !swap.is_used()) {
+        GTEST_SKIP() << "no " << GetParam().type << " with memory limits, or no swapping";
+    }
+    fixture.ask("grow 30");
+    const FixtureAnswer grown = fixture.ask("grow 30");
+    const std::uint64_t swapped = try_read_swapped_bytes(Tid(fixture.pid())).value_or(0);
+    ASSERT_GT(swapped, 16 * kMiB);
+    for (const char* way : {"fork", "copy"}) {
+        const auto refused =
+            Memleax({"--leak-check", "--snapshot", way, std::to_string(fixture.pid())}).finish();
+        EXPECT_EQ(WEXITSTATUS(refused.status), 1) << refused.output;
+        EXPECT_THAT(refused.errors, HasSubstr("its control group has no room for what it has "
+                                              "swapped out"));
+    }
+    EXPECT_GT(try_read_swapped_bytes(Tid(fixture.pid())).value_or(0), swapped - kMiB);
+    ASSERT_TRUE(group.limit_to(200 * kMiB));
+    const auto with_room = look(fixture.pid());
+    EXPECT_EQ(with_room.status, 0) << with_room.errors;
+    EXPECT_EQ(classes_of(with_room.json()).at("definite"), Leak{});
+    EXPECT_EQ(fixture.ask("look").truth, grown.truth);
+    EXPECT_EQ(fixture.quit(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Versions, ForkedLookInGroup, ::testing::ValuesIn(kMemoryLimits),

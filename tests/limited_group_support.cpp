@@ -7,7 +7,11 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/stat.h>
+#include <sys/swap.h>
 #include <unistd.h>
+
+#include "child_process_support.hpp"
 
 namespace memleax::testing {
 
@@ -17,7 +21,8 @@ void PrintTo(const GroupLimit& limit, std::ostream* out) {
     *out << limit.name;
 }
 
-LimitedGroup::LimitedGroup(const GroupLimit& limit, std::uint64_t most) : limit_file_(limit.file) {
+LimitedGroup::LimitedGroup(const GroupLimit& limit, std::uint64_t most, Swap swap)
+    : limit_file_(limit.file) {
     std::ifstream mounts("/proc/self/mounts");
     for (std::string source, point, type, options, rest;
          folder_.empty() && mounts >> source >> point >> type >> options &&
@@ -32,6 +37,8 @@ LimitedGroup::LimitedGroup(const GroupLimit& limit, std::uint64_t most) : limit_
         if (!limit_to(most)) {
             fs::remove(folder, failure);
             folder_.clear();
+        } else if (swap == Swap::no && limit.swap != nullptr) {
+            put(limit.swap, "0"); // it may not be there: then nobody swaps
         }
     }
 }
@@ -60,6 +67,20 @@ bool LimitedGroup::put(const std::string& file, const std::string& text) const {
     std::ofstream out(path);
     out << text << std::flush;
     return fs::exists(path) && out.good();
+}
+
+SwapFile::SwapFile(std::uint64_t size) : path_(folder_.file("swap")) {
+    // No holes, which swapon(2) refuses.
+    test::write_file(path_, std::string(size, '\0'));
+    chmod(path_.c_str(), S_IRUSR | S_IWUSR);
+    ChildProcess make(std::vector<std::string>{"/sbin/mkswap", path_});
+    is_used_ = make.wait_for_end() == 0 && swapon(path_.c_str(), 0) == 0;
+}
+
+SwapFile::~SwapFile() {
+    if (is_used_) {
+        swapoff(path_.c_str());
+    }
 }
 
 } // namespace memleax::testing

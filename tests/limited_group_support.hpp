@@ -8,6 +8,8 @@
 
 #include <sys/types.h>
 
+#include "elf_support.hpp"
+
 namespace memleax::testing {
 
 /// Of which version of control groups, and of what (cgroups(7)).
@@ -16,19 +18,22 @@ struct GroupLimit {
     const char* type;   ///< of file system
     const char* option; ///< of its mount, between commas
     const char* file;
+    const char* swap; ///< 0 in this file keeps it from swapping; null if it is not about memory
 };
 void PrintTo(const GroupLimit& limit, std::ostream* out);
 
 inline constexpr GroupLimit kMemoryLimits[] = {
-    {"version_1", "cgroup", ",memory,", "memory.limit_in_bytes"},
-    {"version_2", "cgroup2", ",", "memory.max"}};
-inline constexpr GroupLimit kProcessLimits[] = {{"version_1", "cgroup", ",pids,", "pids.max"},
-                                                {"version_2", "cgroup2", ",", "pids.max"}};
+    {"version_1", "cgroup", ",memory,", "memory.limit_in_bytes", "memory.swappiness"},
+    {"version_2", "cgroup2", ",", "memory.max", "memory.swap.max"}};
+inline constexpr GroupLimit kProcessLimits[] = {
+    {"version_1", "cgroup", ",pids,", "pids.max", nullptr},
+    {"version_2", "cgroup2", ",", "pids.max", nullptr}};
 
 /// Empty where there is none to be had. It goes with the last process in it, for which it waits.
 class LimitedGroup {
   public:
-    LimitedGroup(const GroupLimit& limit, std::uint64_t most);
+    enum class Swap { no, yes };
+    LimitedGroup(const GroupLimit& limit, std::uint64_t most, Swap swap = Swap::no);
     ~LimitedGroup();
     LimitedGroup(const LimitedGroup&) = delete;
     LimitedGroup& operator=(const LimitedGroup&) = delete;
@@ -42,6 +47,22 @@ class LimitedGroup {
     bool put(const std::string& file, const std::string& text) const;
     std::string limit_file_;
     std::string folder_;
+};
+
+/// The machine has room for so many bytes that are swapped out, as long as this lives.
+class SwapFile {
+  public:
+    explicit SwapFile(std::uint64_t size);
+    ~SwapFile();
+    SwapFile(const SwapFile&) = delete;
+    SwapFile& operator=(const SwapFile&) = delete;
+
+    [[nodiscard]] bool is_used() const { return is_used_; }
+
+  private:
+    test::TemporaryFolder folder_;
+    std::string path_;
+    bool is_used_ = false;
 };
 
 } // namespace memleax::testing

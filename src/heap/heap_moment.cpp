@@ -11,6 +11,7 @@
 #include "memleax/base/log.hpp"
 #include "memleax/proc/copyable.hpp"
 #include "memleax/proc/kernel_pointers.hpp"
+#include "memleax/proc/memory_room.hpp"
 #include "memleax/proc/process_memory.hpp"
 
 namespace memleax {
@@ -30,6 +31,23 @@ std::vector<Mapping> searched_mappings(const std::vector<Mapping>& mappings,
                             std::none_of(own_memory.begin(), own_memory.end(), is_in);
                  });
     return result;
+}
+
+/// All that is swapped out comes back when it is read: without room the kernel would kill for it,
+/// and whom it kills is the process.
+Result<void> check_room_for_swapped(Tid pid) {
+    const std::uint64_t bytes = try_read_swapped_bytes(pid).value_or(0);
+    if (bytes == 0) {
+        return {};
+    }
+    constexpr std::uint64_t kPartForOthers = 4; // who run meanwhile
+    auto has_room = MemoryRoom(pid).check_promised(
+        bytes + bytes / kPartForOthers, "what it has swapped out, which a look brings back");
+    if (!has_room) {
+        return std::move(has_room).error().while_doing(
+            fmt::format("the memory of process {} is not read", pid.value()));
+    }
+    return {};
 }
 
 } // namespace
@@ -59,6 +77,9 @@ Result<HeapMoment> take_moment(HeldProcess& process, std::vector<ThreadView> thr
                 return moment;
             }
             room->do_not_fork(forked.error());
+            if (!room->readable_in_place()) {
+                return room->readable_in_place().error();
+            }
         }
         moment.pages->keep(ranges_of(searched));
         if (room->memory()->copy(process.target().memory(), searched, *moment.pages)) {
@@ -82,6 +103,7 @@ void add_places(HeapMoment moment, HeapSnapshot* snapshot) {
 
 void RoomForCopy::prepare(Tid pid) {
     served_by_itself_ = memory_served_by_itself(pid);
+    readable_in_place_ = check_room_for_swapped(pid);
     pid_ = pid;
     if (is_wanted_) {
         // It is to be no burden for whoever shares the machine's memory, or a control group, with
@@ -103,7 +125,10 @@ void RoomForCopy::prepare(Tid pid) {
     }
 }
 
-Result<void> RoomForCopy::check_stacks(HeldProcess& process) const {
+Result<void> RoomForCopy::check_readable(HeldProcess& process) const {
+    if (!forks() && !readable_in_place_) {
+        return readable_in_place_;
+    }
     if (served_by_itself_.empty()) {
         return {};
     }

@@ -45,8 +45,10 @@ class RoomForCopy {
 
     /// Before the process stands still.
     void prepare(Tid pid);
-    /// When it does: can the stacks be read?
-    [[nodiscard]] Result<void> check_stacks(HeldProcess& process) const;
+    /// When it does: can its memory be read without harm?
+    [[nodiscard]] Result<void> check_readable(HeldProcess& process) const;
+    /// By us, not in a copy of it.
+    [[nodiscard]] const Result<void>& readable_in_place() const { return readable_in_place_; }
     [[nodiscard]] std::optional<StoredMemory>& memory() { return memory_; }
     /// Is the process to be forked for it?
     [[nodiscard]] bool forks() const { return forks_ && memory_; }
@@ -69,6 +71,7 @@ class RoomForCopy {
     std::optional<StoredMemory> memory_;
     std::vector<AddrRange> wiped_;
     std::vector<AddrRange> served_by_itself_; ///< before it stood still
+    Result<void> readable_in_place_;
 };
 
 /// What there is besides the allocator's books, of a process that stands still. `room`: for a copy

@@ -88,7 +88,7 @@ Result<HeapReader> HeapReader::make(const ModuleMap& modules) {
 
 Result<HeapMoment> HeapReader::take(HeldProcess& process, std::vector<AddrRange> own_memory,
                                     RoomForCopy* room) {
-    if (auto readable = room->check_stacks(process); !readable) {
+    if (auto readable = room->check_readable(process); !readable) {
         return std::move(readable).error();
     }
     MemoryReader& memory = process.target().memory();

@@ -50,7 +50,7 @@ KnownLibraries::KnownLibraries(const ModuleMap& modules)
 
 Result<HeapMoment> take_tracked_moment(HeldProcess& process, const ModuleMap& modules,
                                        std::vector<AddrRange> own_memory, RoomForCopy* room) {
-    if (auto readable = room->check_stacks(process); !readable) {
+    if (auto readable = room->check_readable(process); !readable) {
         return std::move(readable).error();
     }
     return take_moment(process,

@@ -72,20 +72,23 @@ bool MemoryRoom::has(const Limit& limit, std::uint64_t bytes) {
     return fits(*used) || fits(*used - std::min(*used, read_inactive_file(limit.stat)));
 }
 
-Result<void> MemoryRoom::check(std::uint64_t bytes, const char* what) const {
+Result<void> MemoryRoom::check_promised(std::uint64_t bytes, const char* what) const {
     const bool is_in_groups = std::all_of(limits_.begin(), limits_.end(),
                                           [bytes](const auto& each) { return has(each, bytes); });
     if (!is_in_groups) {
         return Error(fmt::format("its control group has no room for {}", what));
     }
-    if (!is_machine_asked_) {
-        return {};
-    }
-    const MachineMemory machine = read_meminfo();
-    if (machine.available.value_or(0) < bytes) {
+    if (is_machine_asked_ && read_meminfo().available.value_or(0) < bytes) {
         return Error(fmt::format("the machine has no room for {}", what));
     }
-    if (!may_overcommit_ && left_to_promise(machine) < bytes) {
+    return {};
+}
+
+Result<void> MemoryRoom::check(std::uint64_t bytes, const char* what) const {
+    if (auto has_room = check_promised(bytes, what); !has_room) {
+        return has_room;
+    }
+    if (is_machine_asked_ && !may_overcommit_ && left_to_promise(read_meminfo()) < bytes) {
         return Error(fmt::format(
             "the machine may not promise room for {} (vm.overcommit_memory is 2)", what));
     }

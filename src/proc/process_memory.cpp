@@ -93,6 +93,11 @@ std::optional<std::uint64_t> try_read_written_bytes(Tid pid) {
     return status ? parse_written_bytes(*status) : std::nullopt;
 }
 
+std::optional<std::uint64_t> try_read_swapped_bytes(Tid pid) {
+    const auto status = try_read_proc_file(proc_path(pid, "status"));
+    return status ? named_kib(*status, "VmSwap:") : std::nullopt;
+}
+
 std::optional<ResidentMemory> try_read_resident_memory(Tid pid) {
     const auto text = try_read_proc_file(proc_path(pid, "smaps_rollup"));
     const auto rss = text ? named_kib(*text, "Rss:") : std::nullopt;

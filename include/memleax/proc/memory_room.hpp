@@ -28,6 +28,8 @@ class MemoryRoom {
     /// Is there room for so many bytes at this moment? The Error says where there is none, and for
     /// `what`. Reads three small files for each group.
     [[nodiscard]] Result<void> check(std::uint64_t bytes, const char* what) const;
+    /// The same for what has been promised already (vm.overcommit_memory), as what is swapped out.
+    [[nodiscard]] Result<void> check_promised(std::uint64_t bytes, const char* what) const;
 
   private:
     /// Files.

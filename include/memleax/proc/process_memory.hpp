@@ -22,6 +22,9 @@ std::optional<std::uint64_t> try_read_written_bytes(Tid pid);
 /// The same from that file's text; before Linux 4.5 nothing, as it has no RssAnon.
 std::optional<std::uint64_t> parse_written_bytes(std::string_view status);
 
+/// What of its private memory is swapped out, in bytes (VmSwap of the same file).
+std::optional<std::uint64_t> try_read_swapped_bytes(Tid pid);
+
 /// In bytes. What could not be read is absent.
 struct ProcessMemory {
     std::optional<std::uint64_t> rss;
