@@ -175,7 +175,7 @@ Result<void> Watcher::begin(Tracer& tracer) {
         urgently.emplace();
     }
     if (!tree_.empty()) {
-        return tree_.resume(tracer);
+        return tree_.resume(tracer, stop_);
     }
     return launches ? tree_.launch(tracer, request_.command, request_.inherited)
                     : tree_.attach(tracer, request_.pids, stop_);

@@ -173,10 +173,12 @@ Result<void> ProcessTree::begin(Tracer& tracer, WatchedProcess& process, bool ga
     return process.watch(*std::move(target), gap);
 }
 
-Result<void> ProcessTree::resume(Tracer& tracer) {
+Result<void> ProcessTree::resume(Tracer& tracer, const std::atomic<bool>& stop) {
     std::optional<Error> problem;
     bool any = false;
     beginning_ = true;
+    const std::size_t known = processes_.size(); // children of the first ones may come meanwhile
+    std::size_t tried = 0;
     const auto resume_one = [this, &tracer](WatchedProcess& process) -> Result<void> {
         if (auto watchable = check_free(process.pid()); !watchable) {
             return std::move(watchable).error();
@@ -186,8 +188,12 @@ Result<void> ProcessTree::resume(Tracer& tracer) {
         }
         return begin(tracer, process, true);
     };
-    for (const auto& process : processes_) {
-        auto resumed = resume_one(*process);
+    for (; tried < known; ++tried) {
+        handle_waiting_stops(tracer, stop);
+        if (stop.load(std::memory_order_relaxed)) {
+            break;
+        }
+        auto resumed = resume_one(*processes_[tried]);
         any = any || resumed.ok();
         if (!resumed && !problem) {
             problem = std::move(resumed).error();
@@ -197,9 +203,9 @@ Result<void> ProcessTree::resume(Tracer& tracer) {
     if (!any && problem) {
         return *std::move(problem);
     }
-    for (const auto& process : processes_) {
-        if (process->target() == nullptr) {
-            process->note_end(); // or it is out of our reach, which is the same to us
+    for (std::size_t i = 0; i < tried; ++i) {
+        if (processes_[i]->target() == nullptr) {
+            processes_[i]->note_end(); // or it is out of our reach, which is the same to us
         }
     }
     if (problem) {

@@ -101,8 +101,8 @@ class ProcessTree {
     /// ones that are watched already go on meanwhile. Begins with no more once `stop` is set.
     Result<void> attach(Tracer& tracer, const std::vector<Tid>& pids,
                         const std::atomic<bool>& stop);
-    /// Those that have not ended since.
-    Result<void> resume(Tracer& tracer);
+    /// Those that have not ended since; the same holds.
+    Result<void> resume(Tracer& tracer, const std::atomic<bool>& stop);
 
     [[nodiscard]] bool empty() const { return processes_.empty(); }
     /// Sends events until `stop` is set or all have ended. A signal to the calling thread, with a
