@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -192,6 +193,69 @@ TEST(ElfImage, WithoutSectionHeadersTheExportedNamesAreTheSame) {
         EXPECT_EQ((*bare)->build_id(), (*whole)->build_id());
         EXPECT_TRUE(functions(**bare, SymbolTable::full).empty());
     }
+}
+
+constexpr std::uint64_t kHole = std::uint64_t{3} << 30U;
+
+/// libz.so.1, changed, with a hole of some gibibytes in its end.
+Result<std::shared_ptr<ElfImage>> open_with_hole(const test::TemporaryFolder& folder,
+                                                 const std::vector<std::byte>& bytes) {
+    const std::string path = folder.file("libhole.so");
+    test::write_file(path, std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    std::filesystem::resize_file(path, kHole);
+    return ElfImage::open(path);
+}
+
+void for_each_segment(std::vector<std::byte>* bytes,
+                      const std::function<void(Elf64_Phdr*)>& change) {
+    Elf64_Ehdr header;
+    std::memcpy(&header, bytes->data(), sizeof header);
+    for (int i = 0; i < header.e_phnum; ++i) {
+        Elf64_Phdr segment;
+        std::byte* at = bytes->data() + header.e_phoff + i * sizeof segment;
+        std::memcpy(&segment, at, sizeof segment);
+        change(&segment);
+        std::memcpy(at, &segment, sizeof segment);
+    }
+}
+
+TEST(ElfImage, NotesWithAHoleAreNotRead) {
+    const test::TemporaryFolder folder;
+    auto bytes = read_bytes(test::library_path("libz.so.1"));
+    for_each_segment(&bytes, [](Elf64_Phdr* segment) {
+        if (segment->p_type == PT_NOTE) {
+            segment->p_filesz = kHole - segment->p_offset;
+        }
+    });
+    const auto image = open_with_hole(folder, bytes);
+    ASSERT_FALSE(image);
+    EXPECT_NE(image.error().message().find("notes"), std::string::npos);
+}
+
+TEST(ElfImage, NamesWithAHoleAreNotRead) {
+    const test::TemporaryFolder folder;
+    auto bytes = read_bytes(test::library_path("libz.so.1"));
+    remove_section_headers(&bytes);
+    for_each_segment(&bytes, [&bytes](Elf64_Phdr* segment) {
+        if (segment->p_type == PT_LOAD && segment->p_offset == 0) {
+            segment->p_filesz = kHole;
+            segment->p_memsz = kHole;
+        }
+        for (Elf64_Xword at = 0; segment->p_type == PT_DYNAMIC && at < segment->p_filesz;
+             at += sizeof(Elf64_Dyn)) {
+            Elf64_Dyn entry;
+            std::memcpy(&entry, bytes.data() + segment->p_offset + at, sizeof entry);
+            if (entry.d_tag == DT_STRSZ) {
+                entry.d_un.d_val = kHole / 3 * 2;
+                std::memcpy(bytes.data() + segment->p_offset + at, &entry, sizeof entry);
+            }
+        }
+    });
+    const auto image = open_with_hole(folder, bytes);
+    ASSERT_TRUE(image) << image.error().message();
+    int functions = 0;
+    (*image)->for_each_function(SymbolTable::dynamic, [&](const ElfSymbol&) { ++functions; });
+    EXPECT_EQ(functions, 0);
 }
 
 /// Bytes changed here and there, always in the same way. The sanitizers are the judges.

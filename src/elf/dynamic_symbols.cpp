@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "memleax/elf/elf_file.hpp"
+
 namespace memleax {
 
 namespace {
@@ -100,7 +102,7 @@ std::optional<FilePart> DynamicReader::part_at(GElf_Addr address) const {
 }
 
 Elf_Data* DynamicReader::data(const FilePart& part, std::uint64_t size, Elf_Type type) const {
-    if (size == 0 || size > part.size) {
+    if (size == 0 || size > part.size || size > kMostElfTable) {
         return nullptr;
     }
     return elf_getdata_rawchunk(elf_, static_cast<std::int64_t>(part.offset), size, type);

@@ -90,6 +90,29 @@ bool has_section(Elf* elf, const std::function<bool(std::string_view name, const
     return false;
 }
 
+Elf_Data* read_section(Elf_Scn* section) {
+    GElf_Shdr header;
+    const bool is_sane = gelf_getshdr(section, &header) != nullptr &&
+                         header.sh_size <= kMostElfTable && (header.sh_flags & SHF_COMPRESSED) == 0;
+    return is_sane ? elf_getdata(section, nullptr) : nullptr;
+}
+
+bool has_sane_notes(Elf* elf) {
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 24U; // some have a hundred bytes
+    std::size_t count = 0;
+    if (elf_getphdrnum(elf, &count) != 0) {
+        return false;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        GElf_Phdr segment;
+        if (gelf_getphdr(elf, static_cast<int>(i), &segment) != nullptr &&
+            segment.p_type == PT_NOTE && segment.p_filesz > kMost) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool has_sane_sections(Elf* elf) {
     constexpr std::uint64_t kShare = 4; // of the machine's memory
     std::uint64_t left = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
@@ -97,8 +120,11 @@ bool has_sane_sections(Elf* elf) {
     constexpr int kMost = 4096; // compressed ones: libelf looks for each in a list of all
     int compressed = 0;
     std::size_t names = 0;
-    if (elf == nullptr || elf_getshdrstrndx(elf, &names) != 0) {
-        return elf != nullptr;
+    if (elf == nullptr || !has_sane_notes(elf)) {
+        return false;
+    }
+    if (elf_getshdrstrndx(elf, &names) != 0) {
+        return true;
     }
     // Compressed names would be unpacked by whoever asks for the first of them.
     return !is_compressed(elf_getscn(elf, names)) &&
@@ -112,7 +138,8 @@ bool has_sane_sections(Elf* elf) {
 
 std::string build_id_of(Elf* elf) {
     const void* bytes = nullptr;
-    const ssize_t size = elf != nullptr ? dwelf_elf_gnu_build_id(elf, &bytes) : -1;
+    const ssize_t size =
+        elf != nullptr && has_sane_notes(elf) ? dwelf_elf_gnu_build_id(elf, &bytes) : -1;
     std::string text;
     for (ssize_t i = 0; i < size; ++i) {
         text += fmt::format("{:02x}", static_cast<const unsigned char*>(bytes)[i]);

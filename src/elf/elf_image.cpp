@@ -144,6 +144,9 @@ Result<std::shared_ptr<ElfImage>> ElfImage::parse(std::shared_ptr<ElfImage> imag
                                         (segment.p_flags & PF_W) != 0, segment.p_align});
         }
     }
+    if (!has_sane_notes(elf)) {
+        return Error(fmt::format("{}: its notes are too large to be true", name));
+    }
     if (image->segments_.empty()) {
         return Error(fmt::format("{}: has nothing to load", name));
     }

@@ -8,6 +8,8 @@
 
 #include <gelf.h>
 
+#include "memleax/elf/elf_file.hpp"
+
 namespace memleax {
 
 namespace {
@@ -84,7 +86,7 @@ bool is_sound(Elf* elf, const SdtProbe& probe) {
 
 void read_notes(Elf* elf, Elf_Scn* section, std::optional<std::uint64_t> base,
                 std::vector<SdtProbe>* probes) {
-    Elf_Data* data = elf_getdata(section, nullptr);
+    Elf_Data* data = read_section(section);
     if (data == nullptr || data->d_buf == nullptr) {
         return;
     }

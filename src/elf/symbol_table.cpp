@@ -1,22 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "memleax/elf/symbol_table.hpp"
 
-#include <cstdint>
+#include "memleax/elf/elf_file.hpp"
 
 namespace memleax {
-
-namespace {
-
-/// Null if it is compressed or too large to be true: libelf reads it whole, holes and all.
-Elf_Data* read_table(Elf_Scn* section) {
-    constexpr std::uint64_t kMost = std::uint64_t{1} << 30U; // a browser's are a tenth of that
-    GElf_Shdr header;
-    const bool is_sane = gelf_getshdr(section, &header) != nullptr && header.sh_size <= kMost &&
-                         (header.sh_flags & SHF_COMPRESSED) == 0;
-    return is_sane ? elf_getdata(section, nullptr) : nullptr;
-}
-
-} // namespace
 
 StringTable::StringTable(const Elf_Data* table) {
     if (table != nullptr && table->d_buf != nullptr) {
@@ -35,11 +22,11 @@ std::optional<SymbolEntries> find_symbol_section(Elf* elf, GElf_Word type) {
         GElf_Shdr header;
         Elf_Data* data = nullptr;
         if (gelf_getshdr(section, &header) == nullptr || header.sh_type != type ||
-            (data = read_table(section)) == nullptr) {
+            (data = read_section(section)) == nullptr) {
             continue;
         }
         return SymbolEntries{data, data->d_size / gelf_fsize(elf, ELF_T_SYM, 1, EV_CURRENT),
-                             StringTable(read_table(elf_getscn(elf, header.sh_link)))};
+                             StringTable(read_section(elf_getscn(elf, header.sh_link)))};
     }
     return std::nullopt;
 }

@@ -2,6 +2,7 @@
 /// A libelf handle of one's own, and what several places look for by it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -33,11 +34,22 @@ class ElfFile {
 bool has_section(Elf* elf, const std::function<bool(std::string_view name, const GElf_Shdr& header,
                                                     Elf_Scn* section)>& is_wanted);
 
+/// What libelf reads whole, holes and all, must not be larger than this, as a sparse file may say:
+/// a symbol table, names (a browser's are a tenth of that), or probes.
+inline constexpr std::uint64_t kMostElfTable = std::uint64_t{1} << 30U;
+/// Null if it is compressed or too large to be true.
+Elf_Data* read_section(Elf_Scn* section);
+
+/// Are the notes that are loaded (PT_NOTE) of a size that may be true?
+bool has_sane_notes(Elf* elf);
+
 /// Do the compressed sections fit into memory, with room for others? zlib makes a thousand bytes of
-/// one, and libdw unpacks all debug sections when it opens a file. No for a null handle.
+/// one, and libdw unpacks all debug sections when it opens a file. No for a null handle, or if the
+/// notes are not sane.
 bool has_sane_sections(Elf* elf);
 
-/// Bytes of the NT_GNU_BUILD_ID note as lower-case hex; "" if there is none.
+/// Bytes of the NT_GNU_BUILD_ID note as lower-case hex; "" if there is none, or the notes are
+/// not sane.
 std::string build_id_of(Elf* elf);
 
 } // namespace memleax
