@@ -123,9 +123,13 @@ TEST_F(HtmlHeadline, SaysThatALeakIsHidden) {
         "<p>4 call stacks hold 2.3 MiB in 1596 blocks, and none of them keeps growing.</p>\n");
     report.callstacks.clear();
     EXPECT_THAT(first_sentence(report), HasSubstr("; hidden: 1 call stack called leaking"));
-    EXPECT_EQ(verdict(report),
-              "<h1 class=\"growing\">No leak found; hidden: 1 call stack called leaking</h1>\n"
-              "<p>All that is still live is hidden by ignore or only.</p>\n");
+    const std::string not_judged = "Not judged: all that is still live is hidden by ignore or only";
+    EXPECT_EQ(verdict(report), "<h1 class=\"growing\">" + not_judged +
+                                   "; hidden: 1 call stack called leaking</h1>\n");
+    report.totals.leaking_stacks = 0;
+    EXPECT_THAT(first_sentence(report), HasSubstr(not_judged));
+    EXPECT_EQ(verdict(report), "<h1 class=\"growing\">" + not_judged + "</h1>\n");
+    report.totals.leaking_stacks = 1;
     report.callstacks = {server_report().callstacks.front()};
     EXPECT_THAT(verdict(report), HasSubstr("<h1 class=\"growing\">Too early to tell; hidden: 1 "));
     report.callstacks = server_report().callstacks; // LEAK is said anyway
@@ -157,6 +161,7 @@ TEST_F(HtmlHeadline, LostBlocksComeFirst) {
     found.records[0].type = "shop::Basket<int>";
     found.totals = {BlockCount{2, 48}};
     report.callstacks.clear();
+    report.totals.live = {};
     EXPECT_EQ(verdict(report),
               "<h1 class=\"leaking\">48&nbsp;B in 2 blocks are lost: nothing points to them any "
               "more</h1>\n<p>That is 2 blocks of 24 bytes (shop::Basket&lt;int&gt;).</p>\n");

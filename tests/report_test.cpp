@@ -341,6 +341,9 @@ TEST_F(FirstSentence, CallsNothingElseALeak) {
     report.totals.leaking_stacks = 0;
     report.callstacks.clear();
     EXPECT_EQ(sentence_of(report),
+              "Not judged: all that is still live is hidden by ignore or only");
+    report.totals.live = {};
+    EXPECT_EQ(sentence_of(report),
               "No leak seen: nothing that was allocated meanwhile is still live");
 }
 
@@ -378,6 +381,7 @@ TEST_F(FirstSentence, OfLostBlocksWithoutACallStack) {
 
 TEST_F(FirstSentence, OfASessionThatHasSeenNoCall) {
     report.callstacks.clear();
+    report.totals.live = {};
     report.session.events = {};
     EXPECT_EQ(sentence_of(report), "Nothing to judge: no allocation was seen");
     report.leak_check.emplace().complete = true;

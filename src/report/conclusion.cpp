@@ -19,7 +19,8 @@ Conclusion::Kind kind_without_stacks(const Report& report) {
     const Report::Events& events = report.session.events;
     const std::uint64_t mapped = report.mapped ? report.mapped->mapped : 0;
     if (events.alloc + events.realloc + mapped != 0) {
-        return Conclusion::Kind::nothing_live;
+        return report.totals.live.blocks == 0 ? Conclusion::Kind::nothing_live
+                                              : Conclusion::Kind::all_hidden;
     }
     return events.unfollowed_alloc != 0 ? Conclusion::Kind::none_followed
                                         : Conclusion::Kind::nothing_seen;

@@ -33,6 +33,7 @@ struct Conclusion {
         unjudged,         ///< call stacks have no verdict, for want of intervals
         page_faults_only, ///< page faults were followed, and no allocation was seen
         nothing_live,     ///< all that was allocated meanwhile is freed
+        all_hidden,       ///< all that is live is left out by the prompt's ignore or only
         none_followed,    ///< there were allocations, and none could be followed
         nothing_seen,     ///< there was no allocation
         too_early,        ///< for all call stacks

@@ -111,6 +111,8 @@ std::string harmless_sentence(const Report& report, const Conclusion& found) {
     }
     case Conclusion::Kind::nothing_live:
         return "No leak seen: nothing that was allocated meanwhile is still live";
+    case Conclusion::Kind::all_hidden:
+        return "Not judged: all that is still live is hidden by ignore or only";
     case Conclusion::Kind::none_followed:
         return fmt::format("Not judged: none of {} could be followed",
                            number_of(report.session.events.unfollowed_alloc, "allocation"));

@@ -163,9 +163,10 @@ Summary summary_of(const Report& report, const Conclusion& found) {
     }
     case Conclusion::Kind::nothing_live:
         return {Summary::Mood::good, "No leak found",
-                report.totals.live.blocks == 0
-                    ? "Nothing that was allocated meanwhile is still live"
-                    : "All that is still live is hidden by ignore or only"};
+                "Nothing that was allocated meanwhile is still live"};
+    case Conclusion::Kind::all_hidden:
+        return {Summary::Mood::not_judged,
+                "Not judged: all that is still live is hidden by ignore or only"};
     case Conclusion::Kind::none_followed:
         return {Summary::Mood::not_judged,
                 fmt::format("Not judged: none of {} could be followed",
