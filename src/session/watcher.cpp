@@ -155,17 +155,22 @@ Result<void> Watcher::watch() {
         has_begun_ = true;
         end = tree_.run(tracer, stop_);
     } catch (...) {
-        tree_.leave(); // before the tracer goes
+        leave(); // before the tracer goes
         throw;
     }
-    const Urgently urgently;
-    tree_.leave();
+    leave();
     if (!end) {
         return std::move(end).error();
     }
     const std::lock_guard lock(mutex_);
     end_ = *end;
     return {};
+}
+
+// An exception out of here ends us: the guardian is on duty, and goes on with what is left.
+void Watcher::leave() noexcept { // NOLINT(bugprone-exception-escape)
+    const Urgently urgently;
+    tree_.leave();
 }
 
 Result<void> Watcher::begin(Tracer& tracer) {

@@ -77,6 +77,7 @@ class Watcher final : ProcessTree::Host {
     void run();
     Result<void> watch();
     Result<void> begin(Tracer& tracer);
+    void leave() noexcept;
     ProcessKeeper& keeper(Tid pid, Tid parent) override { return accounts_.add(pid, parent); }
     void on_watching() override { change_state(State::watching); }
     void before_tick() override;
