@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -265,13 +266,22 @@ inline constexpr std::uint64_t kSlotReach = kDisplacedReach - kDisplacedReserve;
 /// place of.
 
 /// displace(), of all the instructions that a jump at a function's entry takes the place of. `code`
-/// begins with them; kMaxEntryBytes are always enough.
+/// begins with them; kMaxEntryBytes are always enough. Fails as well for those behind the first
+/// that read or write memory by a pointer: a fault there is delivered in the slot, as there is no
+/// way back from it, and a handler may know the function by the pc.
+inline constexpr const char* kFaultBehindFirst = "behind its first instruction may be a fault";
 [[nodiscard]] Result<DisplacedInstruction>
 displace_entry(CodeAddr entry, std::span<const std::uint8_t> code, CodeAddr slot);
 /// What keeps a jump from the entry of this function: code that leads to the middle of what is
 /// moved, or that cannot be read. Null if nothing does. `code` is all of it.
 [[nodiscard]] const char* reason_against_entry_jump(CodeAddr entry,
                                                     std::span<const std::uint8_t> code);
+
+/// In code of which nobody knows where an instruction begins: calls `each` for every direct branch
+/// or call that may be in `code`, which stands at `from`, and leads into this range, with where it
+/// leads. Some of them are none. x86_64's short branches (rel8) are not among them.
+void for_each_branch_into(AddrRange inside, CodeAddr from, std::span<const std::uint8_t> code,
+                          const std::function<void(CodeAddr target)>& each);
 
 using EntryJump = std::array<std::uint8_t, kEntryJumpBytes>;
 /// The jump from there, where `code` is; nothing if that is out of reach.

@@ -14,6 +14,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "build_paths.hpp"
 #include "elf_support.hpp"
 
 // A function of this program that is in its .symtab, found by its name.
@@ -161,6 +162,14 @@ TEST(ElfImage, SectionsCutOff) {
     look_at_everything(image);
 }
 
+TEST(ElfImage, AVariableOfSeveralIsNotFound) {
+    const auto image = ElfImage::open(MEMLEAX_FIXTURES "/probed");
+    ASSERT_TRUE(image) << image.error().message();
+    EXPECT_TRUE((*image)->find_variable("probed_global"));
+    EXPECT_FALSE((*image)->find_variable("probed_twin"));
+    EXPECT_FALSE((*image)->find_variable("probed_triplet"));
+}
+
 /// As a packer or sstrip leaves a file.
 void remove_section_headers(std::vector<std::byte>* bytes) {
     Elf64_Ehdr header;
@@ -256,6 +265,57 @@ TEST(ElfImage, NamesWithAHoleAreNotRead) {
     int functions = 0;
     (*image)->for_each_function(SymbolTable::dynamic, [&](const ElfSymbol&) { ++functions; });
     EXPECT_EQ(functions, 0);
+}
+
+/// Of what PT_DYNAMIC tells by this tag.
+std::uint64_t dynamic_value(const std::vector<std::byte>& bytes, Elf64_Sxword tag) {
+    std::uint64_t value = 0;
+    auto copy = bytes;
+    for_each_segment(&copy, [&](Elf64_Phdr* segment) {
+        for (Elf64_Xword at = 0; segment->p_type == PT_DYNAMIC && at < segment->p_filesz;
+             at += sizeof(Elf64_Dyn)) {
+            Elf64_Dyn entry;
+            std::memcpy(&entry, bytes.data() + segment->p_offset + at, sizeof entry);
+            value = entry.d_tag == tag ? entry.d_un.d_val : value;
+        }
+    });
+    return value;
+}
+
+// A chain that does not end was followed to the end of its segment, in steps that took the longer
+// the more there had been.
+TEST(ElfImage, AHashChainEndsWithTheSymbols) {
+    const test::TemporaryFolder folder;
+    auto bytes = read_bytes(test::library_path("libz.so.1"));
+    remove_section_headers(&bytes);
+    const auto count_functions = [](const ElfImage& image) {
+        int functions = 0;
+        image.for_each_function(SymbolTable::dynamic, [&](const ElfSymbol&) { ++functions; });
+        return functions;
+    };
+    EXPECT_GT(count_functions(**open_with_hole(folder, bytes)), 50);
+    // Where the file's first segment is, addresses are offsets.
+    const std::uint64_t hash = dynamic_value(bytes, DT_GNU_HASH);
+    std::uint32_t header[4];
+    std::memcpy(header, &bytes[hash], sizeof header);
+    const std::uint64_t buckets = hash + sizeof header + header[2] * sizeof(std::uint64_t);
+    const std::uint64_t symbols = dynamic_value(bytes, DT_SYMTAB);
+    ASSERT_LT(hash, symbols);
+    // From the last symbol on there is nothing but zeros.
+    for (std::uint64_t at = buckets + header[0] * sizeof(std::uint32_t); at < symbols; ++at) {
+        bytes[at] = std::byte(0);
+    }
+    for_each_segment(&bytes, [](Elf64_Phdr* segment) {
+        if (segment->p_type == PT_LOAD && segment->p_offset == 0) {
+            segment->p_filesz = kHole;
+            segment->p_memsz = kHole;
+        }
+    });
+    const std::uint32_t last = 0x7fffff00;
+    std::memcpy(&bytes[buckets], &last, sizeof last);
+    const auto image = open_with_hole(folder, bytes);
+    ASSERT_TRUE(image) << image.error().message();
+    EXPECT_EQ(count_functions(**image), 0);
 }
 
 /// Bytes changed here and there, always in the same way. The sanitizers are the judges.

@@ -167,6 +167,31 @@ TEST_F(Walk, SlowFrameFindsARegisterThatItsCalleeSaved) {
     EXPECT_EQ(memory_.reads, 1U);
 }
 
+//      kSp + 0x00  kSp + 0x80           frame of 1000: our own code
+//      kSp + 0x08  2000                 frame of 2000, which has a frame pointer
+//      kSp + 0x88  3000                 frame of 3000, which needs rows
+//      kSp + 0xa8  4000                 frame of 4000: outermost
+TEST_F(Walk, OurOwnFrameKeepsItsCallersFramePointer) {
+    rules_.rules[at(0x1000)] = rule_by_frame_pointer(Rule::Kind::own);
+    test::set_frame_pointer(regs_, kSp);
+    add_with_frame_pointer(after_call(0x2000));
+    rules_.rows[after_call(0x2000)] = sp_row(16);
+    rules_.rows[after_call(0x2000)].cfa_register = arch::kDwarfFramePointer;
+    add(after_call(0x3000), Rule::Kind::slow);
+    rules_.rows[after_call(0x3000)] = sp_row(0x20);
+    add(after_call(0x4000), Rule::Kind::outermost);
+    rules_.rows[after_call(0x4000)] = sp_row(8);
+    rules_.rows[after_call(0x4000)].registers[arch::kDwarfReturnAddress] = {};
+    memory_.put(kSp, kSp + 0x80);
+    memory_.put(kSp + 0x08, 0x2000);
+    memory_.put(kSp + 0x88, 0x3000);
+    memory_.put(kSp + 0xa8, 0x4000);
+    EXPECT_THAT(walk().frames,
+                ElementsAre(after_call(0x2000), after_call(0x3000), after_call(0x4000)));
+    EXPECT_EQ(out_.end, StackEnd::outermost);
+    EXPECT_EQ(walker_.statistics().slow_walks, 1U);
+}
+
 TEST_F(Walk, SlowFrameWithoutItsRegisterEndsTheStack) {
     add(at(0x1000), Rule::Kind::frame_pointer); // may have changed rbx
     test::set_frame_pointer(regs_, kSp + 0x20);

@@ -40,5 +40,15 @@ constexpr bool is_exclusive(std::uint32_t word) {
            (field(word, 21, 1) == 0 || size_of_pair);
 }
 
+/// Loads and stores ("x1x0" of C4.1) by a register that is neither sp nor the frame pointer. Not
+/// literal loads, and no vectors of SVE, which no function begins with.
+constexpr bool may_fault(std::uint32_t word) {
+    constexpr std::uint32_t kStackPointer = 31;
+    constexpr std::uint32_t kFramePointer = 29;
+    const bool is_literal = field(word, 27, 3) == 0b011 && field(word, 24, 2) == 0;
+    return field(word, 27, 1) == 1 && field(word, 25, 1) == 0 && !is_literal &&
+           field(word, 5, 5) != kStackPointer && field(word, 5, 5) != kFramePointer;
+}
+
 } // namespace aarch64
 } // namespace memleax::arch

@@ -10,6 +10,7 @@
 
 #include "decoder.hpp"
 #include "displaced_code.hpp"
+#include "flow.hpp"
 
 namespace memleax::arch {
 inline namespace aarch64 {
@@ -24,6 +25,14 @@ constexpr std::uint32_t kFiller = 0; // udf #0
 constexpr bool is_landing_pad(std::uint32_t word) {
     constexpr std::uint32_t kWhich = 3U << 6U;
     return (word & ~kWhich) == 0xd503241f;
+}
+
+/// Where a branch leads by a distance; nothing for any other instruction.
+std::optional<CodeAddr> target_of(const Result<Instruction>& instruction) {
+    const bool leads_somewhere =
+        instruction && (instruction->kind == Kind::jump || instruction->kind == Kind::branch ||
+                        instruction->kind == Kind::call);
+    return leads_somewhere ? std::optional(instruction->target) : std::nullopt;
 }
 
 EntryJump two_words(std::uint32_t first, std::uint32_t second) {
@@ -41,17 +50,33 @@ const char* reason_against_entry_jump(CodeAddr entry, std::span<const std::uint8
     }
     const CodeAddr second = entry + kInstructionBytes;
     for (std::size_t at = 0; at < code.size(); at += kInstructionBytes) {
-        // What cannot be moved leads nowhere by a distance.
         const auto instruction =
             decode_movable(entry + static_cast<std::int64_t>(at), code.subspan(at));
-        const bool leads_somewhere =
-            instruction && (instruction->kind == Kind::jump || instruction->kind == Kind::branch ||
-                            instruction->kind == Kind::call);
-        if (leads_somewhere && instruction->target == second) {
+        if (target_of(instruction) == second) {
             return "there is a jump to the middle of its first bytes";
+        }
+        // Of the others that cannot be moved, none leads somewhere by a distance.
+        const auto word = first_word(code.subspan(at));
+        if (!instruction && word && is_unknown_branch(*word)) {
+            return "its code has a branch that is not known";
         }
     }
     return nullptr;
+}
+
+void for_each_branch_into(AddrRange inside, CodeAddr from, std::span<const std::uint8_t> code,
+                          const std::function<void(CodeAddr target)>& each) {
+    for (std::size_t at = 0; at + kInstructionBytes <= code.size(); at += kInstructionBytes) {
+        const auto word = first_word(code.subspan(at));
+        if (!word || !is_in_flow_group(*word)) {
+            continue;
+        }
+        const auto target =
+            target_of(decode_movable(from + static_cast<std::int64_t>(at), code.subspan(at)));
+        if (target && inside.contains(*target)) {
+            each(*target);
+        }
+    }
 }
 
 Result<DisplacedInstruction> displace_entry(CodeAddr entry, std::span<const std::uint8_t> code,
@@ -62,6 +87,9 @@ Result<DisplacedInstruction> displace_entry(CodeAddr entry, std::span<const std:
         const auto decoded = decode_movable(from, code.subspan(at));
         if (!decoded) {
             return Error(decoded.error());
+        }
+        if (at > 0 && may_fault(decoded->word)) {
+            return Error(kFaultBehindFirst);
         }
         const bool is_last = at + kInstructionBytes == kEntryJumpBytes;
         const bool is_call = decoded->kind == Kind::call || decoded->kind == Kind::indirect_call;

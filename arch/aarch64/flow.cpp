@@ -44,6 +44,14 @@ bool is_in_flow_group(std::uint32_t word) {
     return field(word, 26, 3) == 0b101;
 }
 
+bool is_unknown_branch(std::uint32_t word) {
+    Instruction instruction;
+    instruction.word = word;
+    const std::uint32_t top = field(word, 24, 8);
+    return is_in_flow_group(word) && top != 0xd4 && top != 0xd6 && top != 0xd7 &&
+           read_flow(instruction, CodeAddr()) != nullptr;
+}
+
 const char* read_flow(Instruction& instruction, CodeAddr from) {
     const std::uint32_t word = instruction.word;
     const std::uint32_t top = field(word, 24, 8);

@@ -41,8 +41,19 @@ const char* read_literal_load(Instruction& instruction, CodeAddr from) {
     return nullptr;
 }
 
+/// pacm, paciasppc and its like sign with their own address, autiasppc authenticates with that of
+/// another instruction (FEAT_PAuth_LR, Arm ARM C4.1.65 "hints", C4.1.92, C4.1.93).
+bool signs_with_pc(std::uint32_t word) {
+    constexpr std::uint32_t kPacm = 0xd50324ff;
+    return word == kPacm || (word & 0xffff8000U) == 0xdac18000U || // by a register
+           (word & 0xff800000U) == 0xf3800000U;                    // by a distance
+}
+
 const char* read(Instruction& instruction, CodeAddr from) {
     const std::uint32_t word = instruction.word;
+    if (signs_with_pc(word)) {
+        return "it signs a return address with its own";
+    }
     if (is_in_flow_group(word)) {
         return read_flow(instruction, from);
     }

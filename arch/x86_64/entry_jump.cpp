@@ -60,6 +60,57 @@ const char* reason_against_entry_jump(CodeAddr entry, std::span<const std::uint8
     return nullptr;
 }
 
+namespace {
+
+constexpr std::uint64_t kEachByte = 0x0101010101010101;
+
+/// Is one of eight bytes 0?
+constexpr bool has_zero(std::uint64_t bytes) {
+    constexpr std::uint64_t kHighest = kEachByte * 0x80;
+    return ((bytes - kEachByte) & ~bytes & kHighest) != 0;
+}
+
+/// Is there an e8, e9 or 0f among the next eight bytes? In code that is so of every fourth eight.
+bool may_begin_branch(const std::uint8_t* code) {
+    std::uint64_t bytes = 0;
+    std::memcpy(&bytes, code, sizeof bytes);
+    return has_zero((bytes | kEachByte) ^ (kEachByte * 0xe9)) ||
+           has_zero(bytes ^ (kEachByte * 0x0f));
+}
+
+} // namespace
+
+// call, jmp and jcc with rel32: e8, e9, 0f 80 to 0f 8f (Intel SDM volume 2, appendix A).
+void for_each_branch_into(AddrRange inside, CodeAddr from, std::span<const std::uint8_t> code,
+                          const std::function<void(CodeAddr target)>& each) {
+    std::int32_t distance = 0;
+    const auto look_at = [&](std::size_t at) { // where the opcode's last byte is
+        if (code.size() - at <= sizeof distance) {
+            return;
+        }
+        std::memcpy(&distance, &code[at + 1], sizeof distance);
+        const CodeAddr target =
+            from + static_cast<std::int64_t>(at + 1 + sizeof distance) + distance;
+        if (inside.contains(target)) {
+            each(target);
+        }
+    };
+    for (std::size_t at = 0; at < code.size();) {
+        if (code.size() - at >= sizeof(std::uint64_t) && !may_begin_branch(&code[at])) {
+            at += sizeof(std::uint64_t);
+            continue;
+        }
+        const std::size_t end = std::min(code.size(), at + sizeof(std::uint64_t));
+        for (; at < end; ++at) {
+            if ((code[at] & 0xfe) == 0xe8) {
+                look_at(at);
+            } else if (code[at] == 0x0f && at + 1 < code.size() && (code[at + 1] & 0xf0) == 0x80) {
+                look_at(at + 1);
+            }
+        }
+    }
+}
+
 Result<DisplacedInstruction> displace_entry(CodeAddr entry, std::span<const std::uint8_t> code,
                                             CodeAddr slot) {
     std::size_t length = 0;
@@ -69,6 +120,9 @@ Result<DisplacedInstruction> displace_entry(CodeAddr entry, std::span<const std:
         auto decoded = decode_movable(from, code.subspan(length));
         if (!decoded) {
             return std::move(decoded).error();
+        }
+        if (length > 0 && decoded->may_fault) {
+            return Error(kFaultBehindFirst);
         }
         const bool is_last = length + decoded->length >= kEntryJumpBytes;
         if (decoded->flow == Flow::call || decoded->flow == Flow::indirect_call ||

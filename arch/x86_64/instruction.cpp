@@ -62,6 +62,18 @@ const char* find_rip_operand(Instruction& instruction, const cs_x86& x86, CodeAd
     return nullptr;
 }
 
+bool may_fault(const cs_insn& decoded) {
+    if (decoded.id == X86_INS_LEA || decoded.id == X86_INS_NOP) {
+        return false;
+    }
+    const cs_x86& x86 = decoded.detail->x86;
+    return std::any_of(x86.operands, x86.operands + x86.op_count, [](const cs_x86_op& operand) {
+        return operand.type == X86_OP_MEM && operand.mem.base != X86_REG_RSP &&
+               operand.mem.base != X86_REG_RBP && operand.mem.base != X86_REG_RIP &&
+               operand.mem.segment != X86_REG_FS;
+    });
+}
+
 /// rdsspd, rdsspq: read the shadow stack's pointer, or do nothing. Newer than capstone 4.
 bool is_read_shadow_stack_pointer(std::span<const std::uint8_t> bytes, const Prefixes& prefixes) {
     const auto opcode = bytes.subspan(prefixes.length);
@@ -93,6 +105,7 @@ Result<Instruction> decode_movable(CodeAddr from, std::span<const std::uint8_t> 
     instruction.length = static_cast<std::uint8_t>(decoded->size);
     std::memcpy(instruction.bytes.data(), bytes.data(), instruction.length);
 
+    instruction.may_fault = may_fault(*decoded);
     const char* reason = read_flow(instruction, prefixes, from);
     if (reason == nullptr && instruction.flow == Flow::next && changes_flow(*decoded->detail)) {
         reason = "unclear encoding"; // capstone knows better

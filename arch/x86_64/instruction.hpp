@@ -33,6 +33,9 @@ struct Instruction {
     /// Offset of the disp32 of a RIP-relative operand, and the address that it means.
     std::optional<std::uint8_t> rip_displacement_at;
     CodeAddr rip_operand;
+    /// It reads or writes memory by a pointer, and not by rsp, rip or fs, nor by rbp, which
+    /// at a function's entry no function knows anything of.
+    bool may_fault = false;
 
     [[nodiscard]] std::span<const std::uint8_t> code() const {
         return std::span(bytes).first(length);

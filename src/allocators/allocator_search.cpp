@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "memleax/elf/inner_entries.hpp"
 #include "memleax/symbols/debug_symbols.hpp"
 
 namespace memleax {
@@ -67,6 +68,7 @@ struct AllocatorSearch::FoundSymbols {
     /// Each once, though a function may be in both tables, and have several names.
     std::map<ElfAddr, std::uint64_t> signal_actions; ///< with their sizes
     std::set<ElfAddr> last_calls;
+    std::set<ElfAddr> inner_entries; ///< of functions and signal_actions: AllocatorEntry
     ProbePoints probes;
     bool is_c_library = false;
     bool is_cxx_runtime = false;
@@ -129,6 +131,14 @@ const AllocatorSearch::FoundSymbols& AllocatorSearch::look_through(const Module&
         image->for_each_function(table, look_at, &filter_);
     }
     found->probes.add_sdt(*image, api_->probes());
+    std::vector<ElfAddr> watched;
+    for (const FoundSymbols::Symbol& function : found->functions) {
+        watched.push_back(function.symbol.address);
+    }
+    for (const auto& [address, size] : found->signal_actions) {
+        watched.push_back(address);
+    }
+    found->inner_entries = find_inner_entries(*image, std::move(watched));
     return *(known_[image.get()] = std::move(found));
 }
 
@@ -142,7 +152,8 @@ ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
         places.module_event = module.to_runtime(*found.module_event);
     }
     for (const auto& [address, size] : found.signal_actions) {
-        places.signal_actions.push_back({module.to_runtime(address), size, found.is_c_library});
+        places.signal_actions.push_back({module.to_runtime(address), size, found.is_c_library,
+                                         found.inner_entries.contains(address)});
     }
     for (const ElfAddr address : found.last_calls) {
         if (found.is_c_library) {
@@ -220,7 +231,8 @@ ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
             is_operator && !has_clear_operators ? AllocatedBy::unclear : function->by;
         if (known == places.entries.end()) {
             places.entries.push_back({function, address, symbol.size,
-                                      found.is_c_library && !is_main, by, twin_of(*function)});
+                                      found.is_c_library && !is_main, by, twin_of(*function),
+                                      found.inner_entries.contains(symbol.address)});
             continue;
         }
         known->by = known->by == by ? by : AllocatedBy::unclear;

@@ -40,7 +40,8 @@ class DynamicReader {
                                              std::uint64_t count) const;
 
     [[nodiscard]] std::uint64_t count_by_hash(GElf_Addr address) const;
-    [[nodiscard]] std::uint64_t count_by_gnu_hash(GElf_Addr address) const;
+    /// 0 also if there are more than `most`.
+    [[nodiscard]] std::uint64_t count_by_gnu_hash(GElf_Addr address, std::uint64_t most) const;
 
   private:
     Elf* elf_;
@@ -130,7 +131,7 @@ std::uint64_t DynamicReader::count_by_hash(GElf_Addr address) const {
 /// nbuckets, symoffset, bloom_size, bloom_shift, bloom words (as wide as an address), buckets,
 /// chains. The symbols are sorted by bucket; the last one is at the end of the chain that the
 /// highest bucket begins, where a chain's last entry has its lowest bit set.
-std::uint64_t DynamicReader::count_by_gnu_hash(GElf_Addr address) const {
+std::uint64_t DynamicReader::count_by_gnu_hash(GElf_Addr address, std::uint64_t most) const {
     const auto part = part_at(address);
     const std::uint32_t* header = part ? words(*part, 0, 4) : nullptr;
     if (header == nullptr) {
@@ -149,22 +150,18 @@ std::uint64_t DynamicReader::count_by_gnu_hash(GElf_Addr address) const {
     if (last < first_symbol) {
         return first_symbol; // no symbol is hashed
     }
-    const std::uint64_t chains_at = buckets_at + buckets_count;
-    constexpr std::uint64_t kBatch = 64; // chains are short
-    for (std::uint64_t symbol = last;;) {
-        const std::uint64_t at = chains_at + (symbol - first_symbol);
-        const std::uint64_t words_left = part->size / sizeof(std::uint32_t);
-        const std::uint64_t batch = at < words_left ? std::min(kBatch, words_left - at) : 0;
-        const std::uint32_t* chain = batch != 0 ? words(*part, at, batch) : nullptr;
-        if (chain == nullptr) {
-            return 0;
-        }
-        for (std::uint64_t i = 0; i < batch; ++i, ++symbol) {
-            if ((chain[i] & 1) != 0) {
-                return symbol + 1;
-            }
-        }
+    // In one piece: libelf keeps each that it has read, and looks through all of them for the next.
+    const std::uint64_t at = buckets_at + buckets_count + (last - first_symbol);
+    const std::uint64_t words_there = part->size / sizeof(std::uint32_t);
+    const std::uint64_t count =
+        last < most && at < words_there ? std::min(most - last, words_there - at) : 0;
+    const std::uint32_t* chain = count != 0 ? words(*part, at, count) : nullptr;
+    if (chain == nullptr) {
+        return 0;
     }
+    const auto* const end =
+        std::find_if(chain, chain + count, [](std::uint32_t hash) { return (hash & 1) != 0; });
+    return end != chain + count ? last + static_cast<std::uint64_t>(end - chain) + 1 : 0;
 }
 
 } // namespace
@@ -178,12 +175,16 @@ std::optional<SymbolEntries> find_dynamic_symbols(Elf* elf,
     }
     const auto symbols = reader.part_at(tags->symbols);
     const auto names = reader.part_at(tags->names);
-    std::uint64_t count = tags->gnu_hash != 0 ? reader.count_by_gnu_hash(tags->gnu_hash) : 0;
+    if (!symbols || !names) {
+        return std::nullopt;
+    }
+    const std::uint64_t entry = gelf_fsize(elf, ELF_T_SYM, 1, EV_CURRENT);
+    const std::uint64_t most = symbols->size / entry;
+    std::uint64_t count = tags->gnu_hash != 0 ? reader.count_by_gnu_hash(tags->gnu_hash, most) : 0;
     if (count == 0 && tags->hash != 0) {
         count = reader.count_by_hash(tags->hash);
     }
-    const std::uint64_t entry = gelf_fsize(elf, ELF_T_SYM, 1, EV_CURRENT);
-    if (!symbols || !names || count > symbols->size / entry) {
+    if (count > most) {
         return std::nullopt;
     }
     SymbolEntries result;

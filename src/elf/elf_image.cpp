@@ -189,20 +189,19 @@ void ElfImage::for_each_function(SymbolTable table,
 
 std::optional<ElfSymbol> ElfImage::find_variable(std::string_view name) const {
     std::optional<ElfSymbol> found;
+    bool is_clear = true;
     const auto look_at = [&](const ElfSymbol& symbol) {
-        if (!found && symbol.name == name) {
-            found = symbol;
+        if (symbol.name == name) {
+            found = found.value_or(symbol);
+            is_clear = is_clear && found->address == symbol.address;
         }
     };
     for (const SymbolTable table : {SymbolTable::dynamic, SymbolTable::full}) {
-        if (found) {
-            break;
-        }
         if (const auto entries = symbols_of(table)) {
             for_each_symbol(*entries, SymbolKind::variable, look_at, nullptr);
         }
     }
-    return found;
+    return is_clear ? found : std::nullopt;
 }
 
 } // namespace memleax

@@ -119,6 +119,7 @@ void LifeCycle::deliver(Tid tid, int signal) {
     const auto thread = target_.threads().find(tid);
     if (needs_own_code && thread != target_.threads().end() && !thread->second.is_child_process) {
         engine_->restore_code();
+        (void)engine_->leave_own_code(tid); // now also from where a jump was in the way
     }
     follower_.on_signal(tid);
     target_.resume(tid, signal);

@@ -24,14 +24,18 @@ Step FullFrame::regular(FrameAddress frame, const Rule& rule) {
     if (const CfiRow* row = source_.row(frame)) {
         return apply(*row, frame);
     }
-    // Code without tables, at an instruction that tells where the caller is. Nothing but sp has
-    // changed there: it is before the prologue's first store or after the epilogue's last load.
+    // Code without tables, at an instruction that tells where the caller is, where nothing but sp
+    // has changed: it is before the prologue's first store or after the epilogue's last load. Or
+    // our own code, which has a frame pointer.
     arch::Registers none{};
     FastFrame fast(none, stack_);
     fast.set(sp(), fp());
     fast.set_link(link());
     const Step step = fast.regular(frame, rule);
     registers_.set(arch::kDwarfStackPointer, fast.sp());
+    if (rule.fp_place != Rule::FpPlace::unchanged) {
+        registers_.set(arch::kDwarfFramePointer, fast.fp());
+    }
     registers_.set(arch::kDwarfReturnAddress, step.caller_pc);
     return step;
 }

@@ -81,7 +81,41 @@ TEST(Arm64Entry, CallsStay) {
     EXPECT_EQ(reason_against({kPush, 0x14000010}), "");
 }
 
+// In a slot there is no way back from behind the first instruction: the fault would be delivered
+// there.
+TEST(Arm64Entry, FaultsBehindTheFirstStay) {
+    EXPECT_EQ(reason_against({kPush, 0xf81f803f}), kFaultBehindFirst); // stur xzr,[x1,#-8]
+    EXPECT_EQ(reason_against({kPush, 0xa9400c02}), kFaultBehindFirst); // ldp x2,x3,[x0]
+    EXPECT_EQ(reason_against({0xf81f803f, kPush}), "");
+    EXPECT_EQ(reason_against({kPush, 0xf9000be0}), ""); // str x0,[sp,#16]
+    EXPECT_EQ(reason_against({kPush, 0xf90013a0}), ""); // str x0,[x29,#32]
+    EXPECT_EQ(reason_against({0xd503233f, kPush}), ""); // paciasp
+    EXPECT_EQ(reason_against({kPush, 0x58000040}), ""); // ldr x0, 8 ahead
+    EXPECT_EQ(reason_against({kPush, 0x8b010000}), ""); // add x0,x0,x1
+}
+
+// FEAT_PAuth_LR; the words are the manual's.
+TEST(Arm64Entry, WhatSignsWithItsOwnAddressStays) {
+    const std::string reason = "it signs a return address with its own";
+    EXPECT_EQ(reason_against({0xdac1a3fe, kPush}), reason);      // paciasppc
+    EXPECT_EQ(reason_against({0xd50324ff, 0xd503233f}), reason); // pacm; paciasp
+    EXPECT_EQ(reason_against({kPush, 0xf380003f}), reason);      // autiasppc
+    EXPECT_EQ(reason_against({0xdac103fe, kPush}), "");          // pacia x30,sp
+}
+
+TEST(Arm64Entry, BranchesIntoItAreFoundInAnyCode) {
+    std::vector<CodeAddr> found;
+    for_each_branch_into(
+        {kEntry.value() + 1, kEntry.value() + 8}, kEntry + 0x100,
+        bytes_of({0x17ffffc1, 0x54fff800, 0x97ffffbf, kReturn, 0xb4fff7a0, 0x17ffffbb}),
+        [&found](CodeAddr target) { found.push_back(target); });
+    // b, b.eq, bl and cbz to the second word; the last b goes to the entry.
+    EXPECT_EQ(found, (std::vector<CodeAddr>{kEntry + 4, kEntry + 4, kEntry + 4, kEntry + 4}));
+}
+
 TEST(Arm64Entry, NothingMayLeadToTheSecondInstruction) {
+    EXPECT_STREQ(reason_against_entry_jump(kEntry, bytes_of({kPush, kReturn, 0x74c10040})),
+                 "its code has a branch that is not known"); // cbgt x0,x1 of FEAT_CMPBR
     constexpr std::uint32_t kNop = 0xd503201f;
     EXPECT_STREQ(reason_against_entry_jump(kEntry, bytes_of({kPush})), "it is too short");
     EXPECT_EQ(reason_against_entry_jump(kEntry, bytes_of({kPush, kReturn})), nullptr);

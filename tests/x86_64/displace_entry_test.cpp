@@ -78,6 +78,49 @@ TEST(DisplaceEntry, RefusesWhatDoesNotFallThrough) {
     EXPECT_EQ(problem_of({0xf3, 0x0f, 0x1e, 0xfa, 0x55}), ""); // endbr64; push %rbp
 }
 
+// In a slot there is no way back from behind the first instruction: the fault would be delivered
+// there.
+TEST(DisplaceEntry, RefusesFaultsBehindTheFirst) {
+    const Bytes test_pointer{0x48, 0x85, 0xff};
+    const auto behind_test = [&](const Bytes& second) {
+        Bytes code = test_pointer;
+        code.insert(code.end(), second.begin(), second.end());
+        return problem_of(code);
+    };
+    EXPECT_EQ(behind_test({0x48, 0xc7, 0x47, 0xf8, 0, 0, 0, 0}), kFaultBehindFirst); // -8(%rdi)
+    EXPECT_EQ(behind_test({0x48, 0x8b, 0x04, 0xf0}), kFaultBehindFirst);       // (%rax,%rsi,8)
+    EXPECT_EQ(behind_test({0xa4}), kFaultBehindFirst);                         // movsb
+    EXPECT_EQ(behind_test({0xff, 0x37}), kFaultBehindFirst);                   // push (%rdi)
+    EXPECT_EQ(behind_test({0x48, 0x8d, 0x47, 0xf8}), "");                      // lea
+    EXPECT_EQ(behind_test({0x0f, 0x1f, 0x40, 0}), "");                         // nopl 0(%rax)
+    EXPECT_EQ(behind_test({0x48, 0x89, 0x44, 0x24, 0xf8}), "");                // -8(%rsp)
+    EXPECT_EQ(behind_test({0x48, 0x89, 0x45, 0xf8}), "");                      // -8(%rbp)
+    EXPECT_EQ(behind_test({0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0}), ""); // %fs:0x28
+    EXPECT_EQ(problem_of({0x48, 0xc7, 0x47, 0xf8, 0, 0, 0, 0}), "");           // the first may
+}
+
+TEST(EntryJump, BranchesIntoItAreFoundInAnyCode) {
+    std::vector<CodeAddr> found;
+    const auto look_at = [&found](const Bytes& code, CodeAddr from) {
+        found.clear();
+        for_each_branch_into({kEntry.value() + 1, kEntry.value() + 5}, from, code,
+                             [&found](CodeAddr target) { found.push_back(target); });
+        return found.size();
+    };
+    const CodeAddr from(0x2000);
+    // At 2002 and 2001; each leads to 1004.
+    EXPECT_EQ(look_at({0x90, 0x90, 0xe9, 0xfd, 0xef, 0xff, 0xff}, from), 1U); // jmp
+    EXPECT_EQ(found.front(), kEntry + 4);
+    EXPECT_EQ(look_at({0x90, 0x90, 0xe8, 0xfd, 0xef, 0xff, 0xff}, from), 1U);       // call
+    EXPECT_EQ(look_at({0x90, 0x0f, 0x84, 0xfd, 0xef, 0xff, 0xff, 0x90}, from), 1U); // je
+    EXPECT_EQ(look_at({0x90, 0x0e, 0x84, 0xfd, 0xef, 0xff, 0xff}, from), 0U);
+    EXPECT_EQ(look_at({0x90, 0x90, 0xb8, 0xfd, 0xef, 0xff, 0xff}, from), 0U); // mov
+    EXPECT_EQ(look_at({0x90, 0x90, 0xe9, 0xf9, 0xef, 0xff, 0xff}, from), 0U); // to the entry
+    EXPECT_EQ(look_at({0x90, 0x90, 0xe9, 0xfe, 0xef, 0xff, 0xff}, from), 0U); // and behind it
+    EXPECT_EQ(look_at({0x90, 0x90, 0xe9, 0xfd, 0xef, 0xff}, from), 0U);       // cut
+    EXPECT_EQ(look_at({}, from), 0U);
+}
+
 TEST(EntryJump, IsRefusedWhereCodeLeadsBehindItsFirstByte) {
     // push %rbp; nop...; jmp 1001
     Bytes loop{0x55, 0x90, 0x90, 0x90, 0x90, 0x90, 0xeb, 0xf9};

@@ -30,14 +30,17 @@ struct AllocatorEntry {
     AllocatedBy by = AllocatedBy::unclear;
     /// AllocatorFunction::nothrow_twin, in the same library; 0: none, or it may differ in more.
     CodeAddr nothrow_twin = {};
+    /// It is entered behind its first instruction, too (find_inner_entries()).
+    bool has_inner_entry = false;
 };
 
 /// An entry of sigaction(3). In the C libraries signal(3) and its like call the same code (glibc
 /// signal/sigaction.c, musl src/signal/sigaction.c).
 struct SignalActionEntry {
     CodeAddr address;
-    std::uint64_t size = 0;    ///< as AllocatorEntry's
-    bool of_c_library = false; ///< else an interposer's, with books of its own
+    std::uint64_t size = 0;       ///< as AllocatorEntry's
+    bool of_c_library = false;    ///< else an interposer's, with books of its own
+    bool has_inner_entry = false; ///< as AllocatorEntry's
 };
 
 /// What one module has for us.

@@ -87,7 +87,8 @@ class ElfImage {
     [[nodiscard]] bool has_full_symbols() const;
     /// What a file without .symtab has in its stead from now on.
     void set_debug_symbols(std::shared_ptr<const SymbolEntries> symbols);
-    /// A defined variable, of either table. Linear in their size.
+    /// A defined variable, of either table. Nothing if there are several of this name (static
+    /// ones), of which nobody knows which is meant. Linear in their size.
     [[nodiscard]] std::optional<ElfSymbol> find_variable(std::string_view name) const;
 
     /// The libelf handle, for src/elf/ only. libelf and libdw handles are not thread-safe: one

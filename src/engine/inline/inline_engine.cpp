@@ -61,6 +61,11 @@ Result<Breakpoint*> InlineEngine::insert(const AllocatorEntry& function, Tid wor
                  function.function->name);
         return Int3Engine::insert(function, worker);
     }
+    if (function.has_inner_entry) {
+        log_debug("{} keeps its breakpoint: it is entered behind its first instruction, too",
+                  function.function->name);
+        return Int3Engine::insert(function, worker);
+    }
     return patched_.may_have_jump(function, worker, follower_.checks())
                ? breakpoints_.insert_at_entry(function.address, function.size, worker)
                : Int3Engine::insert(function, worker);
@@ -68,7 +73,8 @@ Result<Breakpoint*> InlineEngine::insert(const AllocatorEntry& function, Tid wor
 
 Result<Breakpoint*> InlineEngine::insert(const SignalActionEntry& action, Tid worker) {
     const std::uint64_t begin = action.address.value();
-    return breakpoints_.any_probe_in({begin, begin + arch::kEntryJumpBytes})
+    return action.has_inner_entry ||
+                   breakpoints_.any_probe_in({begin, begin + arch::kEntryJumpBytes})
                ? Int3Engine::insert(action, worker)
                : breakpoints_.insert_at_entry(action.address, action.size, worker);
 }
