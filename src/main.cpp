@@ -3,6 +3,9 @@
 #include <exception>
 #include <variant>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "memleax/base/log.hpp"
 #include "memleax/cli/options.hpp"
 #include "memleax/cli/program.hpp"
@@ -10,12 +13,28 @@
 #include "memleax/session/inherited_environment.hpp"
 #include "memleax/session/session.hpp"
 
+namespace {
+
+/// Where the standard descriptors are not open, files of ours would become them, and our lines
+/// would go into a report. Input is empty then, and a write fails as before (EBADF). A COMMAND has
+/// none either.
+void fill_standard_descriptors() {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+        if (fcntl(fd, F_GETFD) < 0) {
+            open("/dev/null", O_RDONLY | O_CLOEXEC); // it is the lowest one that is free
+        }
+    }
+}
+
+} // namespace
+
 int main(int argc, char** argv) {
     using namespace memleax;
     try {
         if (const auto status = run_as_guardian(argc, argv)) {
             return *status;
         }
+        fill_standard_descriptors();
         execute_without_preloads(argv);
         auto parsed = parse_options(argc, argv);
         if (const auto* exit = std::get_if<EarlyExit>(&parsed)) {

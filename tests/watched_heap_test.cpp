@@ -194,6 +194,35 @@ TEST_F(WatchedHeap, HoldersAreNamed) {
     EXPECT_EQ(prompt.fixture->quit(), 0);
 }
 
+// The last look fails, and what the one before has found is still worth having.
+TEST_F(WatchedHeap, AnEarlierLookIsToldIfTheLastOneFails) {
+    const test::TemporaryFolder folder;
+    const std::string file = folder.file("report.json");
+    Fixture fixture("held_blocks");
+    Memleax memleax(
+        {"-i", "-q", "--leak-check", "-F", "json", "-o", file, std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    memleax.process().send("leaks");
+    memleax.process().send("save text " + folder.file("saved"));
+    const auto wait_for = [&memleax](const char* text) {
+        for (std::string line; line.find(text) == std::string::npos;) {
+            const auto next = memleax.process().read_line();
+            ASSERT_TRUE(next) << memleax.process().state();
+            line = *next;
+        }
+    };
+    wait_for("written to"); // the look was before
+    EXPECT_EQ(fixture.quit(), 0);
+    wait_for("The target has ended");
+    memleax.process().send("quit");
+    memleax.finish();
+    std::ifstream stream(file);
+    const auto found = nlohmann::json::parse(stream).at("leak_check");
+    EXPECT_TRUE(found.at("complete"));
+    EXPECT_THAT(found.at("why").get<std::string>(), HasSubstr("it has ended"));
+    EXPECT_TRUE(found.contains("definite"));
+}
+
 TEST_F(WatchedHeap, AProcessThatHasEndedIsNotLookedAt) {
     const test::TemporaryFolder folder;
     const std::string file = folder.file("report.json"); // the fixture has stdout

@@ -2,9 +2,19 @@
 #include "memleax/base/log.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <optional>
+
+#include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include "memleax/base/all_signals_blocked.hpp"
+#include "memleax/base/log_relay.hpp"
+#include "memleax/base/output_wait.hpp"
 #include "memleax/base/printable.hpp"
 
 namespace memleax {
@@ -12,6 +22,9 @@ namespace memleax {
 namespace {
 std::atomic<LogLevel> threshold{LogLevel::info};
 std::atomic<int> log_fd{STDERR_FILENO};
+std::atomic<int> relay_fd{-1};
+std::atomic<std::uint64_t> lost_lines{0};
+thread_local bool must_not_wait = false;
 } // namespace
 
 void set_log_fd(int fd) {
@@ -28,17 +41,46 @@ bool log_enabled(LogLevel level) {
 
 namespace {
 
+/// How much of it was taken.
+std::size_t write_some(int fd, std::string_view text) {
+    const ssize_t written = write(fd, text.data(), text.size());
+    return static_cast<std::size_t>(std::max<ssize_t>(written, 0));
+}
+
 void write_line(std::string_view prefix, std::string_view text) {
     // Lines have names of files, symbols and processes in them.
-    std::string line = std::string(prefix) + printable(text);
-    line += '\n';
-    const int fd = log_fd.load();
-    const ssize_t written = write(fd, line.data(), line.size());
-    const auto done = static_cast<std::size_t>(std::max<ssize_t>(written, 0));
-    if (fd != STDERR_FILENO && done < line.size()) {
+    const std::string line = std::string(prefix) + printable(text) + '\n';
+    std::string_view left = line;
+    if (const int fd = log_fd.load(); fd != STDERR_FILENO) {
+        left.remove_prefix(write_some(fd, left));
+    }
+    const int relay = must_not_wait ? relay_fd.load() : -1;
+    if (left.empty()) {
+        return;
+    }
+    if (relay < 0) {
+        std::optional<OutputWait> wait;
+        if (gettid() == getpid()) {
+            wait.emplace();
+        }
         // A closed stderr (the terminal went away) must not keep us from restoring the target.
-        [[maybe_unused]] const auto ignored =
-            write(STDERR_FILENO, line.data() + done, line.size() - done);
+        write_some(STDERR_FILENO, left);
+    } else if (write_some(relay, left) < left.size()) {
+        lost_lines.fetch_add(1);
+    }
+}
+
+/// As long as it takes.
+void write_all(std::string_view text) {
+    while (!text.empty()) {
+        const std::size_t done = write_some(STDERR_FILENO, text);
+        text.remove_prefix(done);
+        if (done == 0 && errno == EAGAIN) { // somebody else has made it non-blocking
+            pollfd ready{STDERR_FILENO, POLLOUT, 0};
+            poll(&ready, 1, -1);
+        } else if (done == 0 && errno != EINTR) {
+            return;
+        }
     }
 }
 
@@ -54,6 +96,48 @@ void log_line(LogLevel level, std::string_view text) {
     if (log_enabled(level)) {
         write_line(prefixes[static_cast<int>(level)], text);
     }
+}
+
+void log_without_waiting() {
+    must_not_wait = true;
+}
+
+LogRelay::LogRelay() {
+    constexpr int kRoom = 1 << 20; // more than that needs CAP_SYS_RESOURCE (pipe(7))
+    if (pipe2(fds_, O_CLOEXEC) != 0) {
+        return;
+    }
+    fcntl(fds_[1], F_SETFL, O_NONBLOCK);
+    fcntl(fds_[1], F_SETPIPE_SZ, kRoom);
+    const AllSignalsBlocked blocked;
+    thread_ = std::thread(run, fds_[0]);
+    relay_fd.store(fds_[1]);
+}
+
+LogRelay::~LogRelay() {
+    relay_fd.store(-1);
+    if (thread_.joinable()) {
+        close(fds_[1]);
+        thread_.join();
+        close(fds_[0]);
+    }
+}
+
+void LogRelay::run(int from) {
+    std::string text; // whole lines, and what may be the begin of one
+    std::array<char, 4096> buffer;
+    ssize_t got = 0;
+    while ((got = read(from, buffer.data(), buffer.size())) > 0) {
+        text.append(buffer.data(), static_cast<std::size_t>(got));
+        const std::size_t lines = text.rfind('\n') + 1; // npos + 1 == 0
+        write_all(std::string_view(text).substr(0, lines));
+        text.erase(0, lines);
+        if (const std::uint64_t lost = lost_lines.exchange(0)) {
+            write_all(fmt::format("memleax: warning: {} lost, as nobody read stderr\n",
+                                  lost == 1 ? "a line was" : fmt::format("{} lines were", lost)));
+        }
+    }
+    write_all(text);
 }
 
 } // namespace memleax

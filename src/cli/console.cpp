@@ -11,6 +11,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "memleax/base/output_wait.hpp"
+
 namespace memleax {
 
 namespace {
@@ -85,6 +87,7 @@ std::string Console::take() {
 }
 
 bool Console::write(std::string_view text) {
+    const OutputWait wait;
     while (!text.empty() && !broken_) {
         const ssize_t written = ::write(fd_, text.data(), text.size());
         if (written >= 0) {

@@ -105,6 +105,9 @@ void write_findings(const LeakFindings& findings, const std::vector<LeakRecord>&
     for (const BlockCount& count : findings.totals) {
         blocks += count.blocks;
     }
+    if (!findings.why.empty()) {
+        sink.write(fmt::format("by an earlier look, as the last one failed: {}\n", findings.why));
+    }
     const std::string common = common_offset_text(findings);
     sink.write(unlisted_text(findings.unlisted, blocks) + leak_totals_text(findings) + common +
                (common.empty() ? "" : "\n"));
@@ -229,7 +232,7 @@ std::string heap_counts_text(const LeakFindings& findings) {
 nlohmann::ordered_json leak_findings_json(const LeakFindings& findings) {
     Json check;
     check["complete"] = findings.complete;
-    if (!findings.complete) {
+    if (!findings.complete || !findings.why.empty()) {
         check["why"] = findings.why;
     }
     check["pause_s"] = findings.pause_s;

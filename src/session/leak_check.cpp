@@ -2,6 +2,7 @@
 #include "memleax/session/leak_check.hpp"
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,6 +24,7 @@
 #include "memleax/session/report_output.hpp"
 #include "memleax/target/other_guardians.hpp"
 #include "memleax/target/remote_memory.hpp"
+#include "session_signals.hpp"
 
 namespace memleax {
 
@@ -128,6 +130,7 @@ LeakCheckReport report_of(Tid pid, LookedAt& process, HeapSnapshot snapshot) {
 } // namespace
 
 int run_leak_check(const SessionOptions& options) {
+    std::optional<SignalsLetThrough> unharmful(std::in_place); // but for the look itself
     const auto pid = process_to_check(options);
     if (!pid) {
         log_error("{}", pid.error().message());
@@ -142,7 +145,9 @@ int run_leak_check(const SessionOptions& options) {
     HeapOptions how = heap_options(options);
     GuardianOnDemand guardian(how.forks);
     how.caretaker = &guardian;
+    unharmful.reset();
     auto snapshot = take_heap_snapshot(*pid, how);
+    unharmful.emplace();
     if (!snapshot) {
         log_error("{}", snapshot.error().message());
         return 1;

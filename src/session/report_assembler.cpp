@@ -30,13 +30,12 @@ void add_leak_check(ProcessAccount& process, bool is_tried, Report* report) {
     }
     const auto index = static_cast<std::uint32_t>(report->processes.size() - 1);
     LeakFindings found;
-    if (process.heap() != nullptr && process.heap_problem().empty()) {
+    if (process.heap() != nullptr) {
         found = process.heap()->findings(index);
         found.types = process.heap()->by_type();
         found.holders = process.heap()->by_holder();
-    } else {
-        found.why = process.heap_problem();
     }
+    found.why = process.heap_problem(); // of the last look, where it has failed
     if (report->follows_forks) {
         std::vector<LeakRecord> records = std::exchange(found.records, {});
         report->processes.back().leak_check = found;
@@ -49,7 +48,7 @@ void add_leak_check(ProcessAccount& process, bool is_tried, Report* report) {
     }
     LeakFindings& all = *report->leak_check;
     all.pause_s += found.pause_s;
-    if (!found.complete && all.complete) {
+    if ((!found.complete && all.complete) || all.why.empty()) {
         all.why = found.why;
     }
     all.complete = all.complete && found.complete;

@@ -5,20 +5,39 @@
 #include <string>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include "memleax/base/output_wait.hpp"
 
 namespace memleax {
 
-Result<ReportOutput> ReportOutput::open(const std::string& path) {
-    return path.empty() ? ReportOutput(stdout) : opened(path, "we");
+Result<ReportOutput> ReportOutput::open(const std::string& path, Reader reader) {
+    constexpr mode_t kAsFopen = 0666;
+    if (path.empty()) {
+        return ReportOutput(stdout);
+    }
+    const OutputWait wait;
+    const int how = reader == Reader::is_there ? O_NONBLOCK : 0;
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, kAsFopen);
+    if (fd >= 0) {
+        fcntl(fd, F_SETFL, 0); // opened is all that it was for
+    }
+    auto output = of(fd, path);
+    if (output) {
+        output->truncates_ = true;
+    }
+    return output;
 }
 
 Result<ReportOutput> ReportOutput::create(const std::string& path) {
-    return opened(path, "wxe");
+    constexpr mode_t kAsFopen = 0666;
+    return of(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kAsFopen), path);
 }
 
-Result<ReportOutput> ReportOutput::opened(const std::string& path, const char* mode) {
-    std::FILE* file = std::fopen(path.c_str(), mode);
+Result<ReportOutput> ReportOutput::of(int fd, const std::string& path) {
+    std::FILE* file = fd >= 0 ? fdopen(fd, "w") : nullptr;
     if (file == nullptr) {
         return Error(fmt::format("cannot write {}", path), errno);
     }
@@ -26,7 +45,8 @@ Result<ReportOutput> ReportOutput::opened(const std::string& path, const char* m
 }
 
 ReportOutput::ReportOutput(ReportOutput&& other) noexcept
-    : file_(std::exchange(other.file_, nullptr)), error_(other.error_) {}
+    : file_(std::exchange(other.file_, nullptr)), error_(other.error_),
+      truncates_(other.truncates_) {}
 
 ReportOutput::~ReportOutput() {
     if (file_ != nullptr && file_ != stdout) {
@@ -48,6 +68,11 @@ void ReportOutput::write(std::string_view text) {
     if (error_ != 0 || text.empty()) {
         return;
     }
+    if (std::exchange(truncates_, false) && ftruncate(fd(), 0) != 0 && errno != EINVAL) {
+        error_ = errno; // EINVAL: a pipe, a terminal
+        return;
+    }
+    const OutputWait wait;
     errno = 0;
     if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() || std::fflush(file_) != 0) {
         error_ = errno != 0 ? errno : EIO;

@@ -17,6 +17,8 @@
 #include "heap_look.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
+#include "memleax/base/log_relay.hpp"
+#include "memleax/base/output_wait.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/report/readable.hpp"
 #include "session_signals.hpp"
@@ -35,14 +37,26 @@ constexpr std::int64_t kMaxPauseNs = kNsPerSecond;
 /// ... or this often, if each call that maps memory is to be printed.
 constexpr std::int64_t kEventPauseNs = 100'000'000;
 
-/// Those of session_signals() that end a session.
-constexpr int kEnds[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU};
-
 std::int64_t unix_now_ns() {
     timespec now{};
     clock_gettime(CLOCK_REALTIME, &now);
     return now.tv_sec * kNsPerSecond + now.tv_nsec;
 }
+
+/// The tracer thread's lines, as long as there is one.
+class SessionLog {
+  public:
+    SessionLog() : relay_(std::in_place) {}
+    ~SessionLog() {
+        const OutputWait wait;
+        relay_.reset();
+    }
+    SessionLog(const SessionLog&) = delete;
+    SessionLog& operator=(const SessionLog&) = delete;
+
+  private:
+    std::optional<LogRelay> relay_;
+};
 
 /// As many of them as fit on a line or two.
 std::string several_watched_text(const std::vector<ProcessAccount*>& all) {
@@ -64,8 +78,11 @@ std::string unwinder_text(UnwinderChoice unwinder) {
 
 int Session::run(SessionClient* client) {
     set_client(client);
-    SignalReader signals(session_signals());
+    SignalReader signals(session_signals(),
+                         {[this] { return is_overdue(); }, [this] { leave_by_signal_reader(); },
+                          [this] { return watcher_.is_done(); }});
     signals_ = &signals;
+    const SessionLog log;
     const EmergencyExit restore_the_target(watcher_, accounts_);
     watcher_.start();
     while (!over_) {
@@ -142,7 +159,7 @@ bool Session::on_download() {
         watcher_.stop(); // the target is let go of in time, and the download goes on
         clock_.freeze(time);
     }
-    return std::any_of(std::begin(kEnds), std::end(kEnds),
+    return std::any_of(std::begin(kEndingSignals), std::end(kEndingSignals),
                        [this](int signal) { return (signals_->come() & signal_bit(signal)) != 0; });
 }
 
@@ -224,9 +241,22 @@ void Session::on_change() {
         end("error");
     } else if (state == Watcher::State::ended && phase_ == Phase::watching && clock_.is_frozen()) {
         end("time"); // on_download() has let go of it
+    } else if (state == Watcher::State::ended && phase_ == Phase::watching && left_at_ != 0) {
+        clock_.freeze(MonotonicNs(left_at_));
+        end(is_overdue() ? "time" : "user");
     } else if (state == Watcher::State::ended && phase_ == Phase::watching) {
         begin_leaving(watcher_.end() == WatchEnd::target_gone ? "target-exit" : "user");
     }
+}
+
+bool Session::is_overdue() const {
+    return monotonic_now().value() >= leave_at_;
+}
+
+void Session::leave_by_signal_reader() {
+    std::int64_t never = 0;
+    left_at_.compare_exchange_strong(never, monotonic_now().value());
+    watcher_.ask_to_stop();
 }
 
 void Session::on_first_watching() {
@@ -234,6 +264,7 @@ void Session::on_first_watching() {
     clock_.begin(now, unix_now_ns());
     if (options_.time_s) {
         deadline_ = MonotonicNs(now.value() + nanoseconds(*options_.time_s));
+        leave_at_ = deadline_->value();
     }
     const auto all = accounts_.all();
     if (all.size() > 1) {

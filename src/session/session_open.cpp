@@ -7,6 +7,7 @@
 #include "memleax/base/clock.hpp"
 #include "memleax/base/spare_descriptors.hpp"
 #include "memleax/session/session.hpp"
+#include "session_signals.hpp"
 
 namespace memleax {
 
@@ -39,6 +40,7 @@ WatchRequest request_of(const std::vector<Tid>& pids, const SessionOptions& opti
 
 Result<std::unique_ptr<Session>> Session::open(const SessionOptions& options,
                                                const SpawnAttributes& inherited) {
+    const SignalsLetThrough until_it_runs;
     if (auto enough = check_descriptors(); !enough) {
         return std::move(enough).error();
     }

@@ -8,4 +8,22 @@ namespace memleax {
 /// Those that a session reads (SignalReader).
 sigset_t session_signals();
 
+/// Those of them that end one.
+inline constexpr int kEndingSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU};
+
+/// While it lives, they do what they do to any program: where nothing has been done to a target.
+class SignalsLetThrough {
+  public:
+    SignalsLetThrough() {
+        const sigset_t set = session_signals();
+        pthread_sigmask(SIG_UNBLOCK, &set, &before_);
+    }
+    ~SignalsLetThrough() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    SignalsLetThrough(const SignalsLetThrough&) = delete;
+    SignalsLetThrough& operator=(const SignalsLetThrough&) = delete;
+
+  private:
+    sigset_t before_{};
+};
+
 } // namespace memleax

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "signal_reader.hpp"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "memleax/base/output_wait.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "session_signals.hpp"
 
 namespace memleax {
 
-SignalReader::SignalReader(const sigset_t& signals)
-    : signals_(signals), changed_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      thread_([this] { run(); }) {}
+SignalReader::SignalReader(const sigset_t& signals, WhileStalled while_stalled)
+    : signals_(signals), while_stalled_(std::move(while_stalled)),
+      changed_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), thread_([this] { run(); }) {}
 
 SignalReader::~SignalReader() {
     stop_.store(true);
@@ -25,15 +31,67 @@ SignalReader::~SignalReader() {
 }
 
 void SignalReader::run() {
+    constexpr timespec kLook{0, 500'000'000};
     for (;;) {
-        const int signal = sigwaitinfo(&signals_, nullptr);
+        const int signal = sigtimedwait(&signals_, nullptr, &kLook);
         if (stop_.load()) {
             return;
         }
         if (signal > 0) {
-            come_.fetch_or(signal_bit(signal));
-            eventfd_write(changed_, 1);
+            note(signal);
         }
+        look_for_stall();
+    }
+}
+
+void SignalReader::note(int signal) {
+    come_.fetch_or(signal_bit(signal));
+    eventfd_write(changed_, 1);
+    if (std::find(std::begin(kEndingSignals), std::end(kEndingSignals), signal) ==
+        std::end(kEndingSignals)) {
+        return;
+    }
+    insists_ = ends_by_ != 0 || while_stalled_.has_left();
+    if (ends_by_ == 0) {
+        ends_since_ = monotonic_now();
+    }
+    if (ends_by_ == 0 || ends_by_ == SIGINT) {
+        ends_by_ = signal;
+    }
+}
+
+void SignalReader::look_for_stall() {
+    const std::uint64_t wait = OutputWait::count();
+    const MonotonicNs now = monotonic_now();
+    if (wait % 2 == 0 || wait != std::exchange(wait_, wait)) {
+        stalled_since_ = now;
+        if (come() == 0 && ends_by_ == SIGINT) { // taken, and at a prompt it ends nothing
+            ends_by_ = 0;
+            insists_ = false;
+        }
+        return;
+    }
+    if (ends_by_ == 0 && !while_stalled_.is_overdue()) {
+        return;
+    }
+    while_stalled_.leave();
+    constexpr std::int64_t kPatienceNs = 5 * kNsPerSecond;
+    const std::int64_t since = std::max(ends_since_.value(), stalled_since_.value());
+    const bool has_waited = ends_by_ != SIGINT && now.value() - since >= kPatienceNs;
+    if (ends_by_ != 0 && (insists_ || has_waited) && while_stalled_.has_left()) {
+        end_by_signal();
+    }
+}
+
+void SignalReader::end_by_signal() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, ends_by_);
+    std::signal(ends_by_, SIG_DFL);
+    kill(getpid(), ends_by_); // blocked everywhere, ...
+    pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+    for (;;) { // ... and ours now
+        pause();
     }
 }
 

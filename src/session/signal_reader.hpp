@@ -4,9 +4,20 @@
 #include <atomic>
 #include <csignal>
 #include <cstdint>
+#include <functional>
 #include <thread>
 
+#include "memleax/base/clock.hpp"
+
 namespace memleax {
+
+/// What is to be done while the main thread waits for a reader (OutputWait) and hears nothing.
+/// Called in SignalReader's thread.
+struct WhileStalled {
+    std::function<bool()> is_overdue; ///< has the time come to leave the target?
+    std::function<void()> leave;      ///< begins that, if it has not begun
+    std::function<bool()> has_left;
+};
 
 /// Takes signals in a thread of its own. A signalfd would wake who polls it at each signal to any
 /// of our threads (fs/signalfd.c, signalfd_notify): at each tick of the tracer's, a thousand times
@@ -14,7 +25,7 @@ namespace memleax {
 class SignalReader {
   public:
     /// They are blocked in all threads.
-    explicit SignalReader(const sigset_t& signals);
+    SignalReader(const sigset_t& signals, WhileStalled while_stalled);
     ~SignalReader();
     SignalReader(const SignalReader&) = delete;
     SignalReader& operator=(const SignalReader&) = delete;
@@ -27,8 +38,21 @@ class SignalReader {
 
   private:
     void run();
+    void note(int signal);
+    /// While the main thread waits for a reader: an ending signal, and the end of the time, have
+    /// the target left; a second one, or after a while one that is not SIGINT, ends us. (Who
+    /// presses Ctrl-C beside a pager reads on.)
+    void look_for_stall();
+    [[noreturn]] void end_by_signal();
 
     sigset_t signals_;
+    WhileStalled while_stalled_;
+    // The thread's.
+    std::uint64_t wait_ = 0; ///< OutputWait::count() at the last look
+    MonotonicNs stalled_since_;
+    int ends_by_ = 0;      ///< an ending signal has come, ...
+    bool insists_ = false; ///< ... and another one, or the target had been left before
+    MonotonicNs ends_since_;
     int changed_; ///< an eventfd
     std::atomic<std::uint64_t> come_{0};
     std::atomic<bool> stop_{false};

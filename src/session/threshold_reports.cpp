@@ -104,7 +104,8 @@ Result<std::string> ThresholdReports::save(const Report& report, const Threshold
     if (!in_place) {
         unlink(part.c_str()); // of a run that was killed
     }
-    auto output = in_place ? ReportOutput::open(path) : ReportOutput::create(part);
+    auto output = in_place ? ReportOutput::open(path, ReportOutput::Reader::is_there)
+                           : ReportOutput::create(part);
     if (!output) {
         return std::move(output).error();
     }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "memleax/base/log.hpp"
+#include "memleax/base/log_relay.hpp"
 #include "memleax/target/target.hpp"
 
 namespace memleax {
@@ -80,6 +81,13 @@ void Watcher::begin_stop() {
     }
 }
 
+void Watcher::ask_to_stop() {
+    stop_.store(true);
+    if (const pid_t tid = tracer_tid_.load(); tid != 0) {
+        tgkill(getpid(), tid, kWakeSignal); // it may have ended just now
+    }
+}
+
 void Watcher::stop() {
     stop_.store(true);
     if (!thread_.joinable()) {
@@ -113,6 +121,8 @@ void Watcher::run() {
     sigemptyset(&wake);
     sigaddset(&wake, kWakeSignal);
     pthread_sigmask(SIG_UNBLOCK, &wake, nullptr);
+    log_without_waiting(); // the targets would, too
+    tracer_tid_.store(gettid());
     Result<void> result;
     try {
         result = watch();
@@ -127,6 +137,7 @@ void Watcher::run() {
         const std::lock_guard lock(mutex_);
         error_ = result.error();
     }
+    tracer_tid_.store(0);
     done_.store(true);
     change_state(result ? State::ended : State::failed);
 }

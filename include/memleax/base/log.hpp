@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /// Diagnostics: one line each on stderr, "memleax: ..." ; reports go elsewhere. Safe from any
-/// thread.
+/// thread. Who must not wait for stderr's reader: see log_relay.hpp.
 #pragma once
 
 #include <string>

@@ -46,7 +46,7 @@ struct LeakFindings {
     /// If not, nothing is said of any block. Of several processes together: all are; the records
     /// are those of the ones that could be looked at.
     bool complete = false;
-    std::string why; ///< it is not
+    std::string why; ///< it is not; or, if it is, why a later look has failed
     /// Why the heap could not be listed, so that only blocks that were watched are among these; ""
     /// if all blocks of the heap are.
     std::string unlisted;

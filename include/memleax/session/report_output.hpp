@@ -13,8 +13,11 @@ namespace memleax {
 
 class ReportOutput final : public ReportSink {
   public:
-    /// Opens the file at once, before the target is touched; "" is stdout.
-    static Result<ReportOutput> open(const std::string& path);
+    /// Of a FIFO: is it waited for, or has it to be there?
+    enum class Reader { awaited, is_there };
+    /// Opens the file at once, before the target is touched; "" is stdout. What was in it stays
+    /// until the first write.
+    static Result<ReportOutput> open(const std::string& path, Reader reader = Reader::awaited);
     /// A file that is not there yet; a symbolic link is.
     static Result<ReportOutput> create(const std::string& path);
     ReportOutput(ReportOutput&& other) noexcept;
@@ -31,10 +34,11 @@ class ReportOutput final : public ReportSink {
     [[nodiscard]] int error() const { return error_; }
 
   private:
-    static Result<ReportOutput> opened(const std::string& path, const char* mode);
+    static Result<ReportOutput> of(int fd, const std::string& path);
     explicit ReportOutput(std::FILE* file) : file_(file) {}
     std::FILE* file_;
     int error_ = 0;
+    bool truncates_ = false;
 };
 
 } // namespace memleax

@@ -2,6 +2,7 @@
 /// One run of memleax, from the command line's meaning to the exit status.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -121,6 +122,8 @@ class Session {
     void on_signals();
     void on_change();
     void on_first_watching();
+    [[nodiscard]] bool is_overdue() const;
+    void leave_by_signal_reader();
     void begin_leaving(const char* reason);
     /// An end has been decided on, and the client has nothing left to do before.
     [[nodiscard]] bool is_about_to_leave();
@@ -161,6 +164,9 @@ class Session {
     SignalReader* signals_ = nullptr; ///< of run()
     Phase phase_ = Phase::starting;
     std::optional<MonotonicNs> deadline_;
+    // While this thread waits for a reader, SignalReader's has the target left.
+    std::atomic<std::int64_t> leave_at_{INT64_MAX}; ///< at this monotonic time, ...
+    std::atomic<std::int64_t> left_at_{0};          ///< ... and did at that; 0: it has not
     const char* end_reason_ = nullptr; ///< set: the target is being let go of, or has been
     bool ending_ = false;              ///< ... and the loop ends then
     bool failed_ = false;              ///< the watching broke off, or a report was not saved

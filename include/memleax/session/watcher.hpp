@@ -64,6 +64,10 @@ class Watcher final : ProcessTree::Host {
     /// Has the target left, and does not wait: no request is served from now on. stop() is to
     /// follow, which alone makes sure of it.
     void begin_stop();
+    /// begin_stop(), for another thread than that of the others; again until is_done().
+    void ask_to_stop();
+    /// No target is being watched, nor will be before the next start().
+    [[nodiscard]] bool is_done() const { return done_.load(); }
     /// Leaves the target, if that has not happened, and waits until it is as it was.
     void stop();
     /// Asks for that and waits, but not for ever, and without a lock: for a signal handler, when
@@ -100,6 +104,7 @@ class Watcher final : ProcessTree::Host {
     std::thread thread_;
     std::atomic<bool> stop_{false};
     std::atomic<bool> done_{false};
+    std::atomic<pid_t> tracer_tid_{0};
     std::atomic<bool> is_requested_{false}; ///< is there a request that nobody has begun?
 
     ProcessTree tree_; ///< the tracer thread's, kept from one start() to the next

@@ -29,7 +29,7 @@ void run_save(CommandContext& context, Arguments& arguments) {
     if (path.empty()) {
         throw arguments.wrong("the file's name is empty");
     }
-    auto output = ReportOutput::open(path);
+    auto output = ReportOutput::open(path, ReportOutput::Reader::is_there);
     if (!output) {
         throw CommandError(output.error().message());
     }
