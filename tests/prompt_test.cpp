@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The prompt on a terminal: typing, Tab, history, lines that come meanwhile, Ctrl-C and Ctrl-D.
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -110,6 +111,15 @@ TEST(Prompt, TabCompletes) {
                       "save json " + prompt.folder.file("commands.txt "));
     expect_completion(prompt, "quit n", "quit n"); // takes nothing, offers nothing
     expect_completion(prompt, "nonsense ", "nonsense ");
+    EXPECT_EQ(prompt.quit(), 0);
+}
+
+TEST(Prompt, TabCompletesNamesThatLeadNowhere) {
+    PromptOnTerminal prompt("expiring");
+    const std::string link = prompt.folder.file("loop");
+    std::filesystem::create_symlink(link, link);
+    expect_completion(prompt, "save json " + link.substr(0, link.size() - 1),
+                      "save json " + link + " ");
     EXPECT_EQ(prompt.quit(), 0);
 }
 

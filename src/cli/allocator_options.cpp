@@ -220,7 +220,8 @@ void add_allocator_file(AllocatorApi& api, const std::string& option, const std:
                                                    {"prefix", add_allocator_prefix}};
     const std::string path = allocator_path(option, text);
     std::ifstream file(path);
-    if (!file || std::filesystem::is_directory(path)) {
+    std::error_code ignored;
+    if (!file || std::filesystem::is_directory(path, ignored)) {
         throw UsageError(fmt::format("{}: {} cannot be read", option, path));
     }
     std::string line;

@@ -111,6 +111,9 @@ const Command& find_command(const std::string& name);
 std::string command_word(std::string_view line);
 /// Runs one line. Throws CommandError.
 void run_command(CommandContext& context, const std::string& line);
+/// Runs it, and says what is wrong if it throws; "" if it does not. A bug in one command is said to
+/// be one, and does not cost the session.
+std::string problem_of(const std::function<void()>& action);
 /// "stats [N] [by bytes|blocks|rate|age]"
 std::string usage_of(const Command& command);
 

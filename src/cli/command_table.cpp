@@ -262,4 +262,15 @@ void run_command(CommandContext& context, const std::string& line) {
     command.run(context, arguments);
 }
 
+std::string problem_of(const std::function<void()>& action) {
+    try {
+        action();
+    } catch (const CommandError& wrong) {
+        return wrong.what();
+    } catch (const std::exception& broken) {
+        return fmt::format("internal error: {}", broken.what());
+    }
+    return {};
+}
+
 } // namespace memleax

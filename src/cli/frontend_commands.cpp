@@ -94,12 +94,7 @@ void Frontend::run_line(const QueuedLine& line) {
 }
 
 void Frontend::run_and_show(const std::function<void()>& action) {
-    std::string problem;
-    try {
-        action();
-    } catch (const CommandError& wrong) {
-        problem = wrong.what();
-    }
+    const std::string problem = problem_of(action);
     show_result(console_.take());
     if (!problem.empty()) {
         log_error("{}", problem);
@@ -260,12 +255,9 @@ void Frontend::watch(const std::string& line, double period_s) {
 }
 
 void Frontend::draw_screen() {
-    try {
-        run_command(context_, screen_->line());
-        screen_->draw(console_.take());
-    } catch (const CommandError& wrong) { // a mark has gone with its process, say
-        screen_->draw(console_.take() + wrong.what() + "\n");
-    }
+    // A mark has gone with its process, say.
+    const std::string problem = problem_of([this] { run_command(context_, screen_->line()); });
+    screen_->draw(console_.take() + (problem.empty() ? "" : problem + "\n"));
 }
 
 void Frontend::end_screen() {

@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
+#include <system_error>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,6 +14,8 @@
 
 #include <readline/history.h>
 #include <readline/readline.h>
+
+#include "memleax/base/log.hpp"
 
 namespace memleax {
 
@@ -184,10 +188,16 @@ std::vector<std::string> LineEditor::file_names(const std::string& word) {
 char** LineEditor::complete(const char* text, int start, int /*end*/) {
     rl_attempted_completion_over = 1; // no file names where nobody asked for one
     LineEditor& self = *the_editor;
-    self.matches_ =
-        self.completer_(std::string(rl_line_buffer, static_cast<std::size_t>(start)), text);
+    try {
+        self.matches_ =
+            self.completer_(std::string(rl_line_buffer, static_cast<std::size_t>(start)), text);
+    } catch (const std::exception& broken) { // a bug of ours; and the caller is written in C
+        self.matches_.clear();
+        log_error("internal error: {}", broken.what());
+    }
     // A folder's name is not complete: no blank behind it.
-    if (self.matches_.size() == 1 && std::filesystem::is_directory(self.matches_[0])) {
+    std::error_code ignored; // links that point to each other, a name that is too long, ...
+    if (self.matches_.size() == 1 && std::filesystem::is_directory(self.matches_[0], ignored)) {
         rl_completion_append_character = '/';
     } else {
         rl_completion_append_character = ' ';

@@ -16,7 +16,8 @@ namespace memleax {
 /// prompt is shown, and is as it was whenever it is not.
 class LineEditor {
   public:
-    /// What Tab offers in place of `word`, given what stands before it on the line.
+    /// What Tab offers in place of `word`, given what stands before it on the line. Tab offers
+    /// nothing if it throws.
     using Completer =
         std::function<std::vector<std::string>(const std::string& before, const std::string& word)>;
 
