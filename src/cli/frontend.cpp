@@ -91,7 +91,6 @@ void Frontend::start_input() {
             [this](const std::string& before, const std::string& word) {
                 return complete(context_, before, word);
             });
-        watch_fd(STDIN_FILENO);
     } else if (input_ == Input::stream && !watch_fd(STDIN_FILENO)) {
         while (!reader_.at_end()) { // a regular file is always ready, and epoll does not take it
             read_stream();
@@ -160,6 +159,19 @@ void Frontend::read_terminal() {
             on_typed(*line->text);
         }
     }
+    watch_terminal();
+}
+
+void Frontend::watch_terminal() {
+    const bool wanted = editor_ && (screen_ || editor_->is_shown());
+    if (wanted == std::exchange(watches_terminal_, wanted)) {
+        return;
+    }
+    if (wanted) {
+        watch_fd(STDIN_FILENO);
+    } else {
+        unwatch_fd(STDIN_FILENO);
+    }
 }
 
 void Frontend::on_typed(const std::string& line) {
@@ -211,6 +223,7 @@ void Frontend::on_leaving() {
     // Whatever comes last, a report for one, begins on an empty line.
     if (editor_) {
         editor_->hide();
+        watch_terminal();
     }
     if (progress_) {
         unwatch_fd(progress_->timer_fd());

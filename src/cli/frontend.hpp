@@ -58,6 +58,8 @@ class Frontend final : public SessionClient, private CommandHost {
     void unwatch_fd(int fd) const;
     void start_input();
     void read_terminal();
+    /// For keys only while we read them: else one that waits would end each poll(2) at once.
+    void watch_terminal();
     bool print_periodic();
     void read_stream();
     void on_typed(const std::string& line);
@@ -120,6 +122,7 @@ class Frontend final : public SessionClient, private CommandHost {
     std::optional<Awaited> awaited_; ///< what wait_ looks for; nothing: its time
     std::unique_ptr<WatchScreen> screen_;
     bool filters_ = false; ///< the child has what a command shows as its input
+    bool watches_terminal_ = false;
     bool started_ = false;
     bool waiting_ = false; ///< until the target is watched again
     bool running_ = false; ///< a command is

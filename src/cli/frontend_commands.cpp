@@ -65,6 +65,7 @@ void Frontend::ask_again() {
     if (editor_ && !leaving_ && (question_ || !is_waiting())) {
         editor_->show(question_ ? question_->text : kPrompt);
     }
+    watch_terminal();
 }
 
 void Frontend::print_log() {
