@@ -82,6 +82,30 @@ TEST(Watch, ShowsWhatThereIsRoomFor) {
     EXPECT_EQ(prompt.quit(), 0);
 }
 
+// A serial console, or expect's terminal.
+TEST(Watch, FitsATerminalThatDoesNotKnowItsSize) {
+    Fixture fixture("expiring");
+    test::TemporaryFolder state;
+    std::vector<std::string> command{"/bin/sh", "-c", "stty rows 0 cols 0; exec \"$@\"", "sh"};
+    for (const std::string& word : memleax_command()) {
+        command.push_back(word);
+    }
+    command.push_back(std::to_string(fixture.pid()));
+    Terminal terminal(command, {{"XDG_STATE_HOME", state.file("")}, {"COLUMNS", ""}}, {24, 80});
+    terminal.expect(kPrompt);
+    terminal.type("watch help\r");
+    terminal.expect_screen("twenty-one lines", [](const Screen& screen) {
+        return screen.line(0).starts_with("Every 2 s: help  ") && !screen.line(22).empty() &&
+               screen.line(23).empty();
+    });
+    EXPECT_THAT(terminal.text(), Not(HasSubstr(std::string(80, ' '))));
+    terminal.type("q");
+    terminal.expect(kPrompt);
+    terminal.type("quit\r");
+    EXPECT_EQ(terminal.wait_for_end(), 0);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 TEST(Watch, LiveLinesWait) {
     PromptOnTerminal prompt("expiring",
                             {.arguments = {"-e", "0.01"}, .environment = {}, .size = {}});

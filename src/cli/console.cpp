@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -56,6 +57,16 @@ winsize size_of(int fd) {
     return size;
 }
 
+/// A serial console, or expect's terminal, has 0 for what it does not know; then as readline does.
+unsigned known(unsigned short told, const char* variable, unsigned short otherwise) {
+    const char* text = std::getenv(variable);
+    unsigned short value = told;
+    if (value == 0 && text != nullptr) {
+        std::from_chars(text, text + std::strlen(text), value);
+    }
+    return value > 0 ? value : otherwise;
+}
+
 bool is_continuation(char c) {
     return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U;
 }
@@ -66,13 +77,13 @@ Console::Console(int fd, Options::Color color)
     : fd_(fd), color_(color), terminal_(isatty(fd) == 1) {}
 
 unsigned Console::columns() const {
-    const unsigned columns = is_terminal() ? size_of(fd_).ws_col : 0;
-    return columns > 0 ? columns : kEndless;
+    constexpr unsigned short kUsual = 80;
+    return is_terminal() ? known(size_of(fd_).ws_col, "COLUMNS", kUsual) : kEndless;
 }
 
 unsigned Console::rows() const {
-    const unsigned rows = is_terminal() ? size_of(fd_).ws_row : 0;
-    return rows > 0 ? rows : kEndless;
+    constexpr unsigned short kUsual = 24;
+    return is_terminal() ? known(size_of(fd_).ws_row, "LINES", kUsual) : kEndless;
 }
 
 std::string Console::styled(Style style, std::string_view text) const {

@@ -33,7 +33,8 @@ class Console {
 
     [[nodiscard]] int fd() const { return fd_; }
     [[nodiscard]] bool is_terminal() const { return terminal_ && !for_program_; }
-    /// Columns and rows of the terminal; wide and endless if it is none.
+    /// Columns and rows of the terminal; wide and endless if it is none. COLUMNS and LINES, or
+    /// 80 and 24, if it does not know them.
     [[nodiscard]] unsigned columns() const;
     [[nodiscard]] unsigned rows() const;
 
