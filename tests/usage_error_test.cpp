@@ -17,6 +17,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "../src/cli/option_description.hpp"
 #include "child_process_support.hpp"
 #include "elf_support.hpp"
 #include "memleax/report/report_writer.hpp"
@@ -152,6 +153,27 @@ TEST(UsageErrorTest, MissingAndUnwantedValues) {
     EXPECT_EQ(refused({"1", "--skip"}), "--skip needs a value");
     EXPECT_EQ(refused({"1", "--skip="}), "--skip needs a value");
     EXPECT_EQ(refused({"1", "--skip", ""}), "--skip: the pattern is empty");
+}
+
+// As getopt_long(3) has it: a script's unset variable, and not the next word.
+TEST(UsageErrorTest, NothingBehindAnEqualsSign) {
+    for (const OptionDescription& option : describe_options()) {
+        const std::string& name = option.names.back();
+        if (option.value.empty() || !name.starts_with("--")) {
+            continue;
+        }
+        const std::string word = name + "=";
+        EXPECT_EQ(refused({word.c_str(), "1", "2"}), name + " needs a value");
+        EXPECT_EQ(refused({"1", "-q", word.c_str()}), name + " needs a value");
+    }
+    EXPECT_EQ(refused({"--bogus=", "1"}), "unknown option '--bogus='");
+    // Values of others, and COMMAND's arguments.
+    EXPECT_EQ(refused({"--skip", "--output=", "1"}), "(accepted)");
+    EXPECT_EQ(refused({"-o", "--output=", "1"}), "(accepted)");
+    EXPECT_EQ(refused({"-qo", "--output=", "1"}), "(accepted)");
+    EXPECT_EQ(refused({"-ofile", "--output=", "1"}), "--output needs a value");
+    EXPECT_EQ(refused({"--skip==", "1"}), "(accepted)");
+    EXPECT_EQ(refused({"--", "ls", "--output=", "1"}), "(accepted)");
 }
 
 TEST(UsageErrorTest, WhatIsNoProbe) {

@@ -12,6 +12,37 @@
 
 namespace memleax {
 
+namespace {
+
+bool takes_value(const std::vector<OptionDescription>& options, const std::string& name) {
+    return std::any_of(options.begin(), options.end(), [&name](const OptionDescription& option) {
+        return !option.value.empty() &&
+               std::find(option.names.begin(), option.names.end(), name) != option.names.end();
+    });
+}
+
+} // namespace
+
+void refuse_empty_values(const std::vector<OptionDescription>& options,
+                         const std::vector<std::string>& words) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        const std::string& word = words[i];
+        if (word.starts_with("--")) {
+            const std::string name = word.substr(0, word.find('='));
+            if (takes_value(options, name) && word.size() == name.size() + 1) {
+                throw UsageError(fmt::format("{} needs a value", name));
+            }
+            i += takes_value(options, name) && word == name ? 1 : 0; // its value may be any word
+            continue;
+        }
+        const std::string letters = word.starts_with("-") ? word.substr(1) : "";
+        const auto first = std::find_if(letters.begin(), letters.end(), [&options](char letter) {
+            return takes_value(options, {'-', letter});
+        });
+        i += first != letters.end() && first + 1 == letters.end() ? 1 : 0;
+    }
+}
+
 void take_target(const std::vector<std::string>& positionals, bool has_command, Options& options) {
     if (has_command && options.command.empty()) {
         throw UsageError("there is no COMMAND after '--'");

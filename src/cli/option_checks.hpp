@@ -7,8 +7,14 @@
 #include <vector>
 
 #include "memleax/cli/options.hpp"
+#include "option_description.hpp"
 
 namespace memleax {
+
+/// `--output=` with nothing behind it, a script's unset variable: CLI11 takes the next word for the
+/// value, a PID for one.
+void refuse_empty_values(const std::vector<OptionDescription>& options,
+                         const std::vector<std::string>& words);
 
 /// PIDs and names, or the command, and not both.
 void take_target(const std::vector<std::string>& positionals, bool has_command, Options& options);

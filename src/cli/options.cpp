@@ -367,13 +367,11 @@ std::variant<Options, EarlyExit> parse_options(int argc, const char* const* argv
     for (int i = own + 1; i < argc; ++i) {
         options.command.emplace_back(argv[i]);
     }
-    std::vector<std::string> last_first; // as CLI11 wants them
-    for (int i = own - 1; i > 0; --i) {
-        last_first.emplace_back(argv[i]);
-    }
+    const std::vector<std::string> words(argv + 1, argv + own);
 
     try {
-        parser.parse(std::move(last_first));
+        refuse_empty_values(parser.describe(), words);
+        parser.parse({words.rbegin(), words.rend()}); // as CLI11 wants them
         if (parser.version()) {
             return EarlyExit{0, fmt::format("memleax {}\n", MEMLEAX_VERSION)};
         }
