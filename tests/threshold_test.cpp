@@ -213,5 +213,47 @@ TEST_F(ThresholdReportsTest, WithoutAFolderNothingBegins) {
     EXPECT_THAT(saved.error().message(), HasSubstr("report.txt"));
 }
 
+TEST_F(ThresholdReportsTest, WithoutANameThatCanBeWrittenNothingBegins) {
+    options_.at_memory.push_back({"1G", std::nullopt, 1 << 30});
+    options_.pids = {12, 4711};
+    const auto refused = [this](const std::string& name) {
+        options_.at_output = name;
+        const auto checked = ThresholdReports::check(options_);
+        return checked ? "(accepted)" : checked.error().message();
+    };
+    std::filesystem::create_directories(folder_.file("100%/4711.d"));
+    std::filesystem::create_directory_symlink(folder_.file("100%"), folder_.file("link"));
+    const std::string start = "cannot write the reports of --at-memory and --at-pressure to ";
+    for (const char* name : {"100%", "100%/", "link"}) {
+        EXPECT_EQ(refused(folder_.file(name)),
+                  start + folder_.file(name) +
+                      ": Is a directory; name another place with --at-output");
+    }
+    EXPECT_THAT(refused(folder_.file("100%%/%p.d")),
+                HasSubstr(start + folder_.file("100%/4711.d") + ": Is a directory"));
+    EXPECT_EQ(refused(folder_.file("100%%/%p.txt")), "(accepted)");
+    // Nobody reads it yet.
+    ASSERT_EQ(mkfifo(folder_.file("pipe").c_str(), 0600), 0);
+    EXPECT_EQ(refused(folder_.file("pipe")), "(accepted)");
+    std::ofstream(folder_.file("old")) << "of an earlier run";
+    EXPECT_EQ(refused(folder_.file("old")), "(accepted)");
+    EXPECT_EQ(test::read_file(folder_.file("old")), "of an earlier run");
+    // In a process of its own, by user 65534 ("nobody") if we are root, whom no mode keeps out.
+    ASSERT_EQ(chmod(folder_.file("").c_str(), 0777), 0);
+    ASSERT_EQ(chmod(folder_.file("old").c_str(), 0444), 0);
+    std::filesystem::create_symlink(folder_.file("old"), folder_.file("to_old"));
+    const auto as_nobody = [&](const std::string& name) {
+        if (getuid() == 0 && setuid(65534) != 0) {
+            _exit(1);
+        }
+        const std::string told = refused(folder_.file(name));
+        std::fputs(told.c_str(), stderr);
+        _exit(0);
+    };
+    EXPECT_EXIT(as_nobody("old"), ::testing::ExitedWithCode(0),
+                start + folder_.file("old") + ": Permission denied");
+    EXPECT_EXIT(as_nobody("to_old"), ::testing::ExitedWithCode(0), "accepted") << "is replaced";
+}
+
 } // namespace
 } // namespace memleax

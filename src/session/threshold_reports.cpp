@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -60,21 +61,56 @@ bool has_file(const SessionOptions& options) {
     return !options.output.empty() && may_be_file(options.output);
 }
 
+Result<void> cannot_write(const std::string& where, int error) {
+    return Error(fmt::format("cannot write the reports of --at-memory and --at-pressure to {}",
+                             where),
+                 error)
+        .with_advice("name another place with --at-output");
+}
+
+Result<void> check_folder(const std::string& path) {
+    const std::string folder = fs::path(path).parent_path().native();
+    if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0) {
+        return cannot_write(folder.empty() ? "this folder" : folder, errno);
+    }
+    return {};
+}
+
+/// A file that is there, or a pipe or device: we may write to it.
+Result<void> check_name(const std::string& path) {
+    std::error_code ignored;
+    if (fs::is_directory(path, ignored)) {
+        return cannot_write(path, EISDIR);
+    }
+    // A link to a file is replaced, and not what it points to.
+    if (!(fs::is_symlink(fs::symlink_status(path, ignored)) && may_be_file(path)) &&
+        access(path.c_str(), W_OK) != 0 && errno != ENOENT) {
+        return cannot_write(path, errno);
+    }
+    return {};
+}
+
 } // namespace
 
 Result<void> ThresholdReports::check(const SessionOptions& options) {
     if (options.at_memory.empty() && !options.at_pressure) {
         return {};
     }
-    const std::string& name = !options.at_output.empty() ? options.at_output
-                              : has_file(options)        ? options.output
-                                                         : std::string();
-    const std::string folder = fs::path(name).parent_path().native();
-    if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0) {
-        return Error(fmt::format("cannot write the reports of --at-memory and --at-pressure to {}",
-                                 folder.empty() ? "this folder" : folder),
-                     errno)
-            .with_advice("name another place with --at-output");
+    if (options.at_output.empty()) {
+        return check_folder(has_file(options) ? options.output : "");
+    }
+    std::vector<int> pids = options.pids;
+    if (pids.empty() || options.ns_pid) { // those that are watched are not known yet
+        pids = {0};
+    }
+    for (const int pid : pids) {
+        const std::string name = with_pid(options.at_output, Tid(pid));
+        if (auto usable = check_folder(name); !usable) {
+            return usable;
+        }
+        if (auto usable = check_name(name); !usable) {
+            return usable;
+        }
     }
     return {};
 }

@@ -20,7 +20,9 @@ class ThresholdReports {
     ThresholdReports(const SessionOptions& options, bool several)
         : options_(options), several_(several) {}
 
-    /// Is there a folder that we may write to?
+    /// Is there a folder that we may write to, and is --at-output's name in it free for us:
+    /// nothing, or what we may write to, but no folder? It may be days until a report is to be
+    /// saved.
     static Result<void> check(const SessionOptions& options);
 
     /// The name for the next one.
