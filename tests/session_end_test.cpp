@@ -44,6 +44,26 @@ TEST_P(SignalEnds, TheSession) {
 INSTANTIATE_TEST_SUITE_P(Signals, SignalEnds,
                          ::testing::Values(SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU));
 
+// Its signal waits for memleax already: nothing has been seen, which is no all-clear.
+TEST(SessionEnd, BeforeTheWatchingBegins) {
+    Fixture fixture("threads16");
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    for (const std::string signal : {"INT", "TERM"}) {
+        std::vector<std::string> words{"/usr/bin/env", "--block-signal=" + signal, "/bin/sh", "-c",
+                                       "kill -" + signal + " $$; exec \"$0\" \"$@\""};
+        for (const std::string& word : memleax_command()) {
+            words.push_back(word);
+        }
+        words.insert(words.end(), {"-F", "json", std::to_string(fixture.pid())});
+        const auto result = Memleax(CommandLine{words}).finish();
+        EXPECT_EQ(result.status, 1 << 8) << result.errors;
+        EXPECT_EQ(result.output, "");
+        EXPECT_EQ(result.errors, "memleax: error: interrupted before the watching began\n");
+        EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::idle), IsEmpty());
+    }
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 // As nohup(1) does.
 TEST(SessionEnd, NotByAHangupThatIsIgnored) {
     Fixture fixture("threads16");

@@ -93,6 +93,10 @@ int Session::run(SessionClient* client) {
         log_error("{}", watcher_.error().message());
         return 1;
     }
+    if (!clock_.begun() && output_.error() == 0) { // else its reader has gone, which is told below
+        log_error("interrupted before the watching began");
+        return 1;
+    }
     const int status = write_report(); // what is known until then is worth having
     return failed_ ? 1 : status;
 }
