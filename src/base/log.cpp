@@ -117,6 +117,7 @@ LogRelay::LogRelay() {
 LogRelay::~LogRelay() {
     relay_fd.store(-1);
     if (thread_.joinable()) {
+        const OutputWait wait;
         close(fds_[1]);
         thread_.join();
         close(fds_[0]);

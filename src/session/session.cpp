@@ -18,7 +18,6 @@
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/base/log_relay.hpp"
-#include "memleax/base/output_wait.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/report/readable.hpp"
 #include "session_signals.hpp"
@@ -42,21 +41,6 @@ std::int64_t unix_now_ns() {
     clock_gettime(CLOCK_REALTIME, &now);
     return now.tv_sec * kNsPerSecond + now.tv_nsec;
 }
-
-/// The tracer thread's lines, as long as there is one.
-class SessionLog {
-  public:
-    SessionLog() : relay_(std::in_place) {}
-    ~SessionLog() {
-        const OutputWait wait;
-        relay_.reset();
-    }
-    SessionLog(const SessionLog&) = delete;
-    SessionLog& operator=(const SessionLog&) = delete;
-
-  private:
-    std::optional<LogRelay> relay_;
-};
 
 /// As many of them as fit on a line or two.
 std::string several_watched_text(const std::vector<ProcessAccount*>& all) {
@@ -82,7 +66,7 @@ int Session::run(SessionClient* client) {
                          {[this] { return is_overdue(); }, [this] { leave_by_signal_reader(); },
                           [this] { return watcher_.is_done(); }});
     signals_ = &signals;
-    const SessionLog log;
+    const LogRelay log; // of the tracer thread's lines
     const EmergencyExit restore_the_target(watcher_, accounts_);
     watcher_.start();
     while (!over_) {
