@@ -101,7 +101,7 @@ inline Report leak_checks_of_two(bool is_second_complete) {
         process.comm = i == 0 ? "server" : "worker";
         process.exe = "/bin/" + process.comm;
         process.leak_check.emplace().complete = i == 0 || is_second_complete;
-        process.leak_check->why = "it has ended";
+        process.leak_check->why = process.leak_check->complete ? "" : "it has ended";
         process.leak_check->pause_s = 0.001 * (i + 1);
         if (process.leak_check->complete) {
             process.leak_check->totals[0] = {1, 100 + i};

@@ -17,6 +17,7 @@
 #include "leaks_support.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "process_support.hpp"
+#include "prompt_support.hpp"
 
 namespace memleax::testing {
 namespace {
@@ -71,13 +72,17 @@ std::string pid_of(const Fixture& fixture) {
     return std::to_string(fixture.pid());
 }
 
-TEST(StalledOutput, TheTargetIsLeftInTimeAndThenASignalEndsUs) {
+TEST(StalledOutput, TheTargetIsLeftInTimeAndThenSignalsEndUs) {
     const FullFifo fifo;
     Fixture fixture("expiring");
     Memleax memleax(by_shell("exec \"$@\" >" + fifo.path(), {"-q", "-t", "1", pid_of(fixture)}));
     memleax.wait_until_watching();
     EXPECT_TRUE(wait_until([&] { return !is_traced(fixture.pid()); }));
-    memleax.process().signal(SIGINT);
+    EXPECT_TRUE(wait_until([&] { // one for the session, and one that insists
+        memleax.process().signal(SIGINT);
+        const auto info = try_read_process_info(Tid(memleax.process().pid()));
+        return !info || info->has_ended();
+    }));
     EXPECT_EQ(memleax.finish().status, SIGINT);
     EXPECT_EQ(fixture.quit(), 0);
 }
@@ -93,6 +98,35 @@ TEST(StalledOutput, ASignalHasTheTargetLeft) {
     EXPECT_TRUE(wait_until([&] { return !is_traced(fixture.pid()); }));
     EXPECT_EQ(memleax.finish().status, SIGTERM) << "it does not wait for ever";
     EXPECT_EQ(fixture.quit(), 0);
+}
+
+// Ctrl-S, where there is a line that tells how far it is.
+TEST(StalledOutput, OfATerminalKeepsNoTarget) {
+    Fixture fixture("expiring");
+    std::vector<std::string> command = memleax_command();
+    command.insert(command.end(), {"-q", "-t", "2", pid_of(fixture)});
+    Terminal terminal(command);
+    terminal.expect("watching");
+    terminal.type("\x13");
+    EXPECT_TRUE(wait_until([&] { return !is_traced(fixture.pid()); }));
+    terminal.signal(SIGTERM);
+    EXPECT_EQ(terminal.wait_for_end(), SIGTERM);
+    EXPECT_TRUE(terminal.is_cooked());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// The same at the prompt, whose mode is not left behind.
+TEST(StalledOutput, OfATerminalWithAPromptKeepsNoTarget) {
+    PromptOnTerminal prompt("expiring", {});
+    const pid_t target = prompt.fixture->pid();
+    prompt.terminal.type("watch 1 stats\r");
+    prompt.terminal.expect("watch");
+    prompt.terminal.type("\x13");
+    prompt.terminal.signal(SIGTERM);
+    EXPECT_TRUE(wait_until([&] { return !is_traced(target); }));
+    EXPECT_EQ(prompt.terminal.wait_for_end(), SIGTERM);
+    EXPECT_TRUE(prompt.terminal.is_cooked());
+    EXPECT_EQ(prompt.fixture->quit(), 0);
 }
 
 // Each stop is worth a line with --log debug.
@@ -156,6 +190,22 @@ TEST(StandardDescriptors, LinesDoNotGoIntoTheReport) {
         EXPECT_EQ(result.status, 0) << closed << result.errors;
         EXPECT_TRUE(nlohmann::json::accept(test::read_file(report))) << closed;
     }
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// A report of nothing is one, too.
+TEST(ReportFile, LosesWhatItHadToAReportThatIsEmpty) {
+    const test::TemporaryFolder folder;
+    const std::string report = folder.file("report");
+    test::write_file(report, "old\n");
+    test::write_file(folder.file("saved"), "old\n");
+    Fixture fixture("expiring");
+    const auto result = Memleax({"-q", "-t", "0.2", "-F", "folded", "-o", report, "-x",
+                                 "save folded " + folder.file("saved"), pid_of(fixture)})
+                            .finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(test::read_file(report), "");
+    EXPECT_EQ(test::read_file(folder.file("saved")), "");
     EXPECT_EQ(fixture.quit(), 0);
 }
 

@@ -131,6 +131,9 @@ const AllocatorSearch::FoundSymbols& AllocatorSearch::look_through(const Module&
         image->for_each_function(table, look_at, &filter_);
     }
     found->probes.add_sdt(*image, api_->probes());
+    if (!looks_for_inner_entries_) {
+        return *(known_[image.get()] = std::move(found));
+    }
     std::vector<ElfAddr> watched;
     for (const FoundSymbols::Symbol& function : found->functions) {
         watched.push_back(function.symbol.address);

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstdint>
 #include <optional>
 
@@ -12,7 +13,6 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "memleax/base/all_signals_blocked.hpp"
 #include "memleax/base/log_relay.hpp"
 #include "memleax/base/output_wait.hpp"
 #include "memleax/base/printable.hpp"
@@ -24,6 +24,9 @@ std::atomic<LogLevel> threshold{LogLevel::info};
 std::atomic<int> log_fd{STDERR_FILENO};
 std::atomic<int> relay_fd{-1};
 std::atomic<std::uint64_t> lost_lines{0};
+// Bytes that went into the relay, and those that it has written.
+std::atomic<std::uint64_t> relay_taken{0};
+std::atomic<std::uint64_t> relay_done{0};
 thread_local bool must_not_wait = false;
 } // namespace
 
@@ -49,25 +52,37 @@ std::size_t write_some(int fd, std::string_view text) {
 
 void write_line(std::string_view prefix, std::string_view text) {
     // Lines have names of files, symbols and processes in them.
-    const std::string line = std::string(prefix) + printable(text) + '\n';
+    std::string line = std::string(prefix) + printable(text) + '\n';
     std::string_view left = line;
     if (const int fd = log_fd.load(); fd != STDERR_FILENO) {
         left.remove_prefix(write_some(fd, left));
     }
-    const int relay = must_not_wait ? relay_fd.load() : -1;
     if (left.empty()) {
         return;
     }
-    if (relay < 0) {
-        std::optional<OutputWait> wait;
-        if (gettid() == getpid()) {
-            wait.emplace();
+    const int relay = relay_fd.load();
+    if (relay >= 0 && must_not_wait) {
+        if (left.size() > PIPE_BUF) { // which pipe(7) takes whole, or not at all
+            line = std::string(left.substr(0, PIPE_BUF - 1)) + '\n';
+            left = line;
         }
-        // A closed stderr (the terminal went away) must not keep us from restoring the target.
-        write_some(STDERR_FILENO, left);
-    } else if (write_some(relay, left) < left.size()) {
-        lost_lines.fetch_add(1);
+        const std::size_t taken = write_some(relay, left);
+        relay_taken.fetch_add(taken);
+        lost_lines.fetch_add(taken == 0 ? 1 : 0);
+        return;
     }
+    std::optional<OutputWait> wait;
+    if (gettid() == getpid()) {
+        wait.emplace();
+    }
+    // Lines of one thread that wait for another's stay in order: scripts read them.
+    const std::uint64_t before = relay >= 0 ? relay_taken.load() : 0;
+    for (std::uint64_t done = relay_done.load(); relay >= 0 && done < before;
+         done = relay_done.load()) {
+        relay_done.wait(done);
+    }
+    // A closed stderr (the terminal went away) must not keep us from restoring the target.
+    write_some(STDERR_FILENO, left);
 }
 
 /// As long as it takes.
@@ -109,7 +124,8 @@ LogRelay::LogRelay() {
     }
     fcntl(fds_[1], F_SETFL, O_NONBLOCK);
     fcntl(fds_[1], F_SETPIPE_SZ, kRoom);
-    const AllSignalsBlocked blocked;
+    relay_taken.store(0);
+    relay_done.store(0);
     thread_ = std::thread(run, fds_[0]);
     relay_fd.store(fds_[1]);
 }
@@ -133,6 +149,8 @@ void LogRelay::run(int from) {
         const std::size_t lines = text.rfind('\n') + 1; // npos + 1 == 0
         write_all(std::string_view(text).substr(0, lines));
         text.erase(0, lines);
+        relay_done.fetch_add(lines);
+        relay_done.notify_all();
         if (const std::uint64_t lost = lost_lines.exchange(0)) {
             write_all(fmt::format("memleax: warning: {} lost, as nobody read stderr\n",
                                   lost == 1 ? "a line was" : fmt::format("{} lines were", lost)));

@@ -2,13 +2,11 @@
 #include "console.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
-#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -98,18 +96,7 @@ std::string Console::take() {
 }
 
 bool Console::write(std::string_view text) {
-    const OutputWait wait;
-    while (!text.empty() && !broken_) {
-        const ssize_t written = ::write(fd_, text.data(), text.size());
-        if (written >= 0) {
-            text.remove_prefix(static_cast<std::size_t>(written));
-        } else if (errno == EAGAIN) { // somebody else has made the terminal non-blocking
-            pollfd ready{fd_, POLLOUT, 0};
-            poll(&ready, 1, -1);
-        } else if (errno != EINTR) {
-            broken_ = true;
-        }
-    }
+    broken_ = broken_ || write_and_wait(fd_, text.data(), text.size()) != 0;
     return !broken_;
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "memleax/base/log.hpp"
+#include "memleax/base/output_wait.hpp"
 
 namespace memleax {
 
@@ -74,7 +75,7 @@ void Frontend::print_log() {
         return;
     }
     before_output();
-    [[maybe_unused]] const auto ignored = write(STDERR_FILENO, text.data(), text.size());
+    write_and_wait(STDERR_FILENO, text.data(), text.size());
     after_output();
 }
 

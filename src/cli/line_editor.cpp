@@ -16,6 +16,7 @@
 #include <readline/readline.h>
 
 #include "memleax/base/log.hpp"
+#include "memleax/base/output_wait.hpp"
 
 namespace memleax {
 
@@ -85,6 +86,7 @@ void LineEditor::show(const std::string& prompt) {
 }
 
 void LineEditor::hide() {
+    const OutputWait wait;
     if (!shown_) {
         return;
     }
@@ -97,6 +99,7 @@ void LineEditor::hide() {
 }
 
 void LineEditor::remove() {
+    const OutputWait wait;
     shown_ = false;
     rl_callback_handler_remove();
     std::fflush(rl_outstream);
@@ -104,6 +107,7 @@ void LineEditor::remove() {
 }
 
 void LineEditor::read_input() {
+    const OutputWait wait;
     rl_callback_read_char();
 }
 
@@ -142,6 +146,7 @@ bool LineEditor::has_text() {
 }
 
 void LineEditor::cancel_line() {
+    const OutputWait wait;
     std::fputs("^C", rl_outstream);
     rl_free_line_state();
     rl_callback_sigcleanup(); // a search or a numeric argument may have begun
@@ -152,6 +157,7 @@ void LineEditor::cancel_line() {
 }
 
 void LineEditor::get_out_of_the_way() {
+    const OutputWait wait;
     if (shown_) {
         rl_clear_visible_line();
         std::fflush(rl_outstream);
@@ -159,6 +165,7 @@ void LineEditor::get_out_of_the_way() {
 }
 
 void LineEditor::come_back() {
+    const OutputWait wait;
     if (shown_) {
         rl_on_new_line();
         rl_redisplay();
@@ -166,6 +173,7 @@ void LineEditor::come_back() {
 }
 
 void LineEditor::resize() {
+    const OutputWait wait;
     if (shown_) {
         rl_resize_terminal();
     } else {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "memleax/base/log.hpp"
+#include "memleax/base/output_wait.hpp"
 
 namespace memleax {
 
@@ -19,7 +20,7 @@ LogPipe::LogPipe() {
 LogPipe::~LogPipe() {
     set_log_fd(STDERR_FILENO);
     const std::string rest = take();
-    [[maybe_unused]] const auto ignored = write(STDERR_FILENO, rest.data(), rest.size());
+    write_and_wait(STDERR_FILENO, rest.data(), rest.size());
     close(fds_[0]);
     close(fds_[1]);
 }

@@ -6,6 +6,7 @@
 
 #include "console.hpp"
 #include "human_text.hpp"
+#include "memleax/base/output_wait.hpp"
 #include "memleax/report/live_lines.hpp"
 
 namespace memleax {
@@ -13,7 +14,7 @@ namespace memleax {
 namespace {
 
 void write_stderr(const std::string& text) {
-    [[maybe_unused]] const auto ignored = write(STDERR_FILENO, text.data(), text.size());
+    write_and_wait(STDERR_FILENO, text.data(), text.size());
 }
 
 } // namespace

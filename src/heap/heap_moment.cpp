@@ -41,7 +41,7 @@ Result<void> check_room_for_swapped(Tid pid) {
         return {};
     }
     constexpr std::uint64_t kPartForOthers = 4; // who run meanwhile
-    auto has_room = MemoryRoom(pid).check_promised(
+    auto has_room = MemoryRoom(pid).check_swapped(
         bytes + bytes / kPartForOthers, "what it has swapped out, which a look brings back");
     if (!has_room) {
         return std::move(has_room).error().while_doing(

@@ -51,7 +51,8 @@ void MemoryRoom::add(const ControlGroup& group) {
             const std::string with_swap = folder + "/memory.memsw.";
             limits_.push_back(
                 {folder + "/memory.usage_in_bytes", folder + "/memory.limit_in_bytes", stat});
-            limits_.push_back({with_swap + "usage_in_bytes", with_swap + "limit_in_bytes", stat});
+            limits_.push_back(
+                {with_swap + "usage_in_bytes", with_swap + "limit_in_bytes", stat, true});
         }
     }
 }
@@ -72,27 +73,34 @@ bool MemoryRoom::has(const Limit& limit, std::uint64_t bytes) {
     return fits(*used) || fits(*used - std::min(*used, read_inactive_file(limit.stat)));
 }
 
-Result<void> MemoryRoom::check_promised(std::uint64_t bytes, const char* what) const {
-    const bool is_in_groups = std::all_of(limits_.begin(), limits_.end(),
-                                          [bytes](const auto& each) { return has(each, bytes); });
+Result<void> MemoryRoom::check(std::uint64_t bytes, const char* what, bool are_swapped) const {
+    const bool is_in_groups =
+        std::all_of(limits_.begin(), limits_.end(), [bytes, are_swapped](const auto& each) {
+            return (are_swapped && each.with_swap) || has(each, bytes);
+        });
     if (!is_in_groups) {
         return Error(fmt::format("its control group has no room for {}", what));
     }
-    if (is_machine_asked_ && read_meminfo().available.value_or(0) < bytes) {
+    if (!is_machine_asked_) {
+        return {};
+    }
+    const MachineMemory machine = read_meminfo();
+    if (machine.available.value_or(0) < bytes) {
         return Error(fmt::format("the machine has no room for {}", what));
+    }
+    if (!are_swapped && !may_overcommit_ && left_to_promise(machine) < bytes) {
+        return Error(fmt::format(
+            "the machine may not promise room for {} (vm.overcommit_memory is 2)", what));
     }
     return {};
 }
 
 Result<void> MemoryRoom::check(std::uint64_t bytes, const char* what) const {
-    if (auto has_room = check_promised(bytes, what); !has_room) {
-        return has_room;
-    }
-    if (is_machine_asked_ && !may_overcommit_ && left_to_promise(read_meminfo()) < bytes) {
-        return Error(fmt::format(
-            "the machine may not promise room for {} (vm.overcommit_memory is 2)", what));
-    }
-    return {};
+    return check(bytes, what, false);
+}
+
+Result<void> MemoryRoom::check_swapped(std::uint64_t bytes, const char* what) const {
+    return check(bytes, what, true);
 }
 
 bool may_overcommit(std::string_view overcommit_memory) {

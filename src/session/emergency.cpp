@@ -7,6 +7,7 @@
 #include <cstring>
 #include <ctime>
 
+#include <fcntl.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -77,11 +78,7 @@ void on_fatal_signal(int signal, siginfo_t* info, void* context) {
         wait_for_the_end();
     }
     hold_main_thread(signal);
-    if (const CrashTerminal* terminal = the_terminal.exchange(nullptr)) {
-        tcsetattr(STDIN_FILENO, TCSANOW, &terminal->mode); // async-signal-safe, as write is
-        [[maybe_unused]] const auto ignored =
-            write(terminal->fd, terminal->farewell, std::strlen(terminal->farewell));
-    }
+    restore_crash_terminal();
     Watcher* watcher = the_watcher.load();
     ProcessAccounts* accounts = the_accounts.load();
     if (watcher != nullptr && accounts != nullptr) {
@@ -95,6 +92,17 @@ void on_fatal_signal(int signal, siginfo_t* info, void* context) {
 
 void set_crash_terminal(const CrashTerminal* terminal) {
     the_terminal.store(terminal);
+}
+
+void restore_crash_terminal() {
+    if (const CrashTerminal* terminal = the_terminal.exchange(nullptr)) {
+        tcsetattr(STDIN_FILENO, TCSANOW, &terminal->mode); // async-signal-safe, as the others are
+        const int flags = fcntl(terminal->fd, F_GETFL);
+        fcntl(terminal->fd, F_SETFL, flags | O_NONBLOCK); // it may stand still
+        [[maybe_unused]] const auto ignored =
+            write(terminal->fd, terminal->farewell, std::strlen(terminal->farewell));
+        fcntl(terminal->fd, F_SETFL, flags);
+    }
 }
 
 EmergencyExit::EmergencyExit(Watcher& watcher, ProcessAccounts& accounts) {

@@ -154,6 +154,7 @@ int run_leak_check(const SessionOptions& options) {
     }
     const LeakCheckReport report = report_of(*pid, process, *std::move(snapshot));
     options.format->write_leak_check(report, *output);
+    output->finish();
     if (output->error() != 0) {
         log_error("{}", Error("cannot write the report", output->error()).message());
         return 1;

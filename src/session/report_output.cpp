@@ -16,7 +16,7 @@ namespace memleax {
 Result<ReportOutput> ReportOutput::open(const std::string& path, Reader reader) {
     constexpr mode_t kAsFopen = 0666;
     if (path.empty()) {
-        return ReportOutput(stdout);
+        return ReportOutput(STDOUT_FILENO);
     }
     const OutputWait wait;
     const int how = reader == Reader::is_there ? O_NONBLOCK : 0;
@@ -37,25 +37,19 @@ Result<ReportOutput> ReportOutput::create(const std::string& path) {
 }
 
 Result<ReportOutput> ReportOutput::of(int fd, const std::string& path) {
-    std::FILE* file = fd >= 0 ? fdopen(fd, "w") : nullptr;
-    if (file == nullptr) {
+    if (fd < 0) {
         return Error(fmt::format("cannot write {}", path), errno);
     }
-    return ReportOutput(file);
+    return ReportOutput(fd);
 }
 
 ReportOutput::ReportOutput(ReportOutput&& other) noexcept
-    : file_(std::exchange(other.file_, nullptr)), error_(other.error_),
-      truncates_(other.truncates_) {}
+    : fd_(std::exchange(other.fd_, -1)), error_(other.error_), truncates_(other.truncates_) {}
 
 ReportOutput::~ReportOutput() {
-    if (file_ != nullptr && file_ != stdout) {
-        std::fclose(file_);
+    if (fd_ > STDERR_FILENO) {
+        close(fd_);
     }
-}
-
-int ReportOutput::fd() const {
-    return fileno(file_);
 }
 
 void ReportOutput::lose_reader() {
@@ -65,17 +59,17 @@ void ReportOutput::lose_reader() {
 }
 
 void ReportOutput::write(std::string_view text) {
-    if (error_ != 0 || text.empty()) {
-        return;
+    if (!text.empty()) {
+        finish();
     }
-    if (std::exchange(truncates_, false) && ftruncate(fd(), 0) != 0 && errno != EINVAL) {
+    if (error_ == 0) {
+        error_ = write_and_wait(fd_, text.data(), text.size());
+    }
+}
+
+void ReportOutput::finish() {
+    if (std::exchange(truncates_, false) && ftruncate(fd_, 0) != 0 && errno != EINVAL) {
         error_ = errno; // EINVAL: a pipe, a terminal
-        return;
-    }
-    const OutputWait wait;
-    errno = 0;
-    if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() || std::fflush(file_) != 0) {
-        error_ = errno != 0 ? errno : EIO;
     }
 }
 

@@ -229,7 +229,8 @@ void Session::on_change() {
         end("error");
     } else if (state == Watcher::State::ended && phase_ == Phase::watching && clock_.is_frozen()) {
         end("time"); // on_download() has let go of it
-    } else if (state == Watcher::State::ended && phase_ == Phase::watching && left_at_ != 0) {
+    } else if (state == Watcher::State::ended && phase_ == Phase::watching && left_at_ != 0 &&
+               watcher_.end() != WatchEnd::target_gone) {
         clock_.freeze(MonotonicNs(left_at_));
         end(is_overdue() ? "time" : "user");
     } else if (state == Watcher::State::ended && phase_ == Phase::watching) {
@@ -242,6 +243,9 @@ bool Session::is_overdue() const {
 }
 
 void Session::leave_by_signal_reader() {
+    if (watcher_.is_done()) {
+        return;
+    }
     std::int64_t never = 0;
     left_at_.compare_exchange_strong(never, monotonic_now().value());
     watcher_.ask_to_stop();
@@ -293,6 +297,7 @@ void Session::pause() {
 }
 
 void Session::resume() {
+    left_at_ = 0;
     phase_ = Phase::starting;
     watcher_.start();
 }

@@ -80,6 +80,7 @@ int Session::write_report() {
         }
     }
     options_.format->write(report, output_);
+    output_.finish();
     if (output_.error() != 0) {
         log_error("{}", Error("cannot write the report", output_.error()).message());
         return 1;

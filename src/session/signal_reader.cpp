@@ -10,6 +10,7 @@
 
 #include "memleax/base/output_wait.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/session/crash_terminal.hpp"
 #include "session_signals.hpp"
 
 namespace memleax {
@@ -51,7 +52,7 @@ void SignalReader::note(int signal) {
         std::end(kEndingSignals)) {
         return;
     }
-    insists_ = ends_by_ != 0 || while_stalled_.has_left();
+    insists_ = ends_by_ != 0;
     if (ends_by_ == 0) {
         ends_since_ = monotonic_now();
     }
@@ -78,12 +79,15 @@ void SignalReader::look_for_stall() {
     constexpr std::int64_t kPatienceNs = 5 * kNsPerSecond;
     const std::int64_t since = std::max(ends_since_.value(), stalled_since_.value());
     const bool has_waited = ends_by_ != SIGINT && now.value() - since >= kPatienceNs;
-    if (ends_by_ != 0 && (insists_ || has_waited) && while_stalled_.has_left()) {
+    if (ends_by_ != 0 &&
+        ((insists_ && now.value() - stalled_since_.value() >= kNsPerSecond) || has_waited) &&
+        while_stalled_.has_left()) {
         end_by_signal();
     }
 }
 
 void SignalReader::end_by_signal() {
+    restore_crash_terminal();
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, ends_by_);

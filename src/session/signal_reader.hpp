@@ -51,7 +51,7 @@ class SignalReader {
     std::uint64_t wait_ = 0; ///< OutputWait::count() at the last look
     MonotonicNs stalled_since_;
     int ends_by_ = 0;      ///< an ending signal has come, ...
-    bool insists_ = false; ///< ... and another one, or the target had been left before
+    bool insists_ = false; ///< ... and another one
     MonotonicNs ends_since_;
     int changed_; ///< an eventfd
     std::atomic<std::uint64_t> come_{0};

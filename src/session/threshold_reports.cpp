@@ -76,15 +76,13 @@ Result<void> check_folder(const std::string& path) {
     return {};
 }
 
-/// A file that is there, or a pipe or device: we may write to it.
+/// A file that is there is replaced; to a pipe or device we may write.
 Result<void> check_name(const std::string& path) {
     std::error_code ignored;
     if (fs::is_directory(path, ignored)) {
         return cannot_write(path, EISDIR);
     }
-    // A link to a file is replaced, and not what it points to.
-    if (!(fs::is_symlink(fs::symlink_status(path, ignored)) && may_be_file(path)) &&
-        access(path.c_str(), W_OK) != 0 && errno != ENOENT) {
+    if (!may_be_file(path) && access(path.c_str(), W_OK) != 0) {
         return cannot_write(path, errno);
     }
     return {};
@@ -146,6 +144,7 @@ Result<std::string> ThresholdReports::save(const Report& report, const Threshold
         return std::move(output).error();
     }
     options_.format->write(report, *output);
+    output->finish();
     int error = output->error();
     if (error == 0 && !in_place && std::rename(part.c_str(), path.c_str()) != 0) {
         error = errno;

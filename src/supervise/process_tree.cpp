@@ -18,7 +18,11 @@ namespace memleax {
 
 ProcessTree::ProcessTree(Host& host, const Options& options)
     : host_(host), options_(options),
-      search_(options.allocators, options.debug_sources, options.debug_file) {}
+      search_(options.allocators, options.debug_sources, options.debug_file) {
+    if (options.engine != EngineChoice::int3) {
+        search_.look_for_inner_entries();
+    }
+}
 
 ProcessTree::~ProcessTree() = default;
 

@@ -73,6 +73,8 @@ class AllocatorSearch {
     AllocatorSearch& operator=(const AllocatorSearch&) = delete;
 
     [[nodiscard]] const std::shared_ptr<const AllocatorApi>& api() const { return api_; }
+    /// has_inner_entry is to be told from now on; else it is false.
+    void look_for_inner_entries() { looks_for_inner_entries_ = true; }
 
     /// Exported symbols count as they are. Others (.symtab, the debug file's included) count if
     /// there is one that begins blocks and one that ends them, as a lone "free" may be anything, or
@@ -86,6 +88,7 @@ class AllocatorSearch {
     std::shared_ptr<const AllocatorApi> api_;
     DebugSources sources_;
     std::string debug_file_;
+    bool looks_for_inner_entries_ = false;
     NameFilter filter_; ///< of the api's names, and of those that tell what a module is
     absl::flat_hash_map<const ElfImage*, std::unique_ptr<FoundSymbols>> known_;
 };

@@ -8,19 +8,28 @@
 
 namespace memleax {
 
-/// While one lives, the main thread may be waiting so. One at a time.
+/// While one lives, the main thread, whose it is, may be waiting so. There may be one within
+/// another.
 class OutputWait {
   public:
-    OutputWait() { count_.fetch_add(1); }
-    ~OutputWait() { count_.fetch_add(1); }
+    OutputWait() { count_.fetch_add(depth_++ == 0 ? 1 : 0); }
+    ~OutputWait() { count_.fetch_add(--depth_ == 0 ? 1 : 0); }
     OutputWait(const OutputWait&) = delete;
     OutputWait& operator=(const OutputWait&) = delete;
 
-    /// Odd while there is one. If it is the same later on, that is the same one.
+    /// The reader has taken something.
+    static void note_progress() { count_.fetch_add(2); }
+    /// Odd while there is one. If it is the same later on, that is the same one, and nothing has
+    /// been taken meanwhile.
     [[nodiscard]] static std::uint64_t count() { return count_.load(); }
 
   private:
     inline static std::atomic<std::uint64_t> count_{0};
+    inline static int depth_ = 0;
 };
+
+/// Writes all of it, in pieces, and waits as long as it takes; also where somebody else has made
+/// the file non-blocking. 0, or errno. In the main thread, in an OutputWait.
+int write_and_wait(int fd, const char* bytes, std::uint64_t size);
 
 } // namespace memleax

@@ -28,8 +28,9 @@ class MemoryRoom {
     /// Is there room for so many bytes at this moment? The Error says where there is none, and for
     /// `what`. Reads three small files for each group.
     [[nodiscard]] Result<void> check(std::uint64_t bytes, const char* what) const;
-    /// The same for what has been promised already (vm.overcommit_memory), as what is swapped out.
-    [[nodiscard]] Result<void> check_promised(std::uint64_t bytes, const char* what) const;
+    /// The same for what is swapped out: it has been promised already (vm.overcommit_memory), and
+    /// limits of memory and swap together have it already.
+    [[nodiscard]] Result<void> check_swapped(std::uint64_t bytes, const char* what) const;
 
   private:
     /// Files.
@@ -37,9 +38,11 @@ class MemoryRoom {
         std::string used;
         std::string limit;
         std::string stat;
+        bool with_swap = false;
     };
     void add(const ControlGroup& group);
     [[nodiscard]] static bool has(const Limit& limit, std::uint64_t bytes);
+    [[nodiscard]] Result<void> check(std::uint64_t bytes, const char* what, bool are_swapped) const;
 
     std::vector<Limit> limits_;
     bool is_machine_asked_ = false;

@@ -15,5 +15,7 @@ struct CrashTerminal {
 /// To be restored by the handler of fatal signals (EmergencyExit), until called with null. It must
 /// live so long.
 void set_crash_terminal(const CrashTerminal* terminal);
+/// Once, by who is about to end us. Async-signal-safe.
+void restore_crash_terminal();
 
 } // namespace memleax

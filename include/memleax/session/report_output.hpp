@@ -2,7 +2,6 @@
 /// Where the report goes: stdout or -o FILE.
 #pragma once
 
-#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -24,10 +23,12 @@ class ReportOutput final : public ReportSink {
     ReportOutput& operator=(ReportOutput&&) = delete;
     ~ReportOutput() override;
 
-    /// Appends, and flushes. After a failure nothing more is written.
+    /// Appends. After a failure nothing more is written.
     void write(std::string_view text) override;
     /// To be polled for POLLERR: the reader of a pipe has gone (poll(2)).
-    [[nodiscard]] int fd() const;
+    [[nodiscard]] int fd() const { return fd_; }
+    /// That was all: what was in the file before goes, if it has not gone by a write.
+    void finish();
     /// As if a write had found that.
     void lose_reader();
     /// What the first failed write said.
@@ -35,8 +36,8 @@ class ReportOutput final : public ReportSink {
 
   private:
     static Result<ReportOutput> of(int fd, const std::string& path);
-    explicit ReportOutput(std::FILE* file) : file_(file) {}
-    std::FILE* file_;
+    explicit ReportOutput(int fd) : fd_(fd) {}
+    int fd_;
     int error_ = 0;
     bool truncates_ = false;
 };

@@ -35,6 +35,7 @@ void run_save(CommandContext& context, Arguments& arguments) {
     }
     const Report report = context.session.make_report();
     format->write(report, *output);
+    output->finish();
     if (output->error() != 0) {
         throw CommandError(Error(fmt::format("cannot write {}", path), output->error()).message());
     }
