@@ -12,7 +12,7 @@ namespace memleax {
 
 int run_program(const Options& options, const SpawnAttributes& inherited) {
     if (is_single_look(options)) {
-        return run_leak_check(options);
+        return run_leak_check(options, inherited);
     }
     auto session = Session::open(options, inherited);
     if (!session) {

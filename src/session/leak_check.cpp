@@ -129,8 +129,8 @@ LeakCheckReport report_of(Tid pid, LookedAt& process, HeapSnapshot snapshot) {
 
 } // namespace
 
-int run_leak_check(const SessionOptions& options) {
-    std::optional<SignalsLetThrough> unharmful(std::in_place); // but for the look itself
+int run_leak_check(const SessionOptions& options, const SpawnAttributes& inherited) {
+    std::optional<SignalsLetThrough> before_and_after(inherited.signal_mask); // the look
     const auto pid = process_to_check(options);
     if (!pid) {
         log_error("{}", pid.error().message());
@@ -145,9 +145,9 @@ int run_leak_check(const SessionOptions& options) {
     HeapOptions how = heap_options(options);
     GuardianOnDemand guardian(how.forks);
     how.caretaker = &guardian;
-    unharmful.reset();
+    before_and_after.reset();
     auto snapshot = take_heap_snapshot(*pid, how);
-    unharmful.emplace();
+    before_and_after.emplace(inherited.signal_mask);
     if (!snapshot) {
         log_error("{}", snapshot.error().message());
         return 1;

@@ -40,7 +40,7 @@ WatchRequest request_of(const std::vector<Tid>& pids, const SessionOptions& opti
 
 Result<std::unique_ptr<Session>> Session::open(const SessionOptions& options,
                                                const SpawnAttributes& inherited) {
-    const SignalsLetThrough until_it_runs;
+    const SignalsLetThrough until_it_runs(inherited.signal_mask);
     if (auto enough = check_descriptors(); !enough) {
         return std::move(enough).error();
     }

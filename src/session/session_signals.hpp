@@ -11,12 +11,12 @@ sigset_t session_signals();
 /// Those of them that end one.
 inline constexpr int kEndingSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU};
 
-/// While it lives, they do what they do to any program: where nothing has been done to a target.
+/// While it lives, they do what they do to any program that was given this mask: where nothing has
+/// been done to a target.
 class SignalsLetThrough {
   public:
-    SignalsLetThrough() {
-        const sigset_t set = session_signals();
-        pthread_sigmask(SIG_UNBLOCK, &set, &before_);
+    explicit SignalsLetThrough(const sigset_t& mask) {
+        pthread_sigmask(SIG_SETMASK, &mask, &before_);
     }
     ~SignalsLetThrough() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
     SignalsLetThrough(const SignalsLetThrough&) = delete;
