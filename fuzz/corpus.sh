@@ -44,7 +44,7 @@ cc -g -O1 -fno-asynchronous-unwind-tables -o elf/debug_frame frame.c
 if command -v clang-14 >/dev/null; then
     clang-14 -g -gdwarf-5 -O1 -o elf/clang frame.c # without .debug_aranges
 fi
-cc -O2 -o elf/probed "$here/../fixtures/probed.c" -pthread
+cc -O2 -o elf/probed "$here/../fixtures/probed.c" "$here/../fixtures/probed_twin.c" -pthread
 strip -o elf/stripped elf/dwarf5
 objcopy --only-keep-debug elf/dwarf5 elf/only_debug
 objcopy --add-gnu-debuglink=elf/only_debug elf/stripped elf/debuglink
