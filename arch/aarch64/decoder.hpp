@@ -40,6 +40,11 @@ constexpr bool is_exclusive(std::uint32_t word) {
            (field(word, 21, 1) == 0 || size_of_pair);
 }
 
+/// The register that a load or store finds its memory by.
+constexpr std::uint32_t base_of(std::uint32_t word) {
+    return field(word, 5, 5);
+}
+
 /// Loads and stores ("x1x0" of C4.1) by a register that is neither sp nor the frame pointer. Not
 /// literal loads, and no vectors of SVE, which no function begins with.
 constexpr bool may_fault(std::uint32_t word) {
@@ -47,7 +52,7 @@ constexpr bool may_fault(std::uint32_t word) {
     constexpr std::uint32_t kFramePointer = 29;
     const bool is_literal = field(word, 27, 3) == 0b011 && field(word, 24, 2) == 0;
     return field(word, 27, 1) == 1 && field(word, 25, 1) == 0 && !is_literal &&
-           field(word, 5, 5) != kStackPointer && field(word, 5, 5) != kFramePointer;
+           base_of(word) != kStackPointer && base_of(word) != kFramePointer;
 }
 
 } // namespace aarch64

@@ -82,15 +82,19 @@ void for_each_branch_into(AddrRange inside, CodeAddr from, std::span<const std::
 Result<DisplacedInstruction> displace_entry(CodeAddr entry, std::span<const std::uint8_t> code,
                                             CodeAddr slot) {
     SlotWriter writer(slot);
+    Instruction first;
     for (std::size_t at = 0; at < kEntryJumpBytes; at += kInstructionBytes) {
         const CodeAddr from = entry + static_cast<std::int64_t>(at);
         const auto decoded = decode_movable(from, code.subspan(at));
         if (!decoded) {
             return Error(decoded.error());
         }
-        if (at > 0 && may_fault(decoded->word)) {
+        // adrp and a load or store by it is how a variable of the file's is found.
+        const bool is_variable = first.kind == Kind::address && first.rt == base_of(decoded->word);
+        if (at > 0 && may_fault(decoded->word) && !is_variable) {
             return Error(kFaultBehindFirst);
         }
+        first = at == 0 ? *decoded : first;
         const bool is_last = at + kInstructionBytes == kEntryJumpBytes;
         const bool is_call = decoded->kind == Kind::call || decoded->kind == Kind::indirect_call;
         const bool goes_away = decoded->kind == Kind::jump || decoded->kind == Kind::elsewhere;

@@ -87,6 +87,9 @@ TEST(Arm64Entry, FaultsBehindTheFirstStay) {
     EXPECT_EQ(reason_against({kPush, 0xf81f803f}), kFaultBehindFirst); // stur xzr,[x1,#-8]
     EXPECT_EQ(reason_against({kPush, 0xa9400c02}), kFaultBehindFirst); // ldp x2,x3,[x0]
     EXPECT_EQ(reason_against({0xf81f803f, kPush}), "");
+    // adrp x16, then str x0,[x16]: a variable. By x1 it is none.
+    EXPECT_EQ(reason_against({0xb0000010, 0xf9000200}), "");
+    EXPECT_EQ(reason_against({0xb0000010, 0xf9000020}), kFaultBehindFirst);
     EXPECT_EQ(reason_against({kPush, 0xf9000be0}), ""); // str x0,[sp,#16]
     EXPECT_EQ(reason_against({kPush, 0xf90013a0}), ""); // str x0,[x29,#32]
     EXPECT_EQ(reason_against({0xd503233f, kPush}), ""); // paciasp
