@@ -265,11 +265,12 @@ inline constexpr std::uint64_t kSlotReach = kDisplacedReach - kDisplacedReserve;
 /// kEntryJumpBytes: how long such a jump is, kMaxEntryBytes: the instructions that it may take the
 /// place of.
 
+/// What displace_entry() says of a fault behind the first instruction.
+inline constexpr const char* kFaultBehindFirst = "behind its first instruction may be a fault";
 /// displace(), of all the instructions that a jump at a function's entry takes the place of. `code`
 /// begins with them; kMaxEntryBytes are always enough. Fails as well for those behind the first
 /// that read or write memory by a pointer: a fault there is delivered in the slot, as there is no
 /// way back from it, and a handler may know the function by the pc.
-inline constexpr const char* kFaultBehindFirst = "behind its first instruction may be a fault";
 [[nodiscard]] Result<DisplacedInstruction>
 displace_entry(CodeAddr entry, std::span<const std::uint8_t> code, CodeAddr slot);
 /// What keeps a jump from the entry of this function: code that leads to the middle of what is

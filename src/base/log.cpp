@@ -4,13 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <climits>
 #include <cstdint>
-#include <optional>
 
 #include <fcntl.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include "memleax/base/log_relay.hpp"
@@ -71,10 +68,7 @@ void write_line(std::string_view prefix, std::string_view text) {
         lost_lines.fetch_add(taken == 0 ? 1 : 0);
         return;
     }
-    std::optional<OutputWait> wait;
-    if (gettid() == getpid()) {
-        wait.emplace();
-    }
+    const OutputWait wait;
     // Lines of one thread that wait for another's stay in order: scripts read them.
     const std::uint64_t before = relay >= 0 ? relay_taken.load() : 0;
     for (std::uint64_t done = relay_done.load(); relay >= 0 && done < before;
@@ -83,20 +77,6 @@ void write_line(std::string_view prefix, std::string_view text) {
     }
     // A closed stderr (the terminal went away) must not keep us from restoring the target.
     write_some(STDERR_FILENO, left);
-}
-
-/// As long as it takes.
-void write_all(std::string_view text) {
-    while (!text.empty()) {
-        const std::size_t done = write_some(STDERR_FILENO, text);
-        text.remove_prefix(done);
-        if (done == 0 && errno == EAGAIN) { // somebody else has made it non-blocking
-            pollfd ready{STDERR_FILENO, POLLOUT, 0};
-            poll(&ready, 1, -1);
-        } else if (done == 0 && errno != EINTR) {
-            return;
-        }
-    }
 }
 
 } // namespace
@@ -147,16 +127,18 @@ void LogRelay::run(int from) {
     while ((got = read(from, buffer.data(), buffer.size())) > 0) {
         text.append(buffer.data(), static_cast<std::size_t>(got));
         const std::size_t lines = text.rfind('\n') + 1; // npos + 1 == 0
-        write_all(std::string_view(text).substr(0, lines));
+        write_and_wait(STDERR_FILENO, text.data(), lines);
         text.erase(0, lines);
         relay_done.fetch_add(lines);
         relay_done.notify_all();
         if (const std::uint64_t lost = lost_lines.exchange(0)) {
-            write_all(fmt::format("memleax: warning: {} lost, as nobody read stderr\n",
-                                  lost == 1 ? "a line was" : fmt::format("{} lines were", lost)));
+            const std::string told =
+                fmt::format("memleax: warning: {} lost, as nobody read stderr\n",
+                            lost == 1 ? "a line was" : fmt::format("{} lines were", lost));
+            write_and_wait(STDERR_FILENO, told.data(), told.size());
         }
     }
-    write_all(text);
+    write_and_wait(STDERR_FILENO, text.data(), text.size());
 }
 
 } // namespace memleax

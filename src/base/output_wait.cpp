@@ -17,7 +17,7 @@ int write_and_wait(int fd, const char* bytes, std::uint64_t size) {
         if (written > 0) {
             bytes += written;
             size -= static_cast<std::uint64_t>(written);
-            OutputWait::note_progress();
+            wait.note_progress();
         } else if (written < 0 && errno == EAGAIN) {
             pollfd ready{fd, POLLOUT, 0};
             poll(&ready, 1, -1);

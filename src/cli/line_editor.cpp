@@ -64,6 +64,7 @@ LineEditor::~LineEditor() {
 }
 
 void LineEditor::show(const std::string& prompt) {
+    const OutputWait wait;
     if (shown_) {
         return;
     }

@@ -248,7 +248,7 @@ void Session::leave_by_signal_reader() {
     }
     std::int64_t never = 0;
     left_at_.compare_exchange_strong(never, monotonic_now().value());
-    watcher_.ask_to_stop();
+    watcher_.begin_stop();
 }
 
 void Session::on_first_watching() {

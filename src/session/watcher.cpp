@@ -76,13 +76,6 @@ void Watcher::start() {
 
 void Watcher::begin_stop() {
     stop_.store(true);
-    if (thread_.joinable()) {
-        pthread_kill(thread_.native_handle(), kWakeSignal);
-    }
-}
-
-void Watcher::ask_to_stop() {
-    stop_.store(true);
     if (const pid_t tid = tracer_tid_.load(); tid != 0) {
         tgkill(getpid(), tid, kWakeSignal); // it may have ended just now
     }

@@ -61,11 +61,9 @@ class Watcher final : ProcessTree::Host {
     /// request's turn has come, ESRCH. See ProcessTree::perform() for other Errors; where the work
     /// throws, the Error says what.
     Result<void> perform(Tid pid, TargetState state, const TargetWork& work);
-    /// Has the target left, and does not wait: no request is served from now on. stop() is to
-    /// follow, which alone makes sure of it.
+    /// Has the target left, and does not wait: no request is served from now on. From any thread;
+    /// again until is_done(), or stop() is to follow, which makes sure of it.
     void begin_stop();
-    /// begin_stop(), for another thread than that of the others; again until is_done().
-    void ask_to_stop();
     /// No target is being watched, nor will be before the next start().
     [[nodiscard]] bool is_done() const { return done_.load(); }
     /// Leaves the target, if that has not happened, and waits until it is as it was.
