@@ -268,6 +268,7 @@ std::vector<Right> right_ones() {
         add(name, {});
     }
     add("interrupted_frees", {});
+    add("busy_handler", {"nested"});
     add("threads16", {"1000", "5"});
     add("own_allocator", {"libown_allocator_plugin.so", "unload"});
     add("own_allocator", {"libhidden_plugin.so", "unload"});

@@ -68,7 +68,7 @@ struct AllocatorSearch::FoundSymbols {
     /// Each once, though a function may be in both tables, and have several names.
     std::map<ElfAddr, std::uint64_t> signal_actions; ///< with their sizes
     std::set<ElfAddr> last_calls;
-    std::set<ElfAddr> inner_entries; ///< of functions and signal_actions: AllocatorEntry
+    std::map<ElfAddr, bool> has_inner_entry; ///< of those that were watched so far
     ProbePoints probes;
     bool is_c_library = false;
     bool is_cxx_runtime = false;
@@ -89,8 +89,7 @@ AllocatorSearch::AllocatorSearch(std::shared_ptr<const AllocatorApi> api, DebugS
 
 AllocatorSearch::~AllocatorSearch() = default;
 
-const AllocatorSearch::FoundSymbols& AllocatorSearch::look_through(const Module& module,
-                                                                   bool is_main) {
+AllocatorSearch::FoundSymbols& AllocatorSearch::look_through(const Module& module, bool is_main) {
     const std::shared_ptr<ElfImage>& image = module.image;
     const auto known = known_.find(image.get());
     if (known != known_.end() && !known->second->image.expired()) {
@@ -131,18 +130,35 @@ const AllocatorSearch::FoundSymbols& AllocatorSearch::look_through(const Module&
         image->for_each_function(table, look_at, &filter_);
     }
     found->probes.add_sdt(*image, api_->probes());
-    if (!looks_for_inner_entries_) {
-        return *(known_[image.get()] = std::move(found));
-    }
-    std::vector<ElfAddr> watched;
-    for (const FoundSymbols::Symbol& function : found->functions) {
-        watched.push_back(function.symbol.address);
-    }
-    for (const auto& [address, size] : found->signal_actions) {
-        watched.push_back(address);
-    }
-    found->inner_entries = find_inner_entries(*image, std::move(watched));
     return *(known_[image.get()] = std::move(found));
+}
+
+// Only of what is to be watched, as all of the file's code is read for it: libstdc++'s operators
+// seldom are.
+void AllocatorSearch::find_inner_entries_of(const Module& module, FoundSymbols& found,
+                                            ModulePlaces* places) {
+    if (!looks_for_inner_entries_) {
+        return;
+    }
+    std::vector<ElfAddr> unknown;
+    const auto look_at = [&](const auto& entry) {
+        const ElfAddr address = module.to_elf(entry.address);
+        if (found.has_inner_entry.try_emplace(address, false).second) {
+            unknown.push_back(address);
+        }
+    };
+    std::ranges::for_each(places->entries, look_at);
+    std::ranges::for_each(places->signal_actions, look_at);
+    if (!unknown.empty()) {
+        for (const ElfAddr address : find_inner_entries(*module.image, std::move(unknown))) {
+            found.has_inner_entry[address] = true;
+        }
+    }
+    const auto tell = [&](auto& entry) {
+        entry.has_inner_entry = found.has_inner_entry.at(module.to_elf(entry.address));
+    };
+    std::ranges::for_each(places->entries, tell);
+    std::ranges::for_each(places->signal_actions, tell);
 }
 
 ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
@@ -150,13 +166,12 @@ ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
     if (!module.image) {
         return places;
     }
-    const FoundSymbols& found = look_through(module, is_main);
+    FoundSymbols& found = look_through(module, is_main);
     if (found.module_event) {
         places.module_event = module.to_runtime(*found.module_event);
     }
     for (const auto& [address, size] : found.signal_actions) {
-        places.signal_actions.push_back({module.to_runtime(address), size, found.is_c_library,
-                                         found.inner_entries.contains(address)});
+        places.signal_actions.push_back({module.to_runtime(address), size, found.is_c_library});
     }
     for (const ElfAddr address : found.last_calls) {
         if (found.is_c_library) {
@@ -234,8 +249,7 @@ ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
             is_operator && !has_clear_operators ? AllocatedBy::unclear : function->by;
         if (known == places.entries.end()) {
             places.entries.push_back({function, address, symbol.size,
-                                      found.is_c_library && !is_main, by, twin_of(*function),
-                                      found.inner_entries.contains(symbol.address)});
+                                      found.is_c_library && !is_main, by, twin_of(*function)});
             continue;
         }
         known->by = known->by == by ? by : AllocatedBy::unclear;
@@ -243,6 +257,7 @@ ModulePlaces AllocatorSearch::find(const Module& module, bool is_main) {
             known->function = function; // the user knows better
         }
     }
+    find_inner_entries_of(module, found, &places);
     return places;
 }
 

@@ -83,7 +83,8 @@ class AllocatorSearch {
 
   private:
     struct FoundSymbols;
-    const FoundSymbols& look_through(const Module& module, bool is_main);
+    FoundSymbols& look_through(const Module& module, bool is_main);
+    void find_inner_entries_of(const Module& module, FoundSymbols& found, ModulePlaces* places);
 
     std::shared_ptr<const AllocatorApi> api_;
     DebugSources sources_;

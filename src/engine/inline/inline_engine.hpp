@@ -106,8 +106,9 @@ class InlineEngine final : public Int3Engine {
     [[nodiscard]] bool frees_blocks(int number) const;
     void lift_if_useless(CodeAddr address);
     void set_trap(Tid tid, bool trap);
-    /// Is the call of this hit, which was told, still to be made, further out on the stack?
-    [[nodiscard]] bool will_come_again(const Rehit& told, const arch::Registers& regs);
+    /// Are there calls, told already, that are still to be made, further out on the stack? The
+    /// thread stands before an allocator's function.
+    [[nodiscard]] bool has_calls_to_come(Tid tid, const arch::Registers& regs);
     /// Reads what has been recorded, and tells it. What is read is told before anything else is.
     void drain();
     void tell_calls();

@@ -100,15 +100,12 @@ InlineEngine::Decision InlineEngine::decide(Tid tid, const arch::Registers& regs
     const auto known = threads_.find(tid);
     const agent::Progress seen = known ? threads_.seen(*known) : agent::Progress();
     withdraw_forced_stack(tid);
-    if (const Rehit* const told = rehit(tid)) {
-        if (is_of(*told, breakpoint, sp)) {
-            ++made_anew_; // of one call it is the second stop
-            return {Way::stop, StopReason::stopped_call};
-        }
-        if (will_come_again(*told, regs)) {
-            return {Way::stop, StopReason::signal_handler};
-        }
-        forget_rehit(tid);
+    if (told_calls_.has(tid, breakpoint.place(), regs)) {
+        ++made_anew_; // of one call it is the second stop
+        return {Way::stop, StopReason::stopped_call};
+    }
+    if (has_calls_to_come(tid, regs)) {
+        return {Way::stop, StopReason::signal_handler};
     }
     if (seen.has_failed != 0) {
         memory_.forget_failure(*known);
@@ -228,7 +225,7 @@ void InlineEngine::before_going_on(Tid tid) {
         return;
     }
     Trapping& trapping = trapping_[tid];
-    set_trap(tid, trapping.in_told_free || follower_.has_pending(tid) || rehit(tid) != nullptr);
+    set_trap(tid, trapping.in_told_free || follower_.has_pending(tid) || told_calls_.has_any(tid));
 }
 
 void InlineEngine::set_trap(Tid tid, bool trap) {
@@ -274,7 +271,7 @@ bool InlineEngine::leave_own_code(Tid tid) {
     }
     withdraw_forced_stack(tid);
     const bool is_out = Int3Engine::leave_own_code(tid);
-    if (rehit(tid) != nullptr) {
+    if (told_calls_.has_any(tid)) {
         set_trap(tid, true);
     }
     if (threads_.now(*index).inside == 0) {

@@ -85,12 +85,11 @@ std::optional<InlineEngine::Decision> InlineEngine::decide_within(Tid tid, std::
 // The call was told when it stopped. From then until it is made anew all calls stop, which are the
 // handler's, lest the agent tell of it once more. It is not made anew if the handler has left it by
 // siglongjmp.
-bool InlineEngine::will_come_again(const Rehit& told, const arch::Registers& regs) {
-    const UnwoundStack& walked = reporter_.walk(regs, kMostFrames);
-    return (walked.end != StackEnd::outermost && arch::sp(regs) < told.sp) ||
-           std::any_of(walked.frames.begin() + 1, walked.frames.end(), [&told](FrameAddress frame) {
-               return !frame.is_return_address() && frame.pc() == told.address;
-           });
+bool InlineEngine::has_calls_to_come(Tid tid, const arch::Registers& regs) {
+    if (told_calls_.has_any(tid)) {
+        told_calls_.forget_left(tid, regs, reporter_.walk(regs, kMostFrames));
+    }
+    return told_calls_.has_any(tid);
 }
 
 } // namespace memleax

@@ -49,8 +49,7 @@ bool Int3Engine::move_hit_to_slot(Tid tid) {
 }
 
 void Int3Engine::on_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) {
-    if (const Rehit* const told = rehit(tid); told && is_of(*told, breakpoint, arch::sp(regs))) {
-        forget_rehit(tid);
+    if (told_calls_.take(tid, breakpoint.place(), regs)) {
         return;
     }
     if (breakpoint.probe >= 0) {
@@ -110,23 +109,20 @@ bool Int3Engine::leave_own_code(Tid tid) {
         return move == MoveOut::outside;
     }
     StoppedThread(tid).set_registers(regs);
-    const CodeAddr pc = arch::pc(regs);
-    const Breakpoint* breakpoint = breakpoints_.find(pc);
+    const Breakpoint* breakpoint = breakpoints_.find(arch::pc(regs));
     if (breakpoint != nullptr && breakpoint->inserted) {
-        rehits_[tid] = {pc, arch::sp(regs)};
+        told_calls_.add(tid, regs);
     }
     return true;
 }
 
 void Int3Engine::lift(Breakpoint& breakpoint) {
     breakpoints_.restore(breakpoint);
-    absl::erase_if(rehits_, [&breakpoint](const auto& rehit) {
-        return rehit.second.address == breakpoint.address();
-    });
+    told_calls_.forget_at(breakpoint.address());
 }
 
 void Int3Engine::reset() {
-    rehits_.clear();
+    told_calls_.clear();
     probes_.reset();
     reporter_.reset();
 }

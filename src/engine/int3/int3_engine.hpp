@@ -3,11 +3,10 @@
 /// at every return address from one.
 #pragma once
 
-#include <absl/container/flat_hash_map.h>
-
 #include "call_reporter.hpp"
 #include "engine.hpp"
 #include "probe_watch.hpp"
+#include "told_calls.hpp"
 
 namespace memleax {
 
@@ -32,7 +31,7 @@ class Int3Engine : public Engine {
     bool move_hit_to_slot(Tid tid) override;
     [[nodiscard]] bool leave_own_code(Tid tid) override;
     [[nodiscard]] Unwinder& unwinder() override { return reporter_.unwinder(); }
-    void on_thread_gone(Tid tid) override { rehits_.erase(tid); }
+    void on_thread_gone(Tid tid) override { told_calls_.forget(tid); }
     [[nodiscard]] bool watches_probe(const std::string& request) const override {
         return probes_.watches(request);
     }
@@ -50,24 +49,6 @@ class Int3Engine : public Engine {
     virtual Result<Breakpoint*> insert(const SignalActionEntry& action, Tid worker);
     /// Its hits are those of sigaction(3).
     Result<void> set_signal_action(Breakpoint& breakpoint, bool of_c_library);
-
-    /// A thread's signal was delivered while it stood before a displaced instruction: it went back
-    /// to the breakpoint, and its next hit there is not a new call.
-    struct Rehit {
-        CodeAddr address;
-        RemoteAddr sp;
-    };
-
-    /// Null: none is to come.
-    [[nodiscard]] const Rehit* rehit(Tid tid) const {
-        const auto it = rehits_.find(tid);
-        return it == rehits_.end() ? nullptr : &it->second;
-    }
-    [[nodiscard]] static bool is_of(const Rehit& rehit, const Breakpoint& breakpoint,
-                                    RemoteAddr sp) {
-        return rehit.address == breakpoint.place() && rehit.sp == sp;
-    }
-    void forget_rehit(Tid tid) { rehits_.erase(tid); }
 
     /// Our breakpoint that this stop is about, with the thread's registers; null if the SIGTRAP is
     /// the target's own.
@@ -88,7 +69,7 @@ class Int3Engine : public Engine {
     CallFollower& follower_;
     CallReporter reporter_;
     ProbeWatch probes_;
-    absl::flat_hash_map<Tid, Rehit> rehits_;
+    ToldCalls told_calls_;
 };
 
 } // namespace memleax
