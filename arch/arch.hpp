@@ -26,6 +26,10 @@ inline namespace MEMLEAX_CPU {
 void set_pc(Registers& regs, CodeAddr pc);
 [[nodiscard]] RemoteAddr sp(const Registers& regs);
 void set_sp(Registers& regs, RemoteAddr sp);
+/// Does the thread execute code of this CPU's own 64-bit instruction set? Else (a 32-bit program,
+/// or a 64-bit one in a 32-bit code segment, as Wine's) nothing of the other functions holds, and
+/// no system call can be made for us.
+[[nodiscard]] bool executes_native_code(const Registers& regs);
 /// The n-th (from 0) integer or pointer argument, at a function's first instruction.
 [[nodiscard]] std::uint64_t argument(const Registers& regs, unsigned n);
 void set_argument(Registers& regs, unsigned n, std::uint64_t value);

@@ -195,22 +195,6 @@ TEST(BadTarget, StrippedStaticProgram) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
-TEST(BadTarget, ThirtyTwoBits) {
-    if (!is_built("program32")) {
-        GTEST_SKIP() << "the compiler makes no 32-bit programs";
-    }
-    ChildProcess target({"/bin/sh", "-c", "exec \"$0\"", fixture_path("program32")});
-    if (!target.read_line()) { // a kernel without IA32_EMULATION, or a hypervisor that has none
-        constexpr int kCannotExecute = 126;
-        const int status = target.wait_for_end();
-        ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kCannotExecute) << status;
-        GTEST_SKIP() << "this machine executes no 32-bit programs";
-    }
-    expect_refusal({std::to_string(target.pid())}, "32-bit");
-    target.signal(SIGKILL);
-    target.wait_for_end();
-}
-
 TEST(BadTarget, OutputIntoAMissingFolder) {
     Fixture fixture("cross_thread_free");
     expect_refusal({"-o", "/nonexistent/report", std::to_string(fixture.pid())},

@@ -45,6 +45,7 @@ inline constexpr bool kHasLinkRegister = true;
 /// No struct user that PTRACE_POKEUSER could write to, and no PTRACE_GETREGS.
 inline constexpr long kPcUserOffset = -1;
 inline constexpr int kGetRegistersRequest = -1;
+inline constexpr int kSetRegistersRequest = -1;
 /// The registers of a perf sample, as bits of perf_event_attr::sample_regs_user: x0 to x29, lr, sp,
 /// pc (arch/arm64/include/uapi/asm/perf_regs.h).
 inline constexpr std::uint64_t kPerfRegisterMask = (1ULL << 33) - 1;

@@ -51,6 +51,13 @@ void set_sp(Registers& regs, RemoteAddr sp) {
     regs.sp = sp.value();
 }
 
+// PSR_MODE32_BIT (arch/arm64/include/uapi/asm/ptrace.h). The kernel gives a tracer other registers
+// of such a thread, so that StoppedThread has none.
+bool executes_native_code(const Registers& regs) {
+    constexpr std::uint64_t kMode32 = 0x10;
+    return (regs.pstate & kMode32) == 0;
+}
+
 std::uint64_t argument(const Registers& regs, unsigned n) {
     MEMLEAX_ASSERT(n < 8); // further ones are on the stack
     return regs.x[n];

@@ -52,9 +52,11 @@ inline constexpr int kThreadPointerRegset = -1;
 inline constexpr std::array<int, 3> kPointerRegsets{1, 0x202, 2};
 /// The bits of a data pointer that are part of the address.
 inline constexpr std::uint64_t kDataAddressBits = ~0ULL;
-/// A ptrace request that fills Registers faster than PTRACE_GETREGSET (by some 5% of a stop);
-/// -1 where there is none.
+/// Requests that read and write Registers in the layout of who asks; -1 where there is none. Those
+/// for a register set (PTRACE_GETREGSET) have the layout of a 32-bit thread's, and are slower (by
+/// some 5% of a stop).
 inline constexpr int kGetRegistersRequest = 12; // PTRACE_GETREGS
+inline constexpr int kSetRegistersRequest = 13; // PTRACE_SETREGS
 /// The registers of a perf sample, as bits of perf_event_attr::sample_regs_user: ax bx cx dx si di
 /// bp sp ip flags cs ss, then (behind ds es fs gs) r8..r15 (arch/x86/include/uapi/asm/perf_regs.h).
 inline constexpr std::uint64_t kPerfRegisterMask = 0xff0fff;

@@ -24,6 +24,15 @@ void set_sp(Registers& regs, RemoteAddr sp) {
     regs.rsp = sp.value();
 }
 
+// The kernel has one selector for 64-bit code (__USER_CS), and another one in a guest of Xen's
+// (arch/x86/include/asm/ptrace.h, user_64bit_mode()): ours is either.
+bool executes_native_code(const Registers& regs) {
+    constexpr std::uint64_t kUserCodeSelector = 0x33;
+    std::uint16_t own = 0;
+    __asm__("mov %%cs, %0" : "=r"(own));
+    return regs.cs == kUserCodeSelector || regs.cs == own;
+}
+
 std::uint64_t argument(const Registers& regs, unsigned n) {
     const std::uint64_t arguments[] = {regs.rdi, regs.rsi, regs.rdx, regs.rcx, regs.r8, regs.r9};
     MEMLEAX_ASSERT(n < std::size(arguments)); // further ones are on the stack

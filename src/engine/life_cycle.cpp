@@ -209,6 +209,7 @@ void LifeCycle::on_own_exec(Tid tid) {
     clean_children_of_former_program();
     observer_.before_modules_change();
     breakpoints_.forget_all();
+    trap_signal_.forget();
     follower_.reset();
     engine_->reset();
     earlier_.forget_all();
@@ -217,13 +218,14 @@ void LifeCycle::on_own_exec(Tid tid) {
     tell_if_all_are_seen();
     modules_.forget_all();
     auto reopened = target_.reopen_memory();
-    if (reopened) {
+    const bool is_foreign = StoppedThread(tid).executes_foreign_code(); // which is not watched
+    if (reopened && !is_foreign) {
         reopened = trap_signal_.install(tid);
     }
     if (announced_) {
         account_.events.on_memory_gone(monotonic_now());
     }
-    auto refreshed = reopened ? refresh_modules(tid) : std::move(reopened);
+    auto refreshed = reopened && !is_foreign ? refresh_modules(tid) : std::move(reopened);
     environment_.set_first_mappings(modules_.mappings());
     if (arch::Registers regs; !refreshed && StoppedThread(tid).get_registers(&regs)) {
         log_error("{}", refreshed.error().message()); // else its end is about to be told

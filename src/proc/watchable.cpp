@@ -69,6 +69,32 @@ void await_guardian(Tid pid, std::optional<ProcessInfo>* info) {
     }
 }
 
+/// A filter may forbid the calls that we have a thread make, or kill the process for them, and only
+/// the privileged can tell what it does. One thread without is enough.
+Result<void> check_seccomp(Tid pid, const std::string& comm) {
+    const auto threads = list_threads(pid);
+    const bool all_filtered =
+        !threads.empty() && std::all_of(threads.begin(), threads.end(), [](Tid tid) {
+            const auto thread = try_read_process_info(tid);
+            return !thread || thread->has_ended() || thread->seccomp_mode != 0;
+        });
+    if (!all_filtered || may_suspend_seccomp()) {
+        return {};
+    }
+    const auto self = try_read_process_info(Tid(gettid()));
+    const bool has_filter = self && self->seccomp_mode != 0;
+    return Error(fmt::format("cannot watch process {} ({}): it has a seccomp filter, which memleax "
+                             "may not suspend",
+                             pid.value(), comm))
+        .with_advice(has_filter
+                         ? "run memleax without a filter of its own, which it has from a container "
+                           "or a service manager (docker run --security-opt "
+                           "seccomp=unconfined)"
+                         : "run memleax with CAP_SYS_ADMIN (as root, and not in a user namespace)");
+}
+
+} // namespace
+
 Result<void> check_architecture(Tid pid) {
     std::string path;
     int fd = -1;
@@ -107,32 +133,6 @@ Result<void> check_architecture(Tid pid) {
     }
     return {};
 }
-
-/// A filter may forbid the calls that we have a thread make, or kill the process for them, and only
-/// the privileged can tell what it does. One thread without is enough.
-Result<void> check_seccomp(Tid pid, const std::string& comm) {
-    const auto threads = list_threads(pid);
-    const bool all_filtered =
-        !threads.empty() && std::all_of(threads.begin(), threads.end(), [](Tid tid) {
-            const auto thread = try_read_process_info(tid);
-            return !thread || thread->has_ended() || thread->seccomp_mode != 0;
-        });
-    if (!all_filtered || may_suspend_seccomp()) {
-        return {};
-    }
-    const auto self = try_read_process_info(Tid(gettid()));
-    const bool has_filter = self && self->seccomp_mode != 0;
-    return Error(fmt::format("cannot watch process {} ({}): it has a seccomp filter, which memleax "
-                             "may not suspend",
-                             pid.value(), comm))
-        .with_advice(has_filter
-                         ? "run memleax without a filter of its own, which it has from a container "
-                           "or a service manager (docker run --security-opt "
-                           "seccomp=unconfined)"
-                         : "run memleax with CAP_SYS_ADMIN (as root, and not in a user namespace)");
-}
-
-} // namespace
 
 bool may_suspend_seccomp() {
     // include/linux/proc_ns.h, PROC_USER_INIT_INO

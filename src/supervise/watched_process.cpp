@@ -19,6 +19,7 @@
 #include "memleax/supervise/tick_pace.hpp"
 #include "memleax/target/process_copy.hpp"
 #include "memleax/target/stop_all.hpp"
+#include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/thread_borrower.hpp"
 
 namespace memleax {
@@ -45,6 +46,9 @@ void WatchedProcess::give_up() const {
 Result<void> WatchedProcess::look() {
     do {
         program_ = program_identity(pid_);
+        if (auto ours = check_architecture(pid_); !ours) {
+            return ours;
+        }
         if (auto read = read_modules(); !read) {
             return read;
         }
@@ -341,9 +345,11 @@ void WatchedProcess::on_watching(std::size_t threads) {
 }
 
 bool WatchedProcess::on_exec() {
-    if (auto own_code = check_not_translated(pid_); !own_code) {
+    auto watchable = StoppedThread(pid_).executes_foreign_code() ? check_architecture(pid_)
+                                                                 : check_not_translated(pid_);
+    if (!watchable) {
         end_copy();
-        tree_.on_unwatchable(*this, std::move(own_code).error());
+        tree_.on_unwatchable(*this, std::move(watchable).error());
         return false;
     }
     if (is_child() && is_static() && !has_allocator()) {

@@ -95,6 +95,11 @@ Result<CodeAddr> find_syscall_instruction(Tid pid, RemoteMemory& memory) {
     return Error(fmt::format("process {} has no system call instruction to borrow", pid.value()));
 }
 
+Error foreign_code(Tid tid) {
+    return Error(fmt::format("thread {} executes code of another instruction set", tid.value()),
+                 ENOEXEC);
+}
+
 } // namespace
 
 Result<long> RemoteCalls::perform(Tid tid, long number,
@@ -160,6 +165,9 @@ Result<std::unique_ptr<RemoteSession>> RemoteCalls::begin(Tid tid, Tid process,
     if (!StoppedThread(tid).get_registers(&saved) || stands_in_another_program(tid)) {
         return thread_ended(tid);
     }
+    if (!arch::executes_native_code(saved)) {
+        return foreign_code(tid);
+    }
     const arch::Registers as_the_kernel_gave_them = saved;
     interrupted_.finish(tid, &saved);
     auto session = std::make_unique<RemoteSession>(target_, stepper_, memory, tid, saved, is_owed);
@@ -218,6 +226,9 @@ Result<long> RemoteCalls::perform_clone(Tid tid, std::uint64_t flags,
     arch::Registers saved{};
     if (!StoppedThread(tid).get_registers(&saved) || stands_in_another_program(tid)) {
         return thread_ended(tid);
+    }
+    if (!arch::executes_native_code(saved)) {
+        return foreign_code(tid);
     }
     const arch::Registers as_the_kernel_gave_them = saved;
     interrupted_.finish(tid, &saved);

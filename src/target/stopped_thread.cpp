@@ -67,8 +67,25 @@ std::uint64_t StoppedThread::thread_pointer(const arch::Registers& regs) const {
 }
 
 bool StoppedThread::set_registers(const arch::Registers& regs) const {
-    iovec io{const_cast<arch::Registers*>(&regs), sizeof regs};
-    return ptrace(PTRACE_SETREGSET, tid_.value(), NT_PRSTATUS, &io) == 0;
+    auto* const data = const_cast<arch::Registers*>(&regs);
+    if constexpr (arch::kSetRegistersRequest >= 0) {
+        return ptrace(static_cast<__ptrace_request>(arch::kSetRegistersRequest), tid_.value(),
+                      nullptr, data) == 0;
+    } else {
+        iovec io{data, sizeof regs};
+        return ptrace(PTRACE_SETREGSET, tid_.value(), NT_PRSTATUS, &io) == 0;
+    }
+}
+
+bool StoppedThread::executes_foreign_code() const {
+    arch::Registers regs;
+    if constexpr (arch::kGetRegistersRequest >= 0) {
+        return get_registers(&regs) && !arch::executes_native_code(regs);
+    } else {
+        iovec io{&regs, sizeof regs};
+        return ptrace(PTRACE_GETREGSET, tid_.value(), NT_PRSTATUS, &io) == 0 &&
+               io.iov_len != sizeof regs;
+    }
 }
 
 bool StoppedThread::set_pc(arch::Registers* regs, CodeAddr pc) const {

@@ -145,8 +145,9 @@ Result<Tid> ThreadBorrower::try_to_borrow(const std::vector<BorrowCandidate>& ca
         if (is_last && about_to_get_a_signal) {
             break;
         }
-        if (!target_.stop_and_defer(tid) || target_.parts().threads[tid].in_vfork) {
-            continue; // it has just ended, or begun to wait for a child
+        if (!target_.stop_and_defer(tid) || target_.parts().threads[tid].in_vfork ||
+            StoppedThread(tid).executes_foreign_code()) {
+            continue; // it has just ended, or begun to wait for a child; or can make no call for us
         }
         const int signal = target_.stop_signal(tid);
         if (signal == 0 || (signal == SIGTRAP && StoppedThread(tid).is_breakpoint_trap())) {
@@ -198,7 +199,8 @@ Error ThreadBorrower::cannot_be_stopped() const {
         return Error(fmt::format("process {} has ended", target_.pid().value()), ESRCH);
     }
     return Error(fmt::format("process {} cannot be stopped now: all its threads wait in the "
-                             "kernel, for a child by vfork or a device",
+                             "kernel, for a child by vfork or a device, or execute code of another "
+                             "instruction set",
                              target_.pid().value()),
                  EAGAIN);
 }

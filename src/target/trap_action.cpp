@@ -17,10 +17,14 @@
 
 namespace memleax {
 
-Result<void> TrapAction::install(Tid worker) {
+void TrapAction::forget() {
     installed_ = false;
     saved_by_target_.reset();
     children_with_own_action_.clear();
+}
+
+Result<void> TrapAction::install(Tid worker) {
+    forget();
     auto done = exchange(worker, nullptr, &wanted_);
     if (!done) {
         return done;

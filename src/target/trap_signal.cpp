@@ -26,8 +26,7 @@ TrapAction::Action as_default(TrapAction::Action action) {
 } // namespace
 
 Result<void> TrapSignal::install(Tid worker) {
-    blocking_.clear();
-    suspects_.clear();
+    forget();
     for (const auto& [tid, thread] : target_.threads()) {
         const auto info = try_read_process_info(tid);
         if (info && (info->blocked_signals & kTrapBit) != 0) {
@@ -272,6 +271,12 @@ void TrapSignal::restore_after_exec(Tid tid, Tid former) {
         StoppedThread(tid).set_signal_mask(it->second.mask);
     }
     action_.restore_after_exec(tid, former);
+}
+
+void TrapSignal::forget() {
+    blocking_.clear();
+    suspects_.clear();
+    action_.forget();
 }
 
 } // namespace memleax

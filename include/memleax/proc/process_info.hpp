@@ -136,6 +136,8 @@ inline constexpr const char* kGuardianName = "mlx-guardian";
 /// run by valgrind, a seccomp filter that we may not suspend. Each with a sentence that says so.
 /// For a guardian that traces it this waits, some seconds at most.
 Result<ProcessInfo> check_watchable(Tid pid);
+/// The part of it that each program which the process executes has to pass.
+Result<void> check_architecture(Tid pid);
 /// The part of it that has to be looked at again once the process is seized, before anybody is
 /// stopped: a stop can cut the core short (Linux 6.1 leaves it empty). What begins to dump later
 /// stops for us first, with the signal.

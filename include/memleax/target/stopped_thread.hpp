@@ -28,6 +28,8 @@ class StoppedThread {
 
     [[nodiscard]] bool get_registers(arch::Registers* regs) const;
     bool set_registers(const arch::Registers& regs) const;
+    /// Is it in code of another instruction set (arch::executes_native_code())?
+    [[nodiscard]] bool executes_foreign_code() const;
     /// Changes only the pc; `regs` are the thread's registers as just read, and are kept up to
     /// date.
     bool set_pc(arch::Registers* regs, CodeAddr pc) const;

@@ -76,6 +76,8 @@ class TrapAction {
     /// After exec nobody catches signals, but those that were ignored stay ignored. `former` is
     /// the id that the thread, stopped in exec, had before.
     void restore_after_exec(Tid tid, Tid former);
+    /// It is not in force: the process executes another program.
+    void forget();
     void on_thread_gone(Tid tid) { children_with_own_action_.erase(tid); }
 
   private:

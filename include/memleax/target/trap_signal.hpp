@@ -69,6 +69,8 @@ class TrapSignal {
     /// After exec nobody catches signals, but those that were ignored stay ignored. `former` is
     /// the id that the thread, stopped in exec, had before.
     void restore_after_exec(Tid tid, Tid former);
+    /// After it: the process has nothing of ours any more, and install() may not follow.
+    void forget();
     void on_birth(Tid parent, Tid child);
     /// A forked child, stopped at its birth, has its parent's mask: as the parent wants it.
     void restore_mask_in_copy(Tid child);
