@@ -91,6 +91,24 @@ TEST_F(Launch, TheCommandOutlivesMemleax) {
     EXPECT_EQ(memleax.process().read_line(), std::nullopt); // it has closed its stdout: it ended
 }
 
+// Once left, it is a child of ours as any other: its stop by a signal is nobody's but its own.
+TEST_F(Launch, ACommandThatIsStoppedIsLeftStopped) {
+    Memleax memleax = start({fixture_path("threads16")});
+    const std::string watching = memleax.wait_until_watching();
+    const pid_t pid = std::stoi(watching.substr(watching.find("watching ") + 9));
+    ASSERT_EQ(kill(pid, SIGSTOP), 0);
+    memleax.interrupt();
+    EXPECT_TRUE(memleax.process().wait_for_exit());
+    for (const auto& [tid, thread] : take_snapshot(pid).threads) {
+        EXPECT_EQ(thread.tracer, 0);
+        EXPECT_TRUE(thread.stopped);
+    }
+    kill(pid, SIGCONT);
+    memleax.process().send("quit");
+    while (memleax.process().read_line()) { // until it has ended
+    }
+}
+
 TEST_F(Launch, ArgumentsArriveAsTheyAre) {
     Memleax memleax =
         start({"/bin/sh", "-c", "printf '<%s>' \"$@\"; exit 3", "sh", "-e", "5 6", ""});

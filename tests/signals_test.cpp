@@ -93,6 +93,15 @@ TEST(BusyHandler, IsLeftWhileWhatItHasInterruptedWaits) {
     }
 }
 
+// Who makes a call for us in the middle of a critical section has left it, as if by a signal.
+TEST(RestartableSequence, IsAbortedWhenItsThreadIsBorrowed) {
+    Fixture fixture("rseq_section");
+    if (fixture.go().counts.at("sections") == 0) {
+        GTEST_SKIP() << "the kernel or the C library has none";
+    }
+    come_and_go(&fixture, 15, 60);
+}
+
 /// A thread's mask is to be put back while it sleeps where no ptrace request reaches it.
 class MaskOfAnUninterruptibleThread : public ::testing::Test {
   protected:

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 
 #include "borrowed_registers.hpp"
+#include "critical_section.hpp"
 #include "exec_stop.hpp"
 #include "memleax/proc/modules.hpp"
 #include "memleax/proc/process_info.hpp"
@@ -168,6 +169,7 @@ Result<std::unique_ptr<RemoteSession>> RemoteCalls::begin(Tid tid, Tid process,
     if (!arch::executes_native_code(saved)) {
         return foreign_code(tid);
     }
+    abort_critical_section(tid, memory, &saved);
     const arch::Registers as_the_kernel_gave_them = saved;
     interrupted_.finish(tid, &saved);
     auto session = std::make_unique<RemoteSession>(target_, stepper_, memory, tid, saved, is_owed);
@@ -230,6 +232,7 @@ Result<long> RemoteCalls::perform_clone(Tid tid, std::uint64_t flags,
     if (!arch::executes_native_code(saved)) {
         return foreign_code(tid);
     }
+    abort_critical_section(tid, memory, &saved);
     const arch::Registers as_the_kernel_gave_them = saved;
     interrupted_.finish(tid, &saved);
     BorrowedRegisters borrowed(target_.record(), memory, tid, saved, target_.stop_signal(tid));

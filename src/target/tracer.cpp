@@ -200,6 +200,10 @@ std::optional<Tracer::Stop> Tracer::wait_for(Tid which, int flags) {
             return std::nullopt;
         }
         int status = W_STOPCODE(info.si_status);
+        if (info.si_code == CLD_STOPPED) { // a child of ours that is left already; not by ptrace
+            waitpid(info.si_pid, nullptr, kHow | WNOHANG | WUNTRACED);
+            continue;
+        }
         const bool is_signal_stop = info.si_code == CLD_TRAPPED && info.si_status >> 8 == 0;
         if (!is_signal_stop && waitpid(info.si_pid, &status, kHow | WNOHANG) <= 0) {
             continue; // killed at this moment
