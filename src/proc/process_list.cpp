@@ -88,11 +88,11 @@ std::vector<Tid> ProcessName::find() const {
 }
 
 std::vector<Descendant> find_descendants(const std::vector<Tid>& ancestors) {
-    std::multimap<Tid, Tid> children;
+    std::multimap<Tid, Descendant> children;
     for (const Tid pid : list_processes()) {
         const auto info = try_read_process_info(pid);
         if (info && !info->has_ended() && pid.value() != getpid()) {
-            children.emplace(info->parent, pid);
+            children.emplace(info->parent, Descendant{pid, info->parent, info->start_time});
         }
     }
     std::vector<Descendant> found;
@@ -100,13 +100,25 @@ std::vector<Descendant> find_descendants(const std::vector<Tid>& ancestors) {
     for (std::size_t i = 0; i < parents.size(); ++i) {
         const auto [begin, end] = children.equal_range(parents[i]);
         for (auto child = begin; child != end; ++child) {
-            if (std::find(parents.begin(), parents.end(), child->second) == parents.end()) {
-                found.push_back({child->second, parents[i]});
-                parents.push_back(child->second);
+            const Descendant& one = child->second;
+            if (std::find(parents.begin(), parents.end(), one.pid) == parents.end()) {
+                found.push_back(one);
+                parents.push_back(one.pid);
             }
         }
     }
     return found;
+}
+
+bool is_as_listed(const std::vector<Descendant>& list, const Descendant& one) {
+    const auto info = try_read_process_info(one.pid);
+    if (!info || info->start_time != one.start_time || info->parent != one.parent) {
+        return false;
+    }
+    const auto parent = std::find_if(list.begin(), list.end(), [&one](const Descendant& each) {
+        return each.pid == one.parent;
+    });
+    return parent == list.end() || is_as_listed(list, *parent);
 }
 
 } // namespace memleax

@@ -41,8 +41,8 @@ Result<void> look_at(WatchedProcess& process) {
     }
 }
 
-Error another_by_now(const WatchedProcess& process) {
-    return Error(fmt::format("process {} is another one by now", process.pid().value()));
+Error another_by_now(Tid pid) {
+    return Error(fmt::format("process {} is another one by now", pid.value()));
 }
 
 } // namespace
@@ -67,13 +67,18 @@ Result<void> ProcessTree::launch(Tracer& tracer, const std::vector<std::string>&
     return process.watch(*std::move(target), false);
 }
 
-Result<void> ProcessTree::attach_one(Tracer& tracer, Tid pid, const WatchedProcess* parent) {
+Result<void> ProcessTree::attach_one(Tracer& tracer, Tid pid, const WatchedProcess* parent,
+                                     std::optional<std::uint64_t> start_time) {
     if (auto watchable = check_free(pid); !watchable) {
         return std::move(watchable).error();
     }
+    if (!start_time) {
+        const auto info = try_read_process_info(pid);
+        start_time = info ? info->start_time : 0;
+    }
     // Symbols are read while nothing is seized yet: a thread that is born meanwhile does not wait.
     WatchedProcess& process = add(pid, parent);
-    auto begun = begin(tracer, process, false);
+    auto begun = begin(tracer, process, *start_time, false);
     if (begun) {
         return begun;
     }
@@ -92,7 +97,7 @@ Result<void> ProcessTree::attach(Tracer& tracer, const std::vector<Tid>& pids,
         if (stop.load(std::memory_order_relaxed)) {
             break;
         }
-        if (auto begun = attach_one(tracer, pid, nullptr); !begun) {
+        if (auto begun = attach_one(tracer, pid, nullptr, {}); !begun) {
             problems.push_back(std::move(begun).error());
         }
     }
@@ -126,9 +131,10 @@ void ProcessTree::attach_children(Tracer& tracer, const std::atomic<bool>& stop,
         for (const auto& process : processes_) {
             ancestors.push_back(process->pid());
         }
-        for (const Descendant& child : find_descendants(ancestors)) {
+        const std::vector<Descendant> list = find_descendants(ancestors);
+        for (const Descendant& child : list) {
             const auto info = try_read_process_info(child.pid);
-            if (!seen.insert(child.pid).second || find(child.pid) != nullptr || !info ||
+            if (seen.contains(child.pid) || find(child.pid) != nullptr || !info ||
                 info->tracer.value() == gettid()) {
                 continue;
             }
@@ -136,18 +142,27 @@ void ProcessTree::attach_children(Tracer& tracer, const std::atomic<bool>& stop,
             if (stop.load(std::memory_order_relaxed)) {
                 return;
             }
+            if (!is_as_listed(list, child)) {
+                continue; // if it is a child after all, the next list has it
+            }
+            seen.insert(child.pid);
             any = true;
-            if (auto begun = attach_one(tracer, child.pid, find(child.parent)); !begun) {
+            auto begun = attach_one(tracer, child.pid, find(child.parent), child.start_time);
+            if (!begun) {
                 problems->push_back(std::move(begun).error());
             }
         }
     }
 }
 
-Result<void> ProcessTree::begin(Tracer& tracer, WatchedProcess& process, bool gap) {
+Result<void> ProcessTree::begin(Tracer& tracer, WatchedProcess& process, std::uint64_t start_time,
+                                bool gap) {
     auto looked = look_at(process);
     if (!looked) {
         return looked;
+    }
+    if (process.start_time() != start_time) {
+        return another_by_now(process.pid());
     }
     auto target = Target::seize(tracer, process.pid());
     if (!target) {
@@ -160,7 +175,7 @@ Result<void> ProcessTree::begin(Tracer& tracer, WatchedProcess& process, bool ga
     // gone to another process, or the process to another program, where our breakpoints would fall
     // anywhere.
     if (!is_still(process)) {
-        return another_by_now(process);
+        return another_by_now(process.pid());
     }
     if (process.executes_another()) {
         if (auto again = process.look(); !again) {
@@ -184,9 +199,9 @@ Result<void> ProcessTree::resume(Tracer& tracer, const std::atomic<bool>& stop) 
             return std::move(watchable).error();
         }
         if (!is_still(process)) {
-            return another_by_now(process);
+            return another_by_now(process.pid());
         }
-        return begin(tracer, process, true);
+        return begin(tracer, process, process.start_time(), true);
     };
     for (; tried < known; ++tried) {
         handle_waiting_stops(tracer, stop);

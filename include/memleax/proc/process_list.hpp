@@ -2,6 +2,7 @@
 /// The processes of our PID namespace, and which of them somebody means.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,8 +33,13 @@ class ProcessName {
 struct Descendant {
     Tid pid;
     Tid parent;
+    std::uint64_t start_time; ///< as ProcessInfo's
 };
 /// The children of these processes, and theirs: parents come first. Not this process and its own.
+/// Any of them may have ended by the time that the list is complete, and its number be another's.
 std::vector<Descendant> find_descendants(const std::vector<Tid>& ancestors);
+/// Is this one of the list still the same process, and a descendant? It is if the same can be said
+/// of all between it and the ancestor.
+bool is_as_listed(const std::vector<Descendant>& list, const Descendant& one);
 
 } // namespace memleax

@@ -119,7 +119,9 @@ class ProcessTree {
     friend class WatchedProcess;
     WatchedProcess& add(Tid pid, const WatchedProcess* parent);
     [[nodiscard]] WatchedProcess* find(Tid pid) const; ///< null: it is none of these
-    Result<void> attach_one(Tracer& tracer, Tid pid, const WatchedProcess* parent);
+    /// If it began at `start_time` (ProcessInfo's), where one is given.
+    Result<void> attach_one(Tracer& tracer, Tid pid, const WatchedProcess* parent,
+                            std::optional<std::uint64_t> start_time);
     /// Those that are there, until there are no more; what cannot be watched is added to
     /// `problems`.
     void attach_children(Tracer& tracer, const std::atomic<bool>& stop,
@@ -128,7 +130,8 @@ class ProcessTree {
     void handle_waiting_stops(Tracer& tracer, const std::atomic<bool>& stop);
     void on_watching();
     /// Looks at it, seizes it and watches it. With a `gap`, it was watched before.
-    Result<void> begin(Tracer& tracer, WatchedProcess& process, bool gap);
+    /// If it began at `start_time`.
+    Result<void> begin(Tracer& tracer, WatchedProcess& process, std::uint64_t start_time, bool gap);
     bool take_child(WatchedProcess& parent, Tid child, bool forked);
     /// It is being let go of, as what it executes now cannot be watched: told at once, or in the
     /// end if there is nothing else to watch.
