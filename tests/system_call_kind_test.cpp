@@ -5,12 +5,14 @@
 #include <limits>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/io_uring.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 namespace memleax {
@@ -140,15 +142,33 @@ TEST(KernelStateOf, HasTheArgumentsOfTheCall) {
     EXPECT_EQ(outside->pc, CodeAddr(0x401));
 }
 
-// PF_USER_WORKER, PF_IO_WORKER of include/linux/sched.h
 TEST(KernelStateOf, TellsAThreadOfTheKernels) {
-    const auto is_worker = [](const std::string& flags) {
-        return parse_kernel_state("7 (iou-wrk) S 1 7 7 0 -1 " + flags + " 0", std::nullopt)
+    utsname kernel{};
+    ASSERT_EQ(uname(&kernel), 0);
+    const auto is_worker = [](unsigned long flags) {
+        return parse_kernel_state(fmt::format("7 (iou-wrk) S 1 7 7 0 -1 {} 0", flags), std::nullopt)
             ->is_kernels_worker;
     };
-    EXPECT_FALSE(is_worker("4194304"));
-    EXPECT_TRUE(is_worker("4210688"));
-    EXPECT_TRUE(is_worker("4194320"));
+    constexpr unsigned long kRandomize = 0x00400000; // of every thread (PF_RANDOMIZE)
+    EXPECT_FALSE(is_worker(kRandomize));
+    for (const unsigned long flag : {0x10UL, 0x4000UL}) {
+        EXPECT_EQ(is_worker(kRandomize | flag), (worker_flags(kernel.release) & flag) != 0) << flag;
+    }
+}
+
+// A thread of QEMU's is a virtual CPU, and no thread of the kernel's: PF_VCPU, PF_IO_WORKER,
+// PF_USED_ASYNC and PF_USER_WORKER of include/linux/sched.h.
+TEST(WorkerFlags, AreThoseOfTheKernelsRelease) {
+    EXPECT_EQ(worker_flags("2.6.32-754.el6.x86_64"), 0U);
+    EXPECT_EQ(worker_flags("4.18.0-553.el8_10.x86_64"), 0U);
+    EXPECT_EQ(worker_flags("5.4.0-200-generic"), 0U);
+    EXPECT_EQ(worker_flags("5.9.16"), 0U);
+    EXPECT_EQ(worker_flags("5.10.0-33-amd64"), 0x10U);
+    EXPECT_EQ(worker_flags("6.1"), 0x10U);
+    EXPECT_EQ(worker_flags("6.3.13"), 0x10U);
+    EXPECT_EQ(worker_flags("6.4-rc1"), 0x4010U);
+    EXPECT_EQ(worker_flags("10.0.1"), 0x4010U);
+    EXPECT_EQ(worker_flags(""), 0U);
 }
 
 } // namespace

@@ -10,10 +10,12 @@
 #include <fstream>
 #include <sstream>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -28,8 +30,8 @@ namespace {
 // include/linux/sched.h: this thread belongs to the kernel. Field 9 of /proc/PID/stat.
 constexpr unsigned long kKernelThreadFlag = 0x00200000;
 constexpr unsigned long kExitingFlag = 0x00000004;
-// PF_IO_WORKER (5.12) and PF_USER_WORKER (6.4).
-constexpr unsigned long kWorkerFlags = 0x00000010 | 0x00004000;
+constexpr unsigned long kIoWorkerFlag = 0x00000010;   // PF_IO_WORKER
+constexpr unsigned long kUserWorkerFlag = 0x00004000; // PF_USER_WORKER
 
 /// The text after "Name:" and blanks, up to the end of its line.
 std::string_view status_field(std::string_view status, std::string_view name) {
@@ -64,8 +66,16 @@ bool has_flag(const std::vector<std::string_view>& fields, unsigned long flags) 
     return fields.size() > kFlags && (number<unsigned long>(fields[kFlags]) & flags) != 0;
 }
 
+unsigned long worker_flags_here() {
+    static const unsigned long result = [] {
+        utsname kernel{};
+        return uname(&kernel) == 0 ? worker_flags(kernel.release) : 0;
+    }();
+    return result;
+}
+
 bool is_worker(const std::vector<std::string_view>& fields) {
-    return has_flag(fields, kWorkerFlags);
+    return has_flag(fields, worker_flags_here());
 }
 
 } // namespace
@@ -150,6 +160,24 @@ bool sleeps_since(Tid pid, Tid tid, const KernelState& before) {
     const auto now = try_read_kernel_state(pid, tid);
     return now && now->state == before.state && now->pc == before.pc &&
            now->system_call == before.system_call;
+}
+
+// Up to 5.9 PF_IO_WORKER is another bit, of threads outside of all processes, and 0x10 is PF_VCPU:
+// a thread of the program's that executes a virtual machine just now. Up to 5.16 0x4000 is
+// PF_USED_ASYNC: one that has loaded a module.
+unsigned long worker_flags(std::string_view release) {
+    const auto digits = [&release] {
+        unsigned result = 0;
+        const auto [end, error] =
+            std::from_chars(release.data(), release.data() + release.size(), result);
+        release.remove_prefix(static_cast<std::size_t>(end - release.data()));
+        return result;
+    };
+    const unsigned major = digits();
+    release.remove_prefix(release.starts_with('.') ? 1 : 0);
+    const std::pair version(major, digits());
+    return (version >= std::pair(5U, 10U) ? kIoWorkerFlag : 0) |
+           (version >= std::pair(6U, 4U) ? kUserWorkerFlag : 0);
 }
 
 bool is_kernels_worker(Tid tid) {

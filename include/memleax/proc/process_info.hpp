@@ -102,6 +102,10 @@ bool sleeps_since(Tid pid, Tid tid, const KernelState& before);
 /// iou-sqp, vhost)? Those never execute code of the program, and do not stop for a tracer.
 bool is_kernels_worker(Tid tid);
 
+/// The flags (field 9 of /proc/PID/stat) that tell such a thread, with a kernel of this release
+/// (uname(2)): their bits have had other meanings.
+unsigned long worker_flags(std::string_view release);
+
 /// Will this thread execute nothing of its program any more, although its end may not have been
 /// told yet? Once this is so, it remains so.
 bool is_past_its_end(Tid tid);
