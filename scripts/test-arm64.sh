@@ -57,7 +57,7 @@ partly=("leak_check:-*OfThreadsInMalloc*" "killed_anywhere:-*WithItsGuardian*dlo
 if [ -n "$choice" ]; then
     # These watch, and for seconds only, as a boot takes.
     quick=(discarded_registers earlier_calls pending_exception pending_exec remote_calls way_back
-        abandonable_mutex agent block_index code_patch exit_signal glibc_walk kernel_pointers shared_tracker
+        abandonable_mutex agent allowed_tracer block_index code_patch exit_signal glibc_walk kernel_pointers shared_tracker
         thread_signals tracker unwind_cfi unwind_expression unwind_rule arm64_displace arm64_entry arm64_frame)
     # One or two calls of each way in which the kernel begins one again, or cuts it short, one or two programs
     # of each kind, and no signals by the hundred thousand, which take minutes there.

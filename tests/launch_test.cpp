@@ -6,18 +6,22 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <thread>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "build_paths.hpp"
+#include "filter_support.hpp"
 #include "leaks_support.hpp"
 #include "snapshot_support.hpp"
 
 namespace memleax::testing {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 class Launch : public ::testing::Test {
@@ -146,6 +150,19 @@ TEST_F(Launch, TheCommandsStatusIsOurs) {
     EXPECT_EQ(status_of("exit 7", {"-q"}), 7);
     EXPECT_EQ(status_of("kill -KILL $$", {"-q"}), 128 + SIGKILL);
     EXPECT_EQ(status_of("exit 7", {"-q", "--error-exitcode", "9"}), 7) << "nothing has expired";
+}
+
+// Which Yama may want (allowed_tracer_test): this one ends at that call.
+TEST_F(Launch, TheGuardianMayTraceIt) {
+    Memleax::Result result;
+    bool is_filtered = false;
+    std::thread([&] { // the filter goes with it
+        is_filtered = end_at_set_ptracer(std::nullopt);
+        result = start({"/bin/true"}).finish();
+    })
+        .join();
+    ASSERT_TRUE(is_filtered);
+    EXPECT_THAT(result.errors, HasSubstr("/bin/true ended before it was started"));
 }
 
 TEST_F(Launch, NoSuchCommand) {

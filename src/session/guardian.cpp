@@ -114,6 +114,7 @@ int recover(RecoveryFile& file) {
     for (const auto& record : before) {
         children.push_back(restore_code_in_children(*record, watched));
     }
+    (*file)->set_guardian(pid);
     run_as_usual();
     for (std::size_t i = 0; i < before.size(); ++i) {
         // Its parent's restoring would wait for it, and take its call's result for the parent's.

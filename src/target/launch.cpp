@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,7 +42,8 @@ struct Pipe {
 /// The child's part: waits until it is seized, then becomes the program. Only async-signal-safe
 /// calls (fork(2)): other threads of ours may have held locks.
 [[noreturn]] void become(char* const* argv, char* const* environment,
-                         const SpawnAttributes& inherited, Pipe& go, Pipe& failure) {
+                         const SpawnAttributes& inherited, pid_t guardian, Pipe& go,
+                         Pipe& failure) {
     close(go.ends[1]);
     char byte = 0;
     ssize_t got = 0;
@@ -49,6 +51,12 @@ struct Pipe {
     }
     if (got != 1) {
         _exit(127); // memleax could not seize us, and has said why
+    }
+    if (guardian != 0) {
+        // With Yama's ptrace_scope at 1 an ordinary user's process is traced by its ancestors only,
+        // and by whom it names here, until one of the two ends; an exec changes nothing of that
+        // (security/yama/yama_lsm.c). Without Yama the call fails (EINVAL), and is not needed.
+        prctl(PR_SET_PTRACER, static_cast<unsigned long>(guardian), 0, 0, 0);
     }
     const auto as_before = [&inherited](int number) { // ignored ones stay so over exec
         signal(number, sigismember(&inherited.ignored_signals, number) == 1 ? SIG_IGN : SIG_DFL);
@@ -84,7 +92,7 @@ Result<std::unique_ptr<Target>> Target::launch(Tracer& tracer,
         return Error("cannot fork", errno);
     }
     if (child == 0) {
-        become(argv.data(), environment.data(), inherited, go, failure);
+        become(argv.data(), environment.data(), inherited, tracer.guardian(), go, failure);
     }
     const Tid pid(child);
     failure.close_end(1);

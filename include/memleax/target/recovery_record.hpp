@@ -203,6 +203,9 @@ class RecoveryFile {
 
     [[nodiscard]] int fd() const { return fd_; }
 
+    /// The process that would put everything back; 0: none that is known.
+    [[nodiscard]] pid_t guardian() const { return guardian_; }
+    void set_guardian(pid_t pid) { guardian_ = pid; }
     /// The tracer thread holds the lock while it changes targets. It is a robust one
     /// (pthread_mutexattr_setrobust(3)): the kernel passes it on when that thread dies, before it
     /// lets go of the threads that this one traces.
@@ -240,3 +243,4 @@ class RecoveryFile {
 };
 
 } // namespace memleax
+    pid_t guardian_ = 0;

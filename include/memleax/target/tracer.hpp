@@ -91,6 +91,8 @@ class Tracer {
     static void consume_stop(Tid tid);
     /// Would somebody put the processes back, should we be killed?
     [[nodiscard]] bool is_guarded() const { return records_ != nullptr; }
+    /// Who that is; 0: nobody that is known.
+    [[nodiscard]] pid_t guardian() const { return records_ != nullptr ? records_->guardian() : 0; }
     /// A newborn that reported itself before its parent did. False if there was none.
     bool claim_orphan(Tid child, Target& parent);
     /// This one's process executes another program or ends, and will tell of no birth any more.
