@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -16,10 +18,12 @@
 #include <unistd.h>
 
 #include "arch.hpp"
+#include "forked_test_support.hpp"
 #include "memleax/engine/recovery.hpp"
 #include "memleax/proc/maps.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/remote_memory.hpp"
+#include "sanitizer_support.hpp"
 
 namespace memleax {
 namespace {
@@ -231,6 +235,37 @@ TEST(RestoredProcess, ASemaphoreOfAForkedChildIsLoweredOnce) {
     const auto now =
         memory->try_read_object<std::array<std::uint16_t, 2>>(semaphores.range().start());
     EXPECT_EQ(now, (std::array<std::uint16_t, 2>{kBefore, kBefore}));
+}
+
+// A record has room for a million breakpoints, 76 MB of addresses, and a guardian may have as few
+// as we had.
+TEST(RestoredProcess, TakesNoMoreAddressesThanItsBreakpoints) {
+    if (test::kIsSanitized) {
+        GTEST_SKIP() << "its shadow is larger than any limit";
+    }
+    const auto ours = RecoveryFile::create();
+    ASSERT_TRUE(ours) << ours.error().message();
+    const auto guardians = RecoveryFile::open(dup((*ours)->fd()));
+    ASSERT_TRUE(guardians) << guardians.error().message();
+    std::vector<std::shared_ptr<RecoveryRecord>> records;
+    constexpr std::uint32_t kBreakpoints = 1000;
+    for (int i = 0; i < 4; ++i) {
+        records.push_back((*ours)->claim());
+        records.back()->pid.store(7 + i);
+        records.back()->breakpoints[kBreakpoints - 1].slot = 77;
+        records.back()->breakpoint_count.store(kBreakpoints);
+    }
+    EXPECT_TRUE(testing::in_child([&] {
+        testing::limit_addresses(32 << 20);
+        const auto seen = (*guardians)->in_use();
+        ASSERT_EQ(seen.size(), records.size());
+        for (const auto& record : seen) {
+            EXPECT_EQ(record->breakpoints[kBreakpoints - 1].slot, 77U);
+            const auto copy = record->copy_for(99, 1000);
+            EXPECT_EQ(copy->breakpoints[kBreakpoints - 1].slot, 77U);
+            EXPECT_FALSE(copy->add_breakpoint({}, {}, std::nullopt, false));
+        }
+    }));
 }
 
 // Its code is put back before its parent's pages are, which takes a while.

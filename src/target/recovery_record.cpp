@@ -2,39 +2,15 @@
 #include "memleax/target/recovery_record.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstddef>
-#include <new>
-#include <utility>
-
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "memleax/base/log.hpp"
 
 namespace memleax {
-
-namespace {
-
-/// Whatever the page size is: arm64 has up to 64 KiB.
-constexpr std::size_t kPage = std::size_t{64} * 1024;
-
-constexpr std::size_t in_pages(std::size_t bytes) {
-    return (bytes + kPage - 1) / kPage * kPage;
-}
-
-constexpr std::size_t kRecordBytes = in_pages(sizeof(RecoveryRecord));
-
-} // namespace
 
 std::optional<std::uint32_t> RecoveryRecord::add_breakpoint(const CodePatch& patch,
                                                             std::span<const std::uint8_t> code,
                                                             std::optional<CodeAddr> slot,
                                                             bool takes_jump) {
     const std::uint32_t index = breakpoint_count.load(std::memory_order_relaxed);
-    if (index == kMaxBreakpoints) {
+    if (index == kMaxBreakpoints || is_copy.load(std::memory_order_relaxed) != 0) {
         return std::nullopt;
     }
     Breakpoint& entry = breakpoints[index];
@@ -130,7 +106,7 @@ bool RecoveryRecord::tells_of(std::uint64_t begin) const {
 
 std::shared_ptr<RecoveryRecord> RecoveryRecord::copy_for(std::int32_t child,
                                                          std::uint64_t childs_start_time) const {
-    auto copy = RecoveryFile::private_record();
+    auto copy = RecoveryFile::private_record(breakpoint_count.load());
     copy->pid.store(child);
     copy->start_time = childs_start_time;
     copy->is_copy.store(1);
@@ -249,150 +225,6 @@ void RecoveryRecord::settle_owed(Tid tid, int signal) {
             }
         }
     }
-}
-
-std::size_t RecoveryFile::size() {
-    return in_pages(sizeof(Header)) + kMaxProcesses * kRecordBytes;
-}
-
-Result<std::unique_ptr<RecoveryFile>> RecoveryFile::create() {
-    const int fd = memfd_create("memleax-recovery", MFD_CLOEXEC);
-    if (fd < 0) {
-        return Error("cannot make a memory file", errno);
-    }
-    if (ftruncate(fd, static_cast<off_t>(size())) != 0) {
-        const int errnum = errno;
-        close(fd);
-        return Error("cannot size a memory file", errnum);
-    }
-    auto file = open(fd);
-    if (file) {
-        pthread_mutexattr_t attributes;
-        pthread_mutexattr_init(&attributes);
-        pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-        pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-        pthread_mutex_init(&(*file)->header_->lock, &attributes);
-        pthread_mutexattr_destroy(&attributes);
-    }
-    return file;
-}
-
-Result<std::unique_ptr<RecoveryFile>> RecoveryFile::open(int fd) {
-    void* at = mmap(nullptr, in_pages(sizeof(Header)), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (at == MAP_FAILED) {
-        const int errnum = errno;
-        close(fd);
-        return Error("cannot map a memory file", errnum);
-    }
-    return std::unique_ptr<RecoveryFile>(new RecoveryFile(fd, static_cast<Header*>(at)));
-}
-
-RecoveryFile::~RecoveryFile() {
-    munmap(header_, in_pages(sizeof(Header)));
-    close(fd_);
-}
-
-void RecoveryFile::hold() {
-    if (pthread_mutex_lock(&header_->lock) == EOWNERDEAD) {
-        pthread_mutex_consistent(&header_->lock);
-    }
-}
-
-void RecoveryFile::release() {
-    pthread_mutex_unlock(&header_->lock);
-}
-
-bool RecoveryFile::wait_for_holders_death() {
-    const bool died = pthread_mutex_lock(&header_->lock) == EOWNERDEAD;
-    if (died) {
-        pthread_mutex_consistent(&header_->lock);
-    }
-    pthread_mutex_unlock(&header_->lock);
-    return died;
-}
-
-std::shared_ptr<RecoveryRecord> RecoveryFile::map(std::size_t index) {
-    void* at = mmap(nullptr, kRecordBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_,
-                    static_cast<off_t>(in_pages(sizeof(Header)) + index * kRecordBytes));
-    if (at == MAP_FAILED) {
-        throw std::bad_alloc();
-    }
-    return {static_cast<RecoveryRecord*>(at),
-            [](RecoveryRecord* record) { munmap(record, kRecordBytes); }};
-}
-
-std::shared_ptr<RecoveryRecord> RecoveryFile::claim() {
-    for (std::size_t i = 0; i < kMaxProcesses; ++i) {
-        if (header_->taken[i].exchange(1) != 0) {
-            continue;
-        }
-        if (header_->claimed.load() <= i) {
-            header_->claimed.store(static_cast<std::uint32_t>(i + 1));
-        }
-        const auto mapped = map(i);
-        return {mapped.get(), [mapped, taken = &header_->taken[i]](RecoveryRecord* record) {
-                    record->pid.store(0);
-                    record->has_copy.store(0);
-                    record->forget_memory();
-                    for (RecoveryRecord::OwedSignal& entry : record->owed) {
-                        entry.tid.store(0);
-                    }
-                    record->owed_count.store(0);
-                    taken->store(0);
-                }};
-    }
-    if (!std::exchange(told_, true)) {
-        log_warning("more than {} processes are watched at once: should memleax be killed, "
-                    "breakpoints stay in those beyond",
-                    kMaxProcesses);
-    }
-    return private_record();
-}
-
-std::vector<std::shared_ptr<RecoveryRecord>> RecoveryFile::in_use() {
-    std::vector<std::shared_ptr<RecoveryRecord>> result;
-    for (std::size_t i = 0; i < header_->claimed.load(); ++i) {
-        auto record = map(i);
-        if (record->pid.load() != 0) {
-            result.push_back(std::move(record));
-        }
-    }
-    return result;
-}
-
-// Read, and not mapped: who has it may shorten it.
-bool RecoveryFile::tells_of(int fd, Tid pid, std::uint64_t start_time) {
-    struct stat facts {};
-    std::uint32_t claimed = 0;
-    if (fstat(fd, &facts) != 0 || facts.st_size != static_cast<off_t>(size()) ||
-        pread(fd, &claimed, sizeof claimed, offsetof(Header, claimed)) != sizeof claimed) {
-        return false; // another version's, or no such file
-    }
-    struct {
-        std::int32_t pid;
-        std::uint64_t start_time;
-    } record{};
-    static_assert(offsetof(RecoveryRecord, start_time) ==
-                  offsetof(RecoveryRecord, pid) + sizeof(std::uint64_t));
-    for (std::size_t i = 0; i < std::min<std::size_t>(claimed, kMaxProcesses); ++i) {
-        const std::size_t at =
-            in_pages(sizeof(Header)) + i * kRecordBytes + offsetof(RecoveryRecord, pid);
-        if (pread(fd, &record, sizeof record, static_cast<off_t>(at)) == sizeof record &&
-            record.pid == pid.value() && record.start_time == start_time) {
-            return true;
-        }
-    }
-    return false;
-}
-
-std::shared_ptr<RecoveryRecord> RecoveryFile::private_record() {
-    void* at = mmap(nullptr, kRecordBytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) {
-        throw std::bad_alloc();
-    }
-    return {static_cast<RecoveryRecord*>(at),
-            [](RecoveryRecord* record) { munmap(record, kRecordBytes); }};
 }
 
 } // namespace memleax

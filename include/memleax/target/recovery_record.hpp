@@ -150,7 +150,7 @@ struct RecoveryRecord {
     /// Is there a range of ours that begins there?
     [[nodiscard]] bool tells_of(std::uint64_t begin) const;
 
-    /// The index of the entry; nothing if there is no room.
+    /// The index of the entry; nothing if there is no room, as in a copy (`is_copy`).
     std::optional<std::uint32_t> add_breakpoint(const CodePatch& patch,
                                                 std::span<const std::uint8_t> code,
                                                 std::optional<CodeAddr> slot, bool takes_jump);
@@ -160,7 +160,8 @@ struct RecoveryRecord {
     [[nodiscard]] bool add_region(AddrRange region);
     [[nodiscard]] bool add_agent_code(AddrRange range);
     [[nodiscard]] bool add_agent_data(AddrRange range);
-    /// What a child has that was forked at this moment: all that is in the memory.
+    /// What a child has that was forked at this moment: all that is in the memory. It takes as much
+    /// of ours as the breakpoints do that there are.
     [[nodiscard]] std::shared_ptr<RecoveryRecord> copy_for(std::int32_t child,
                                                            std::uint64_t childs_start_time) const;
     /// The address space, or all that was in it, is gone.
@@ -202,10 +203,10 @@ class RecoveryFile {
     RecoveryFile& operator=(const RecoveryFile&) = delete;
 
     [[nodiscard]] int fd() const { return fd_; }
-
     /// The process that would put everything back; 0: none that is known.
     [[nodiscard]] pid_t guardian() const { return guardian_; }
     void set_guardian(pid_t pid) { guardian_ = pid; }
+
     /// The tracer thread holds the lock while it changes targets. It is a robust one
     /// (pthread_mutexattr_setrobust(3)): the kernel passes it on when that thread dies, before it
     /// lets go of the threads that this one traces.
@@ -216,16 +217,18 @@ class RecoveryFile {
 
     /// An unused entry, for as long as the caller has it, which is not longer than the file; an
     /// ordinary piece of memory, which nobody else sees, if there is none left. The user is told of
-    /// the first such, as no guardian puts that process back.
+    /// the first such, as no guardian puts that process back. Throws std::bad_alloc.
     [[nodiscard]] std::shared_ptr<RecoveryRecord> claim();
-    /// Those that tell of a process.
+    /// Those that tell of a process, with the breakpoints that they have now: none is to be added.
+    /// What cannot be mapped is told, and left out.
     [[nodiscard]] std::vector<std::shared_ptr<RecoveryRecord>> in_use();
     /// Does somebody else's file tell of this process? The descriptor is the caller's, and what is
     /// behind it may be anything.
     [[nodiscard]] static bool tells_of(int fd, Tid pid, std::uint64_t start_time);
 
-    /// For a Target without a guardian.
-    static std::shared_ptr<RecoveryRecord> private_record();
+    /// For a Target without a guardian. Throws std::bad_alloc.
+    static std::shared_ptr<RecoveryRecord>
+    private_record(std::size_t most_breakpoints = RecoveryRecord::kMaxBreakpoints);
 
   private:
     struct Header {
@@ -235,12 +238,14 @@ class RecoveryFile {
     };
     RecoveryFile(int fd, Header* header) : fd_(fd), header_(header) {}
     static std::size_t size();
-    [[nodiscard]] std::shared_ptr<RecoveryRecord> map(std::size_t index);
+    /// With room for so many breakpoints; null if there is no memory (errno).
+    [[nodiscard]] std::shared_ptr<RecoveryRecord> try_map(std::size_t index,
+                                                          std::size_t breakpoints);
 
     int fd_;
+    pid_t guardian_ = 0;
     Header* header_;
     bool told_ = false; ///< that there is no entry left
 };
 
 } // namespace memleax
-    pid_t guardian_ = 0;
