@@ -58,7 +58,7 @@ if [ -n "$choice" ]; then
     # These watch, and for seconds only, as a boot takes.
     quick=(discarded_registers earlier_calls pending_exception pending_exec remote_calls way_back
         abandonable_mutex agent allowed_tracer block_index code_patch exit_signal glibc_walk kernel_pointers shared_tracker
-        thread_signals tracker unwind_cfi unwind_expression unwind_rule arm64_displace arm64_entry arm64_frame)
+        thread_signals tracker while_seizing unwind_cfi unwind_expression unwind_rule arm64_displace arm64_entry arm64_frame)
     # One or two calls of each way in which the kernel begins one again, or cuts it short, one or two programs
     # of each kind, and no signals by the hundred thousand, which take minutes there.
     long=("exact_counts:Recursion.*:*_O2_fp_pie:*/alloc_all_cxx_O2_nofp_pie:*plugin_250:*split_stack:*other_stacks:*/realloc_chains:*failed_new:*/threads16:*/longjmp*:*/thread_churn"

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "arch.hpp"
+#include "filter_support.hpp"
 #include "forked_test_support.hpp"
 #include "memleax/engine/recovery.hpp"
 #include "memleax/proc/maps.hpp"
@@ -70,6 +71,7 @@ class Orphaned {
     }
     [[nodiscard]] int pid() const { return pid_; }
     [[nodiscard]] RecoveryRecord& record() const { return *record_; }
+    [[nodiscard]] std::shared_ptr<RecoveryRecord> shared_record() const { return record_; }
 
   private:
     int pid_;
@@ -237,6 +239,23 @@ TEST(RestoredProcess, ASemaphoreOfAForkedChildIsLoweredOnce) {
     EXPECT_EQ(now, (std::array<std::uint16_t, 2>{kBefore, kBefore}));
 }
 
+// A control group may have no room for a thread.
+TEST(RestoredProcess, NeedsNoThreadOfTheGuardians) {
+    EXPECT_TRUE(testing::in_child([] {
+        AllPages pages;
+        pages.handler.hold_handler();
+        const std::array<Orphaned, 2> processes;
+        for (const Orphaned& each : processes) {
+            pages.tell(&each.record());
+        }
+        ASSERT_TRUE(testing::forbid_threads());
+        for (const Orphaned& each : processes) {
+            EXPECT_EQ(each.problem(), "");
+            EXPECT_FALSE(pages.handler.is_mapped_in(Tid(each.pid())));
+        }
+    }));
+}
+
 // A record has room for a million breakpoints, 76 MB of addresses, and a guardian may have as few
 // as we had.
 TEST(RestoredProcess, TakesNoMoreAddressesThanItsBreakpoints) {
@@ -264,6 +283,29 @@ TEST(RestoredProcess, TakesNoMoreAddressesThanItsBreakpoints) {
             const auto copy = record->copy_for(99, 1000);
             EXPECT_EQ(copy->breakpoints[kBreakpoints - 1].slot, 77U);
             EXPECT_FALSE(copy->add_breakpoint({}, {}, std::nullopt, false));
+        }
+    }));
+}
+
+// Of the first one's record there is no memory for a copy, by which its children are found.
+TEST(RestoredProcess, IsNotKeptFromItByAnother) {
+    if (test::kIsSanitized) {
+        GTEST_SKIP() << "its shadow is larger than any limit";
+    }
+    EXPECT_TRUE(testing::in_child([] {
+        AllPages pages;
+        pages.handler.hold_handler();
+        const std::array<Orphaned, 3> processes;
+        std::vector<std::shared_ptr<RecoveryRecord>> records;
+        for (const Orphaned& each : processes) {
+            pages.tell(&each.record());
+            records.push_back(each.shared_record());
+        }
+        records[0]->breakpoint_count.store(RecoveryRecord::kMaxBreakpoints);
+        testing::limit_addresses(48 << 20);
+        EXPECT_TRUE(restore_all(records));
+        for (const Orphaned& each : processes) {
+            EXPECT_FALSE(pages.handler.is_mapped_in(Tid(each.pid())));
         }
     }));
 }

@@ -6,9 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <set>
 #include <string>
-#include <vector>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -19,7 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "memleax/base/log.hpp"
 #include "memleax/base/patience.hpp"
 #include "memleax/base/thread_priority.hpp"
 #include "memleax/engine/recovery.hpp"
@@ -99,48 +96,6 @@ class SpawnPlan {
     posix_spawnattr_t attributes_{};
 };
 
-/// The tracer has died: all that its records tell of goes back.
-int recover(RecoveryFile& file) {
-    const auto records = children_first(file.in_use());
-    std::vector<std::shared_ptr<RecoveryRecord>> before; // what their children were copied from
-    std::set<Tid> watched;
-    for (const auto& record : records) {
-        (void)restore_code(*record); // nobody waits longer than need be for this
-        before.push_back(record->copy_for(record->pid.load(), record->start_time));
-        watched.insert(Tid(record->pid.load()));
-    }
-    std::vector<std::vector<FoundChild>> children;
-    children.reserve(before.size());
-    for (const auto& record : before) {
-        children.push_back(restore_code_in_children(*record, watched));
-    }
-    (*file)->set_guardian(pid);
-    run_as_usual();
-    for (std::size_t i = 0; i < before.size(); ++i) {
-        // Its parent's restoring would wait for it, and take its call's result for the parent's.
-        if (restore_borrowed_child(*before[i])) {
-            records[i]->borrowed.tid.store(0);
-            records[i]->borrowed.tid_of_mask.store(0);
-        }
-    }
-    int status = 0;
-    for (const auto& record : records) {
-        const int pid = record->pid.load();
-        if (const auto done = restore_process(record); done) {
-            record->pid.store(0); // others may watch it
-            log_warning("memleax was killed; process {} is as it was before", pid);
-        } else {
-            (void)restore_jumps(*record);
-            log_warning("memleax was killed: {}", done.error().message());
-            status = 1;
-        }
-    }
-    for (std::size_t i = 0; i < before.size(); ++i) {
-        restore_children(*before[i], watched, children[i]);
-    }
-    return status;
-}
-
 } // namespace
 
 Result<std::unique_ptr<Guardian>> Guardian::start() {
@@ -159,6 +114,7 @@ Result<std::unique_ptr<Guardian>> Guardian::start() {
         close(channel[0]);
         return Error("cannot start the guardian process", failure);
     }
+    (*file)->set_guardian(pid);
     return std::unique_ptr<Guardian>(new Guardian(*std::move(file), pid, channel[0]));
 }
 
@@ -217,7 +173,7 @@ std::optional<int> run_as_guardian(int argc, char** argv) {
             return 0; // memleax has gone, and nothing of it is in any target
         }
         if ((*file)->wait_for_holders_death()) {
-            return recover(**file);
+            return restore_all((*file)->in_use()) ? 0 : 1;
         }
     }
 }

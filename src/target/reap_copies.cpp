@@ -2,7 +2,6 @@
 // The end of copies of a process: it has to reap them itself, as any other children.
 #include <cerrno>
 #include <csignal>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "memleax/base/own_thread.hpp"
 #include "memleax/base/patience.hpp"
 #include "memleax/proc/exit_signal.hpp"
 #include "memleax/proc/pid_namespace.hpp"
@@ -119,7 +119,7 @@ Result<void> end_copy(Target& target) {
 // that.
 Result<void> reap_copies(Tid pid, const std::shared_ptr<RecoveryRecord>& record) {
     Result<void> reaped;
-    std::thread([&] {
+    const bool is_done = in_own_thread([&] {
         Tracer tracer(nullptr);
         auto target = Target::seize(tracer, pid, record);
         if (target) {
@@ -127,8 +127,8 @@ Result<void> reap_copies(Tid pid, const std::shared_ptr<RecoveryRecord>& record)
         } else if (const auto info = try_read_process_info(pid); info && !info->has_ended()) {
             reaped = std::move(target).error();
         }
-    }).join();
-    return reaped;
+    });
+    return is_done ? std::move(reaped) : Error("cannot start a thread", EAGAIN);
 }
 
 } // namespace memleax

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Seizing all of a process, also one that executes a program at that moment.
 #include <cerrno>
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
-#include <thread>
 
 #include <fmt/format.h>
 #include <sys/ptrace.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "memleax/proc/memory_sharers.hpp"
@@ -16,6 +11,7 @@
 #include "memleax/target/target.hpp"
 #include "ptrace_options.hpp"
 #include "target_parts.hpp"
+#include "while_seizing.hpp"
 
 namespace memleax {
 
@@ -41,56 +37,6 @@ Result<bool> try_seize(Tid tid) {
     }
     return Error("cannot seize", errnum);
 }
-
-/// PTRACE_SEIZE waits for an exec of the process to end (kernel/ptrace.c, cred_guard_mutex), which
-/// waits for the threads that it has killed to be reaped: by us, for those that are seized already.
-/// Another thread of ours may do that, unlike any other ptrace request.
-class WhileSeizing {
-  public:
-    explicit WhileSeizing(Tid pid) : pid_(pid), tracer_(gettid()), thread_([this] { run(); }) {}
-    ~WhileSeizing() { finish(); }
-    WhileSeizing(const WhileSeizing&) = delete;
-    WhileSeizing& operator=(const WhileSeizing&) = delete;
-
-    /// Those that have been reaped: nobody will be told of their end.
-    std::vector<Tid> finish() {
-        {
-            const std::lock_guard lock(mutex_);
-            done_ = true;
-        }
-        wake_.notify_one();
-        if (thread_.joinable()) {
-            thread_.join();
-        }
-        return std::move(reaped_);
-    }
-
-  private:
-    void run() {
-        constexpr std::chrono::milliseconds kPause(20); // seizing itself takes less
-        std::unique_lock lock(mutex_);
-        while (!wake_.wait_for(lock, kPause, [this] { return done_; })) {
-            reap();
-        }
-    }
-    void reap() {
-        for (const Tid tid : list_threads(pid_)) {
-            const auto info = tid != pid_ ? try_read_process_info(tid) : std::nullopt;
-            if (info && info->has_ended() && info->tracer == tracer_ &&
-                waitpid(tid.value(), nullptr, __WALL | WNOHANG) > 0) {
-                reaped_.push_back(tid);
-            }
-        }
-    }
-
-    Tid pid_;
-    Tid tracer_;
-    std::mutex mutex_;
-    std::condition_variable wake_;
-    bool done_ = false;
-    std::vector<Tid> reaped_;
-    std::thread thread_; // last: it uses the others
-};
 
 } // namespace
 
@@ -127,7 +73,8 @@ Result<std::unique_ptr<Target>> Target::take_over(Target& parent, Tid child) {
 Result<void> Target::seize_threads() {
     // A thread that an unseized one clones during a pass is found by the next; one that a seized
     // one clones is ours from its birth. So a pass that finds nobody new has found all.
-    const auto seize_all_of = [this](Tid process) -> Result<bool> {
+    WhileSeizing reaper(pid_);
+    const auto seize_all_of = [&](Tid process) -> Result<bool> {
         bool any = false;
         for (bool found = true; found;) {
             found = false;
@@ -141,6 +88,7 @@ Result<void> Target::seize_threads() {
                     return explain_seize_failure(process, seized.error().errnum());
                 }
                 if (*seized) {
+                    reaper.add(tid);
                     parts_->add_thread(tid).is_child_process = process != pid_;
                     any = found = true;
                 }
@@ -148,7 +96,6 @@ Result<void> Target::seize_threads() {
         }
         return any;
     };
-    WhileSeizing reaper(pid_);
     auto seized = seize_all_of(pid_);
     // Children that share the memory would run into our breakpoints with nobody to catch them.
     for (bool found = true; seized && found;) {

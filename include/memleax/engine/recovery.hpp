@@ -18,7 +18,9 @@ Result<void> restore_code(const RecoveryRecord& record);
 /// The jumps, too, without attaching: where restore_process() has failed, or has to wait.
 Result<void> restore_jumps(const RecoveryRecord& record);
 
-/// Everything else. Fails if the process is gone, another one by now, or may not be traced.
+/// Everything else. Fails if the process is gone, another one by now, or may not be traced; throws
+/// nothing. By a thread of its own; where none can be made, by the calling one, which keeps hold of
+/// whoever was not stopped until its end.
 Result<void> restore_process(const std::shared_ptr<RecoveryRecord>& record);
 
 /// After restore_code_in_children(): the child that was executing something for the dead tracer, if
@@ -44,6 +46,11 @@ std::vector<FoundChild> restore_code_in_children(const RecoveryRecord& before,
 /// `found` then may have lost their parent since.
 void restore_children(const RecoveryRecord& before, const std::set<Tid>& watched,
                       const std::vector<FoundChild>& found);
+
+/// All of that for the tracer's processes, and for their children: what goes wrong with one is
+/// told, and keeps nobody else from being put back. True if they are as they were. The caller runs
+/// before others (run_before_others()) until nobody's code has anything of ours.
+bool restore_all(const std::vector<std::shared_ptr<RecoveryRecord>>& records);
 
 /// In the order in which they are to be restored: a parent may wait for its child by vfork, where
 /// it cannot be stopped.

@@ -2,16 +2,17 @@
 #include "memleax/engine/recovery.hpp"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 #include <poll.h>
 
+#include "attempt.hpp"
 #include "borrowed_thread.hpp"
 #include "detacher.hpp"
 #include "inline/agent_pages.hpp"
 #include "memleax/base/log.hpp"
+#include "memleax/base/own_thread.hpp"
 #include "memleax/base/printable.hpp"
 #include "memleax/events/process_end.hpp"
 #include "memleax/proc/freezer.hpp"
@@ -181,7 +182,7 @@ Result<void> restore_jumps(const RecoveryRecord& record) {
 
 namespace {
 
-/// By a thread that ends afterwards (see Target).
+/// By a thread that ends afterwards (see Target), as a rule.
 Result<void> restore_in_this_thread(const std::shared_ptr<RecoveryRecord>& record) {
     const Tid pid = pid_of(*record);
     if (auto untraced = wait_until_untraced(*record); !untraced) {
@@ -192,7 +193,9 @@ Result<void> restore_in_this_thread(const std::shared_ptr<RecoveryRecord>& recor
     }
     await_thaw(pid); // a borrowed thread's registers are put back first of all
     const std::vector<OwedSignal> owed = owed_signals(*record);
-    Tracer tracer(nullptr);
+    // One for all that this thread puts back, if there are several: whoever was not stopped is let
+    // go of when he stops, while another process's turn has come.
+    thread_local Tracer tracer(nullptr);
     auto target = Target::seize(tracer, pid, record);
     if (!target) {
         return std::move(target).error();
@@ -235,9 +238,14 @@ Result<void> restore_in_this_thread(const std::shared_ptr<RecoveryRecord>& recor
 } // namespace
 
 Result<void> restore_process(const std::shared_ptr<RecoveryRecord>& record) {
-    Result<void> done;
-    std::thread([&] { done = restore_in_this_thread(record); }).join();
-    return done;
+    return attempt([&record] {
+        Result<void> done;
+        const auto restore = [&] { done = restore_in_this_thread(record); };
+        if (!in_own_thread(restore)) {
+            restore();
+        }
+        return done;
+    });
 }
 
 std::vector<std::shared_ptr<RecoveryRecord>>

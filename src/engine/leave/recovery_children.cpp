@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "attempt.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/engine/recovery.hpp"
 #include "memleax/proc/exit_signal.hpp"
@@ -46,16 +47,23 @@ void visit_copies(const RecoveryRecord& before, const std::set<Tid>& watched,
     }
     for (const Tid thread : list_threads(pid)) {
         for (const Tid child : list_children(pid, thread)) {
-            if (has_exit_signal(child, ProcessCopy::kExitSignal)) { // it never runs, and is dying
-                continue;
+            const auto visited = attempt([&]() -> Result<void> {
+                if (has_exit_signal(child, ProcessCopy::kExitSignal)) { // it never runs, is dying
+                    return {};
+                }
+                const auto record =
+                    watched.contains(child) ? nullptr : record_of_child(child, before);
+                if (record == nullptr || shares_memory(pid, child)) {
+                    return {};
+                }
+                const auto childs = record->copy_for(child.value(), record->start_time);
+                visit(record);
+                visit_copies(*childs, watched, visit);
+                return {};
+            });
+            if (!visited) {
+                log_warning("child {}: {}", child.value(), visited.error().message());
             }
-            const auto record = watched.contains(child) ? nullptr : record_of_child(child, before);
-            if (record == nullptr || shares_memory(pid, child)) {
-                continue;
-            }
-            const auto childs = record->copy_for(child.value(), record->start_time);
-            visit(record);
-            visit_copies(*childs, watched, visit);
         }
     }
 }
@@ -91,7 +99,7 @@ bool restore_borrowed_child(RecoveryRecord& before) {
     return is_child;
 }
 
-// Not their records: each takes 76 MB of addresses, which strict overcommit counts.
+// Not their records: each takes a megabyte of addresses.
 std::vector<FoundChild> restore_code_in_children(const RecoveryRecord& before,
                                                  const std::set<Tid>& watched) {
     std::vector<FoundChild> found;
