@@ -159,5 +159,22 @@ TEST(SleeperWithAHandler, IsWokenWhateverMomentWeComeAt) {
     EXPECT_EQ(fixture.wait_for_end(), 0);
 }
 
+// Signals that it ignores wake a traced thread, several in each of its time limits. On a CPU whose
+// registers do not tell of a call that the kernel continues by itself, that one does so.
+TEST(StarvedLimits, EndWhileSignalsComeThatAreIgnored) {
+    for (const bool has_filter : {false, true}) {
+        CommandLine command{{fixture_path("starved_limits")}};
+        if (has_filter) { // then no call is continued by the kernel: the filter may forbid that
+            command.words.insert(command.words.begin(), fixture_path("filtered"));
+        }
+        Fixture fixture(command);
+        Memleax memleax({"-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+        memleax.wait_until_watching();
+        EXPECT_THAT(fixture.go().failures, IsEmpty()) << has_filter;
+        EXPECT_EQ(memleax.interrupt_and_finish().status, 0);
+        EXPECT_EQ(fixture.quit(), 0);
+    }
+}
+
 } // namespace
 } // namespace memleax::testing

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "memleax/base/clock.hpp"
-#include "thread_work.hpp"
+#include "memleax/proc/thread_work.hpp"
 
 namespace memleax {
 

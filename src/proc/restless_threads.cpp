@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "thread_work.hpp"
+#include "memleax/proc/thread_work.hpp"
 
 namespace memleax {
 

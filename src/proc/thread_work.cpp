@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "thread_work.hpp"
+#include "memleax/proc/thread_work.hpp"
 
 #include <cstdlib>
 #include <string_view>

@@ -6,7 +6,12 @@
 #include <cerrno>
 #include <csignal>
 
+#include <fmt/format.h>
+
+#include "call_limit.hpp"
+#include "memleax/base/clock.hpp"
 #include "memleax/proc/system_call_kind.hpp"
+#include "memleax/proc/thread_work.hpp"
 #include "memleax/target/stopped_thread.hpp"
 
 namespace memleax {
@@ -139,12 +144,44 @@ void InterruptedCalls::begin_again(Tid tid, int signal) {
         first_argument = was->second.arguments[0];
     }
     if (is_at_system_call(arch::pc(regs) - static_cast<std::int64_t>(arch::kSyscallBytes.size()))) {
+        const auto errnum = ends_with(tid, *call, regs);
         arch::begin_system_call_again(regs, first_argument);
+        if (errnum) {
+            arch::fail_system_call(regs, *errnum);
+            StoppedThread(tid).set_registers(regs);
+            return;
+        }
         if (StoppedThread(tid).set_registers(regs)) {
             begun_again_.insert_or_assign(
                 tid, CallBegunAgain{arch::pc(regs), arch::sp(regs), arch::argument(regs, 0)});
         }
     }
+}
+
+// Begun anew it has all of its limit, each time: signals that the target ignores, a few in each of
+// its limits, would keep it waiting for ever. Whether it is still the same call tell its times of
+// sleep: one in it since then, and one in this stop.
+std::optional<int> InterruptedCalls::ends_with(Tid tid, long call, const arch::Registers& regs) {
+    const auto limit = limit_of(call, regs, memory_);
+    if (!limit) {
+        return std::nullopt;
+    }
+    constexpr std::uint64_t kSleepsBetween = 2;
+    const std::uint64_t sleeps =
+        times_slept(fmt::format("/proc/{}/task/{}/", pid_.value(), tid.value()));
+    const MonotonicNs now = monotonic_now();
+    Waiting& waits = waiting_[tid];
+    const bool is_same = waits.call == call && waits.pc == arch::pc(regs) &&
+                         waits.sp == arch::sp(regs) && sleeps - waits.sleeps <= kSleepsBetween;
+    if (!is_same) {
+        waits = {call, arch::pc(regs), arch::sp(regs), now, sleeps};
+    }
+    waits.sleeps = sleeps;
+    if (now.value() - waits.since.value() < limit->ns) {
+        return std::nullopt;
+    }
+    waiting_.erase(tid);
+    return limit->errnum;
 }
 
 void InterruptedCalls::end_begun_again(Tid tid, int signal) {

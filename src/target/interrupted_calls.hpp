@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include <absl/container/flat_hash_map.h>
 
@@ -42,6 +43,7 @@ class InterruptedCalls {
     void forget(Tid tid) {
         on_resume(tid);
         on_trap(tid);
+        waiting_.erase(tid);
     }
     /// If this stop, or a signal that the target ignores and that only a traced thread wakes up
     /// for, has ended a system call with EINTR that without us would have gone on: begins it anew.
@@ -66,7 +68,17 @@ class InterruptedCalls {
         RemoteAddr sp;
         std::uint64_t first_argument;
     };
+    /// A call with a time limit that we have made begin again.
+    struct Waiting {
+        long call = -1;
+        CodeAddr pc;
+        RemoteAddr sp;
+        MonotonicNs since;
+        std::uint64_t sleeps = 0; ///< of the thread (times_slept())
+    };
     [[nodiscard]] bool is_at_system_call(CodeAddr pc);
+    /// What a call, about to begin again, is to end with instead, as its time is over.
+    std::optional<int> ends_with(Tid tid, long call, const arch::Registers& regs);
 
     Tid pid_;
     const ThreadTable& threads_;
@@ -75,6 +87,7 @@ class InterruptedCalls {
     /// only where the registers do not tell it any more (arch::kResultReplacesArgument).
     absl::flat_hash_map<Tid, KernelState> asleep_in_;
     absl::flat_hash_map<Tid, CallBegunAgain> begun_again_;
+    absl::flat_hash_map<Tid, Waiting> waiting_;
 };
 
 } // namespace memleax
