@@ -116,6 +116,16 @@ TEST_F(FillReport, IntervalsAreThoseOfTheWatching) {
     EXPECT_EQ(fill(at(90)).callstacks[0].intervals.front().begin_s, 10);
 }
 
+// Nobody knows whether they are live: their call stacks stay, and so do their numbers.
+TEST_F(FillReport, HasWhatWasSetAside) {
+    tracker.forget_live(at(300));
+    const Report report = fill();
+    ASSERT_EQ(report.callstacks.size(), 2U);
+    EXPECT_EQ(report.callstacks[0].live, BlockCount{});
+    EXPECT_EQ(report.totals.live, BlockCount{});
+    EXPECT_EQ(report.totals.untracked, (BlockCount{201, 2000 + (1 << 20)}));
+}
+
 TEST_F(FillReport, WithoutIntervalsThereIsNoVerdict) {
     tracker.intervals().stop(at(300));
     while (tracker.intervals().drop_oldest()) {

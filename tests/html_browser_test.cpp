@@ -158,7 +158,8 @@ TEST_F(HtmlBrowser, LiveAndExpiredAddUp) {
     leak.untracked_expired = {5, 505};
     leak.expired = {15 + 5 - 2, 18 * 101};
     leak.live = {15, 1515};
-    report.totals = {{17, 1620}, {14, 1318}};
+    report.totals.live = {17, 1620};
+    report.totals.expired = {14, 1318};
     const json results =
         browse(report, {eval(kFacts), eval(kSums), click("document.querySelector('#rows .open')"),
                         eval("[...document.querySelectorAll('.account > div')].slice(0, 7)"

@@ -28,9 +28,10 @@ class HtmlHeadline : public testing::Test {
         const std::string text = text_of(find_report_format("text")->write, report);
         return text.substr(1, text.find('\n', 1) - 1);
     }
-    /// server_report() with nothing that grows, nor too young to tell.
+    /// server_report() with nothing that grows, is too young to tell, or could not be followed.
     static Report quiet_report() {
         Report report = server_report();
+        report.session.events.unfollowed_alloc = 0;
         std::erase_if(report.callstacks, [](const auto& stack) {
             return stack.judgement->verdict != Verdict::settled &&
                    stack.judgement->verdict != Verdict::plateau;
@@ -104,6 +105,27 @@ TEST_F(HtmlHeadline, SaysThatNoAllocationCouldBeFollowed) {
     EXPECT_EQ(
         verdict(report),
         "<h1 class=\"growing\">Not judged: none of 5000 allocations could be followed</h1>\n");
+}
+
+// Where there is memory of which nobody knows, all is not well.
+TEST_F(HtmlHeadline, IsNotGreenWhereSomethingIsNotKnown) {
+    Report report = quiet_report();
+    report.session.events.unfollowed_alloc = 5000;
+    EXPECT_EQ(
+        verdict(report),
+        "<h1 class=\"growing\">No leak found; but 5000 allocations could not be followed</h1>\n"
+        "<p>4 call stacks hold 2.3 MiB in 1596 blocks, and none of them keeps growing.</p>\n");
+    report.callstacks.insert(report.callstacks.begin(), server_report().callstacks.front());
+    EXPECT_THAT(verdict(report),
+                HasSubstr("<h1 class=\"growing\">No leak found, but too early to tell of 1 call "
+                          "stack; but 5000 allocations could not be followed</h1>"));
+    report.callstacks.clear();
+    report.totals = {};
+    report.session.events.unfollowed_alloc = 0;
+    report.totals.untracked = {3, 300};
+    EXPECT_EQ(verdict(report),
+              "<h1 class=\"growing\">Not judged: 300&nbsp;B in 3 blocks were set aside, of which "
+              "nobody knows whether they are freed</h1>\n");
 }
 
 TEST_F(HtmlHeadline, SaysThatOnlyPageFaultsWereSeen) {

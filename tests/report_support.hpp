@@ -44,6 +44,11 @@ template <class Change> void change_frame(Backtrace& backtrace, std::size_t inde
     backtrace = Backtrace(std::move(frames));
 }
 
+inline Judgement judged(Verdict verdict, Reason reason, double blocks_per_s = 0,
+                        double bytes_per_s = 0) {
+    return {verdict, 0, reason, blocks_per_s, bytes_per_s};
+}
+
 /// Three call stacks: live only, leaking a little without a backtrace, leaking.
 inline Report sample_report() {
     Report report;
@@ -59,7 +64,8 @@ inline Report sample_report() {
                              .failed_alloc = 3,
                              .unknown_free = 4,
                              .double_free = 1};
-    report.totals = {{22, 2125}, {21, 2025}};
+    report.totals.live = {22, 2125};
+    report.totals.expired = {21, 2025};
 
     CallStackReport live;
     live.id = 9;

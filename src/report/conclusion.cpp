@@ -12,15 +12,18 @@ namespace memleax {
 
 namespace {
 
-Conclusion::Kind kind_without_stacks(const Report& report) {
+Conclusion::Kind kind_without_stacks(const Conclusion& found, const Report& report) {
     if (report.has_page_faults_only()) {
         return Conclusion::Kind::page_faults_only;
     }
     const Report::Events& events = report.session.events;
     const std::uint64_t mapped = report.mapped ? report.mapped->mapped : 0;
     if (events.alloc + events.realloc + mapped != 0) {
-        return report.totals.live.blocks == 0 ? Conclusion::Kind::nothing_live
-                                              : Conclusion::Kind::all_hidden;
+        if (report.totals.live.blocks != 0) {
+            return Conclusion::Kind::all_hidden;
+        }
+        return found.unknown_text().empty() ? Conclusion::Kind::nothing_live
+                                            : Conclusion::Kind::partly_unknown;
     }
     return events.unfollowed_alloc != 0 ? Conclusion::Kind::none_followed
                                         : Conclusion::Kind::nothing_seen;
@@ -40,7 +43,7 @@ Conclusion::Kind kind_of(const Conclusion& found, const Report& report) {
         return Conclusion::Kind::unjudged;
     }
     if (found.judged.stacks == 0) {
-        return kind_without_stacks(report);
+        return kind_without_stacks(found, report);
     }
     const std::uint64_t early = found.of(Verdict::too_early).stacks;
     if (early == found.judged.stacks) {
@@ -74,8 +77,23 @@ std::string Conclusion::hidden_text() const {
                : fmt::format("; hidden: {} called leaking", number_of(hidden, "call stack"));
 }
 
+std::string Conclusion::unknown_text() const {
+    const std::string calls = unfollowed == 0 ? ""
+                                              : fmt::format("{} could not be followed",
+                                                            number_of(unfollowed, "allocation"));
+    if (untracked.blocks == 0) {
+        return calls;
+    }
+    const bool is_one = untracked.blocks == 1;
+    return fmt::format("{}{}{} {} set aside, of which nobody knows whether {} freed", calls,
+                       calls.empty() ? "" : ", and ", amount_text(untracked),
+                       is_one ? "was" : "were", is_one ? "it is" : "they are");
+}
+
 Conclusion conclude(const Report& report) {
     Conclusion found;
+    found.unfollowed = report.session.events.unfollowed_alloc;
+    found.untracked = report.totals.untracked;
     for (const CallStackReport& stack : report.callstacks) {
         if (stack.live.blocks == 0) {
             continue;

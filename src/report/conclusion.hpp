@@ -33,6 +33,7 @@ struct Conclusion {
         unjudged,         ///< call stacks have no verdict, for want of intervals
         page_faults_only, ///< page faults were followed, and no allocation was seen
         nothing_live,     ///< all that was allocated meanwhile is freed
+        partly_unknown,   ///< all of it is freed whose end could be seen, but there was more
         all_hidden,       ///< all that is live is left out by the prompt's ignore or only
         none_followed,    ///< there were allocations, and none could be followed
         nothing_seen,     ///< there was no allocation
@@ -48,12 +49,19 @@ struct Conclusion {
     /// is shown, for the report then says LEAK anyway.
     std::uint64_t hidden = 0;
     bool is_none_lost = false; ///< a look at all heaps has found no lost block
+    /// Memory of which nobody knows whether it is live: allocations that could not be followed, and
+    /// blocks that were set aside. Where it is not 0, there is no all-clear.
+    std::uint64_t unfollowed = 0;
+    BlockCount untracked;
 
     [[nodiscard]] const StackGroup& of(Verdict verdict) const {
         return by_verdict.at(static_cast<std::size_t>(verdict));
     }
     /// "; hidden: 1 call stack called leaking", or "".
     [[nodiscard]] std::string hidden_text() const;
+    /// "2 allocations could not be followed, and 1.2 KiB in 5 blocks were set aside, of which
+    /// nobody knows whether they are freed", or "".
+    [[nodiscard]] std::string unknown_text() const;
 };
 
 Conclusion conclude(const Report& report);

@@ -61,6 +61,7 @@ void add(const CallStackReport& stack, Report::Totals* sum) {
     sum->expired = sum->expired + stack.may_leak();
     sum->leaking_stacks += stack.is_leaking() ? 1 : 0;
     sum->suspect_stacks += stack.is_suspect() ? 1 : 0;
+    sum->untracked = sum->untracked + stack.untracked;
 }
 
 void add(const MappedTotals& seen, std::optional<std::uint64_t> unexplained,

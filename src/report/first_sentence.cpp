@@ -95,6 +95,12 @@ std::string growth_sentence(const StackGroup& growing, NameStyle style) {
                        others(growing, "grow"));
 }
 
+/// Behind what would be an all-clear otherwise.
+std::string but_unknown(const Conclusion& found) {
+    const std::string unknown = found.unknown_text();
+    return unknown.empty() ? "" : "; but " + unknown;
+}
+
 /// Where nothing is lost and nothing leaks.
 std::string harmless_sentence(const Report& report, const Conclusion& found) {
     switch (found.kind) {
@@ -111,6 +117,8 @@ std::string harmless_sentence(const Report& report, const Conclusion& found) {
     }
     case Conclusion::Kind::nothing_live:
         return "No leak seen: nothing that was allocated meanwhile is still live";
+    case Conclusion::Kind::partly_unknown:
+        return "Not judged: " + found.unknown_text();
     case Conclusion::Kind::all_hidden:
         return "Not judged: all that is still live is hidden by ignore or only";
     case Conclusion::Kind::none_followed:
@@ -124,12 +132,13 @@ std::string harmless_sentence(const Report& report, const Conclusion& found) {
                            seconds_text(report.session.duration_s));
     case Conclusion::Kind::partly_too_early: {
         const StackGroup& early = found.of(Verdict::too_early);
-        return fmt::format("No leak seen: {}; too early to tell of {} of them ({})",
+        return fmt::format("No leak seen: {}; too early to tell of {} of them ({}){}",
                            found.judged.holding(), early.stacks,
-                           bytes_text(static_cast<double>(early.live.bytes)));
+                           bytes_text(static_cast<double>(early.live.bytes)), but_unknown(found));
     }
     case Conclusion::Kind::steady:
-        return fmt::format("No leak seen: {}, and nothing keeps growing", found.judged.holding());
+        return fmt::format("No leak seen: {}, and nothing keeps growing{}", found.judged.holding(),
+                           but_unknown(found));
     }
     return "";
 }

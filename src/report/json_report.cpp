@@ -178,6 +178,9 @@ Json totals_json(const Report::Totals& totals) {
     Json json;
     put_count(json, "live", totals.live);
     put_count(json, "expired", totals.expired);
+    if (totals.untracked.blocks > 0) {
+        put_count(json, "untracked", totals.untracked);
+    }
     return json;
 }
 

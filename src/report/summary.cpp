@@ -164,6 +164,8 @@ Summary summary_of(const Report& report, const Conclusion& found) {
     case Conclusion::Kind::nothing_live:
         return {Summary::Mood::good, "No leak found",
                 "Nothing that was allocated meanwhile is still live"};
+    case Conclusion::Kind::partly_unknown:
+        return {Summary::Mood::not_judged, "Not judged: " + found.unknown_text()};
     case Conclusion::Kind::all_hidden:
         return {Summary::Mood::not_judged,
                 "Not judged: all that is still live is hidden by ignore or only"};
@@ -194,9 +196,15 @@ Summary summary_of(const Report& report, const Conclusion& found) {
     return {};
 }
 
-/// A hidden leak is no all-clear.
+/// A hidden leak is no all-clear, nor is one that could not be seen.
 Summary summarize_watching(const Report& report, const Conclusion& found) {
     Summary summary = summary_of(report, found);
+    const std::string unknown = found.unknown_text();
+    if (!unknown.empty() && (found.kind == Conclusion::Kind::steady ||
+                             found.kind == Conclusion::Kind::partly_too_early)) {
+        summary.mood = std::max(summary.mood, Summary::Mood::not_judged);
+        summary.headline += "; but " + unknown;
+    }
     if (found.hidden > 0) {
         summary.mood = std::max(summary.mood, Summary::Mood::not_judged);
         summary.headline += found.hidden_text();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -231,6 +232,39 @@ void write_unfollowed(const Report& report, std::optional<std::uint32_t> process
     }
 }
 
+/// Call stacks, of one process or of all, with blocks that were set aside, and that
+/// write_stacks() leaves out.
+void write_set_aside(const Report& report, std::optional<std::uint32_t> process,
+                     BacktraceTexts& backtraces, ReportSink& sink) {
+    constexpr std::ptrdiff_t kMost = 10; // a pause concerns all that is live then
+    std::vector<const CallStackReport*> aside;
+    for (const CallStackReport& stack : report.callstacks) {
+        if (stack.untracked.blocks > 0 && !stack.is_in_text() &&
+            (!process || stack.process == *process)) {
+            aside.push_back(&stack);
+        }
+    }
+    if (aside.empty()) {
+        return;
+    }
+    std::stable_sort(aside.begin(), aside.end(), [](const auto* a, const auto* b) {
+        return a->untracked.bytes < b->untracked.bytes;
+    });
+    const auto shown = std::min(std::ssize(aside), kMost);
+    const std::string scope = shown < std::ssize(aside)
+                                  ? fmt::format(" ({} of {} call stacks)", shown, aside.size())
+                                  : "";
+    sink.write(
+        fmt::format("== Set aside: nobody knows whether these blocks are freed{}.\n\n", scope));
+    for (auto each = aside.end() - shown; each != aside.end(); ++each) {
+        const CallStackReport& stack = **each;
+        std::string text =
+            fmt::format("CallStack[{}]: not_followed={}\n", stack.id, count_text(stack.untracked));
+        backtraces.append_to(text, stack.frames, stack.end);
+        sink.write(text + "\n");
+    }
+}
+
 /// The call stacks of one process, or of all; the number of them.
 std::size_t write_stacks(const Report& report, std::optional<std::uint32_t> process,
                          BacktraceTexts& backtraces, ReportSink& sink) {
@@ -318,6 +352,7 @@ void write_text(const Report& report, ReportSink& sink) {
     if (!report.follows_forks) {
         write_errors(report, std::nullopt, sink);
         write_unfollowed(report, std::nullopt, backtraces, sink);
+        write_set_aside(report, std::nullopt, backtraces, sink);
         write_page_faults(report, std::nullopt, sink);
         write_probes(report, std::nullopt, sink);
         shown = write_stacks(report, std::nullopt, backtraces, sink);
@@ -326,6 +361,7 @@ void write_text(const Report& report, ReportSink& sink) {
             sink.write(process_header(report.processes[i]));
             write_errors(report, i, sink);
             write_unfollowed(report, i, backtraces, sink);
+            write_set_aside(report, i, backtraces, sink);
             write_page_faults(report, i, sink);
             write_probes(report, i, sink);
             shown += write_stacks(report, i, backtraces, sink);

@@ -43,7 +43,8 @@ void SnapshotCopier::copy_stacks(Tracker& tracker) {
             snapshot_.unfollowed.push_back(
                 {id, account.unfollowed, account.why_unfollowed, tracker.stacks().end(id)});
         }
-        if (account.live().blocks == 0 && account.expired.blocks == 0) {
+        if (account.live().blocks == 0 && account.expired.blocks == 0 &&
+            account.untracked.blocks == 0) {
             continue;
         }
         tracker.number(id);

@@ -23,7 +23,7 @@ using StackChoice = std::function<bool(const Backtrace&)>;
 using StackFindings = absl::flat_hash_map<StackId, StackFinding>;
 
 /// Adds the counts of a process, the last of report->processes, to `report`, and every call stack
-/// that has live or expired blocks, most leaked bytes last. Ages are those at the snapshot's time;
+/// that the snapshot has, most leaked bytes last. Ages are those at the snapshot's time;
 /// times of intervals count from `begin`. The totals are of all call stacks, chosen or not.
 /// Call stacks are not named by `wrappers`.
 void fill_report(const TrackerSnapshot& snapshot, MonotonicNs begin, const StackResolver& resolve,

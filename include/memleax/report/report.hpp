@@ -154,6 +154,7 @@ struct Report {
         BlockCount expired; ///< and still there
         std::uint64_t leaking_stacks = 0;
         std::uint64_t suspect_stacks = 0; ///< the leaking ones among them
+        BlockCount untracked;             ///< neither live nor freed: see CallStackReport
     };
     /// Memory that was mapped while we watched. See MappedTotals in tracker.hpp.
     struct Mapped {
@@ -190,7 +191,8 @@ struct Report {
     std::optional<Mapped> mapped;             ///< likewise; absent: mapped memory is not tracked
     bool follows_forks = false;               ///< children are watched, too
     std::vector<Process> processes;           ///< the first one first
-    std::vector<CallStackReport> callstacks;  ///< with live or expired blocks; most leaked last
+    /// With blocks that are live, have expired, or are not followed any more; most leaked last.
+    std::vector<CallStackReport> callstacks;
     /// Of what allocators have mapped, and of thread stacks: they hold blocks that are counted by
     /// themselves, and what is kept for later.
     std::vector<CallStackReport> internal_callstacks;
@@ -206,7 +208,7 @@ struct Report {
     /// Page faults were followed, and no allocation was seen: there is nothing to say of blocks.
     [[nodiscard]] bool has_page_faults_only() const {
         return page_faults && callstacks.empty() && totals.live.blocks == 0 &&
-               session.events.alloc + session.events.realloc == 0;
+               session.events.alloc + session.events.realloc + session.events.unfollowed_alloc == 0;
     }
 };
 

@@ -33,7 +33,8 @@ struct TrackerSnapshot {
     SeenCalls calls;
     std::vector<MemoryError> errors;
     MappedTotals mapped;
-    std::vector<StackSnapshot> stacks; ///< those that have live blocks or have let some expire
+    /// Those that have live blocks, have let some expire, or have some of which nobody knows.
+    std::vector<StackSnapshot> stacks;
     std::vector<UnfollowedSnapshot> unfollowed;
 };
 
