@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include "commands_support.hpp"
 #include "leaks_support.hpp"
 #include "process_support.hpp"
 #include "prompt_support.hpp"
@@ -125,6 +126,25 @@ TEST_F(WatchedHeap, ABlockIsInTheClassThatItsPointerGivesItNow) {
                                           definite.blocks)));
     }
     EXPECT_EQ(prompt.quit(), 0);
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// Nobody may say of a block that was freed that it is lost, whatever a look said before.
+TEST_F(WatchedHeap, AnOldLookSaysNothingOfWhatWasFreedSince) {
+    Fixture fixture("leak_cases", {"freed_since"});
+    const test::TemporaryFolder folder;
+    const std::string file = folder.file("report.json");
+    Commands commands(fixture.pid(),
+                      {"-e", "1000", "-q", "-F", "json", "-o", file, "--error-exitcode", "9"});
+    EXPECT_EQ(fixture.go().truth.at("definite").blocks, 10);
+    EXPECT_THAT(commands.output_of("leaks"), HasSubstr(" in 10 blocks\n indirectly"));
+    EXPECT_EQ(fixture.go().truth.at("definite").blocks, 0);
+    const auto result = commands.quit();
+    EXPECT_EQ(exit_status(result.status), 0);
+    std::ifstream stream(file);
+    const auto report = nlohmann::json::parse(stream);
+    EXPECT_EQ(report.at("leak_check").at("definite").at("blocks"), 0) << report;
+    EXPECT_TRUE(report.at("leak_check").contains("age_s"));
     EXPECT_EQ(fixture.quit(), 0);
 }
 

@@ -223,8 +223,8 @@ void DataWriter::write_leaks(const LeakFindings& findings, const LeakScope& scop
     out_.print("\"leaks\":{{\"known\":{},\"processes\":{},\"scope\":{},\"why\":{},\"unlisted\":{},",
                scope.known, scope.processes, json_text(scope.text()), json_text(findings.why),
                json_text(findings.unlisted));
-    out_.print("\"pause\":{},\"common\":{},\"totals\":[", number(findings.pause_s),
-               json_text(common_offset_text(findings)));
+    out_.print("\"pause\":{},\"age\":{},\"common\":{},\"totals\":[", number(findings.pause_s),
+               number(findings.age_s.value_or(0)), json_text(common_offset_text(findings)));
     const char* separator = "";
     for (const BlockCount& total : findings.totals) {
         out_.print("{}{}", separator, pair(total));

@@ -138,13 +138,17 @@ const char* describe(LossClass loss) {
 std::vector<LeakRecord> leak_records(std::span<const HeapBlock> blocks,
                                      std::span<const LossClass> classes,
                                      std::span<const BlockFacts> facts,
-                                     std::vector<LeakRecordKey>* keys) {
+                                     std::vector<LeakRecordKey>* keys,
+                                     const std::vector<bool>& left_out) {
     // Of one call stack all sizes go together.
     using Key = std::tuple<LossClass, StackId, std::uint32_t, std::uint64_t>;
     std::map<Key, LeakRecord> records;
     Key last; // blocks that lie side by side mostly are of one record
     LeakRecord* of_last = nullptr;
     for (std::size_t i = 0; i < blocks.size(); ++i) {
+        if (!left_out.empty() && left_out[i]) {
+            continue;
+        }
         const BlockFacts fact = facts.empty() ? BlockFacts{} : facts[i];
         const std::uint64_t size = fact.stack == kNoStack ? blocks[i].size : 0;
         const Key key{classes[i], fact.stack, fact.type, size};
@@ -236,6 +240,9 @@ nlohmann::ordered_json leak_findings_json(const LeakFindings& findings) {
         check["why"] = findings.why;
     }
     check["pause_s"] = findings.pause_s;
+    if (findings.age_s) {
+        check["age_s"] = *findings.age_s;
+    }
     if (findings.complete) {
         check["scope"] = findings.unlisted.empty() ? "heap" : "watched";
         if (!findings.unlisted.empty()) {

@@ -306,7 +306,10 @@ void write_probes(const Report& report, std::optional<std::uint32_t> process, Re
 }
 
 std::string leak_check_heading(const LeakFindings& findings) {
-    return fmt::format("== Leak check (the process stood still for {:.1f} ms):\n",
+    constexpr double kNow = 1;
+    const double age = findings.age_s.value_or(0);
+    return fmt::format("== Leak check{} (the process stood still for {:.1f} ms):\n",
+                       age < kNow ? "" : fmt::format(", by a look {:.0f} s ago", age),
                        findings.pause_s * 1000);
 }
 

@@ -146,10 +146,12 @@ BlockCount HeapView::all() const {
     return sum;
 }
 
-HeapCounts HeapView::by_type() const {
+HeapCounts HeapView::by_type(const std::vector<bool>& gone) const {
     std::vector<BlockCount> counts(types_.size());
     for (std::uint32_t i = 0; i < facts_.size(); ++i) { // or nothing is known of any
-        counts[facts_[i].type].add(block(i).size);
+        if (gone.empty() || !gone[i]) {
+            counts[facts_[i].type].add(block(i).size);
+        }
     }
     HeapCounts result;
     for (std::size_t type = 1; type < types_.size(); ++type) { // 0: not known
@@ -228,15 +230,50 @@ StackFindings HeapView::stack_findings() {
     return result;
 }
 
-LeakFindings HeapView::findings(std::uint32_t process) {
+// Whoever feeds the account does not wait long.
+std::vector<bool> HeapView::gone() const {
+    constexpr std::uint32_t kBlocksAtOnce = 4096;
+    std::vector<bool> result;
+    for (std::uint32_t begin = 0; begin < facts_.size(); begin += kBlocksAtOnce) {
+        const auto end = static_cast<std::uint32_t>(
+            std::min<std::size_t>(std::size_t{begin} + kBlocksAtOnce, facts_.size()));
+        tracker_.with([&](Tracker& tracker) {
+            const auto aside = tracker.set_aside_at();
+            const bool is_absence_known = !aside || *aside < snapshot_.time;
+            for (std::uint32_t i = begin; i < end; ++i) {
+                if (facts_[i].stack == kNoStack) {
+                    continue;
+                }
+                const auto id = tracker.blocks().find(block(i).address);
+                // The address of one that is set aside may be given out again: then it was freed.
+                if (id ? tracker.blocks()[*id].time > snapshot_.time : is_absence_known) {
+                    result.resize(facts_.size());
+                    result[i] = true;
+                }
+            }
+        });
+    }
+    return result;
+}
+
+LeakFindings HeapView::findings(std::uint32_t process, const std::vector<bool>& gone) {
     LeakFindings result;
     result.complete = true;
     result.unlisted = snapshot_.unlisted;
     result.pause_s = seconds(snapshot_.pause_ns);
     result.totals = classes_.totals;
     result.common_offset = common_offset_;
+    for (std::uint32_t i = 0; i < gone.size(); ++i) {
+        if (gone[i]) {
+            BlockCount& total = result.totals.at(static_cast<std::size_t>(loss(i)));
+            total = total - BlockCount{1, block(i).size};
+            if (loss(i) == LossClass::possible) { // it was said of all of them
+                result.common_offset.reset();
+            }
+        }
+    }
     std::vector<LeakRecordKey> keys;
-    result.records = leak_records(graph().blocks, classes_.classes, facts_, &keys);
+    result.records = leak_records(graph().blocks, classes_.classes, facts_, &keys, gone);
     // By record. Blocks that lie side by side mostly are of one, and held by one.
     using Key = std::tuple<LossClass, StackId, std::uint32_t, std::uint64_t>;
     std::map<Key, GroupCounts> held;
@@ -244,7 +281,7 @@ LeakFindings HeapView::findings(std::uint32_t process) {
     std::uint64_t* count = nullptr;
     for (std::uint32_t i = 0; i < graph().blocks.size(); ++i) {
         const std::uint32_t group = group_of(i);
-        if (group == kNoGroup) {
+        if (group == kNoGroup || (!gone.empty() && gone[i])) {
             continue;
         }
         const BlockFacts fact = facts(i);

@@ -75,7 +75,7 @@ class LookedAt {
     /// Nothing was watched, so that the account has no call stacks.
     LeakFindings findings_of(HeapSnapshot snapshot) {
         HeapView heap(std::move(snapshot), account_.pid(), account_.tracker(), account_.names());
-        LeakFindings found = heap.findings(0);
+        LeakFindings found = heap.findings(0, {});
         found.types = heap.by_type();
         found.holders = heap.by_holder();
         return found;

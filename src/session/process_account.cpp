@@ -52,6 +52,16 @@ MonotonicNs ProcessAccount::time(MonotonicNs now) const {
     return std::min(now, facts_.ended.value_or(now));
 }
 
+void ProcessAccount::forget_old_heap() {
+    if (heap_ == nullptr) {
+        return;
+    }
+    const auto gone = tracker_.with([](Tracker& tracker) { return tracker.memory_gone_at(); });
+    if (gone && *gone > heap_->snapshot().time) {
+        heap_.reset();
+    }
+}
+
 void ProcessAccount::add_memory(MemoryLook look, bool is_last) {
     has_last_memory_ = is_last;
     if (!memory_) {

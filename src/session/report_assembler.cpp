@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "memleax/base/clock.hpp"
 #include "memleax/report/fill_report.hpp"
 #include "memleax/session/fault_view.hpp"
 #include "memleax/session/probe_view.hpp"
@@ -24,16 +25,19 @@ void add_modules(std::vector<Report::Module> modules, Report* report) {
 }
 
 /// `is_tried`: somebody has looked, or tried to.
-void add_leak_check(ProcessAccount& process, bool is_tried, Report* report) {
+void add_leak_check(ProcessAccount& process, bool is_tried, MonotonicNs now, Report* report) {
     if (process.heap() == nullptr && !is_tried) {
         return;
     }
     const auto index = static_cast<std::uint32_t>(report->processes.size() - 1);
     LeakFindings found;
     if (process.heap() != nullptr) {
-        found = process.heap()->findings(index);
-        found.types = process.heap()->by_type();
-        found.holders = process.heap()->by_holder();
+        HeapView& heap = *process.heap();
+        const std::vector<bool> gone = heap.gone(); // since that look
+        found = heap.findings(index, gone);
+        found.types = heap.by_type(gone);
+        found.holders = heap.by_holder();
+        found.age_s = std::max(seconds(now.value() - heap.snapshot().time.value()), 0.0);
     }
     found.why = process.heap_problem(); // of the last look, where it has failed
     if (report->follows_forks) {
@@ -48,6 +52,9 @@ void add_leak_check(ProcessAccount& process, bool is_tried, Report* report) {
     }
     LeakFindings& all = *report->leak_check;
     all.pause_s += found.pause_s;
+    if (found.age_s) {
+        all.age_s = std::max(all.age_s.value_or(0), *found.age_s);
+    }
     if ((!found.complete && all.complete) || all.why.empty()) {
         all.why = found.why;
     }
@@ -88,6 +95,7 @@ Report ReportAssembler::assemble(const Facts& facts) const {
 }
 
 void ReportAssembler::add(ProcessAccount& process, bool has_looked_at_heap, Report* report) const {
+    process.forget_old_heap();
     const ProcessFacts facts = process.facts();
     Report::Process described;
     described.number = facts.number;
@@ -118,7 +126,7 @@ void ReportAssembler::add(ProcessAccount& process, bool has_looked_at_heap, Repo
         [&names](StackId id) { return names.resolve(id); },
         [this](const Backtrace& frames) { return filter_.shows(frames); }, wrappers_.find(process),
         report, process.heap() != nullptr ? process.heap()->stack_findings() : StackFindings{});
-    add_leak_check(process, has_looked_at_heap, report);
+    add_leak_check(process, has_looked_at_heap, clock_.now(), report);
     if (options_.allocators->tracked().faults) {
         if (!report->page_faults) {
             report->page_faults.emplace();

@@ -45,6 +45,13 @@ void Session::look_at_memory() {
     }
 }
 
+void Session::bring_up_to_date() {
+    watcher_.bring_up_to_date();
+    for (ProcessAccount* process : accounts_.all()) {
+        process->forget_old_heap();
+    }
+}
+
 Report Session::make_report() {
     check_mappings();
     look_at_memory();

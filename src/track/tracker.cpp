@@ -265,6 +265,7 @@ void Tracker::forget_live(MonotonicNs now) {
     blocks_.for_each([this](const Block& block) {
         accounts_.count_untracked(block.stack, block.size, block.expired);
     });
+    set_aside_at_ = now;
     blocks_.clear();
     pending_.clear();
     errors_.forget_blocks();
@@ -278,6 +279,7 @@ void Tracker::forget_live(MonotonicNs now) {
 }
 
 void Tracker::on_memory_gone(MonotonicNs time) {
+    memory_gone_at_ = time;
     expire(time, std::numeric_limits<std::size_t>::max());
     for (const auto& [tid, pending] : std::exchange(pending_, {})) {
         if (pending.block) {

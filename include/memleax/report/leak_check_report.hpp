@@ -42,11 +42,13 @@ struct LeakRecordKey {
 };
 
 /// `classes` are those of classify() for these blocks. `facts`: of each block, or nothing of any.
-/// `keys`, if it is not null, gets one for each record.
+/// `keys`, if it is not null, gets one for each record. `left_out`: blocks that are in no record;
+/// empty: none.
 std::vector<LeakRecord> leak_records(std::span<const HeapBlock> blocks,
                                      std::span<const LossClass> classes,
                                      std::span<const BlockFacts> facts = {},
-                                     std::vector<LeakRecordKey>* keys = nullptr);
+                                     std::vector<LeakRecordKey>* keys = nullptr,
+                                     const std::vector<bool>& left_out = {});
 
 /// A line that says that these are the blocks that were watched, if the heap could not be listed
 /// (LeakFindings::unlisted); else "".

@@ -43,6 +43,9 @@ struct LeakRecord {
 
 struct LeakFindings {
     double pause_s = 0; ///< for which the process stood still
+    /// How long ago that was when the report was made; of several processes the longest. Absent:
+    /// that look is all that there is.
+    std::optional<double> age_s = {};
     /// If not, nothing is said of any block. Of several processes together: all are; the records
     /// are those of the ones that could be looked at.
     bool complete = false;

@@ -60,8 +60,8 @@ class HeapView {
     [[nodiscard]] std::string root_name(std::uint64_t root);
 
     [[nodiscard]] BlockCount all() const;
-    /// Blocks whose type is known.
-    [[nodiscard]] HeapCounts by_type() const;
+    /// Blocks whose type is known, but for those that are gone().
+    [[nodiscard]] HeapCounts by_type(const std::vector<bool>& gone = {}) const;
     /// What would be lost without each group: what two hold is in neither's.
     [[nodiscard]] HeapCounts by_holder() const;
 
@@ -71,8 +71,11 @@ class HeapView {
 
     /// By call stack: what is lost and has not been freed since, and who holds the rest.
     [[nodiscard]] StackFindings stack_findings();
-    /// `process`: index in the report. Without HeapCounts.
-    [[nodiscard]] LeakFindings findings(std::uint32_t process);
+    /// Of each block: it was watched, and is not live any more. Nothing is said of one that was not
+    /// watched, nor of one that was set aside since. Empty: none is gone.
+    [[nodiscard]] std::vector<bool> gone() const;
+    /// `process`: index in the report. Without HeapCounts, and without what is gone().
+    [[nodiscard]] LeakFindings findings(std::uint32_t process, const std::vector<bool>& gone);
 
   private:
     /// So many blocks each group holds by the shortest chains.

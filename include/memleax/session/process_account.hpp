@@ -71,6 +71,8 @@ class ProcessAccount final : public ProcessKeeper {
 
     /// The last look at its heap, for the main thread; null: there was none.
     [[nodiscard]] HeapView* heap() const { return heap_.get(); }
+    /// What was looked at is no more if the process has executed another program since.
+    void forget_old_heap();
     void set_heap(std::unique_ptr<HeapView> heap) { heap_ = std::move(heap); }
     /// Why the last look has come to nothing; "" if it has not.
     [[nodiscard]] const std::string& heap_problem() const { return heap_problem_; }

@@ -68,7 +68,7 @@ class Session {
     /// The same, of the process that commands are about.
     [[nodiscard]] MonotonicNs process_time() const { return process().time(now()); }
     /// To be called before something is said of the accounts; see Watcher.
-    void bring_up_to_date() { watcher_.bring_up_to_date(); }
+    void bring_up_to_date();
     /// Looks anew at whose memory is short (ProcessAccount::memory()); only while watching.
     void look_at_memory();
     /// The memory of all of them, over time.

@@ -105,6 +105,11 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     /// they start anew. One pass over all blocks.
     void forget_live(MonotonicNs now);
     void on_gap(MonotonicNs time) override { forget_live(time); }
+    /// When blocks were set aside last: of one that is not live since then, nobody knows whether it
+    /// was freed.
+    [[nodiscard]] std::optional<MonotonicNs> set_aside_at() const { return set_aside_at_; }
+    /// When the process executed another program last.
+    [[nodiscard]] std::optional<MonotonicNs> memory_gone_at() const { return memory_gone_at_; }
     /// From now on blocks expire at this age. Those that have expired stay so.
     void set_expire_ns(std::int64_t expire_ns) {
         options_.expire_ns = expire_ns;
@@ -188,6 +193,8 @@ class Tracker final : public EventSink, public StackInterner, public AccountQuer
     };
     absl::flat_hash_map<Tid, PendingRealloc> pending_;
     std::uint64_t missed_frees_ = 0;
+    std::optional<MonotonicNs> set_aside_at_;
+    std::optional<MonotonicNs> memory_gone_at_;
 };
 
 } // namespace memleax

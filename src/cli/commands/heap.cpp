@@ -82,7 +82,7 @@ void run_leaks(CommandContext& context, Arguments& arguments) {
         arguments.empty() ? 20 : arguments.whole("the number of groups", 1, 1'000'000);
     arguments.done();
     HeapView& heap = look(context.session);
-    LeakFindings found = heap.findings(0);
+    LeakFindings found = heap.findings(0, heap.gone());
     std::erase_if(found.records,
                   [](const LeakRecord& each) { return each.loss == LossClass::reachable; });
     const std::size_t all = found.records.size();

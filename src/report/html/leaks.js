@@ -139,11 +139,12 @@ function leakRest({ known, processes, why }) {
 }
 
 function showLeaks(model) {
-  const { known, processes, why, pause, common, totals, types, holders, records } = model.leaks;
+  const { known, processes, why, pause, age, common, totals, types, holders, records } = model.leaks;
   const stood = pause <= 0 ? ''
     : processes === 1 ? ` The process stood still for ${digits(pause * 1000)} ms.` : ` The processes stood still for ${digits(pause * 1000)} ms in all.`;
+  const looked = age < 1 ? '' : ` It was looked at ${digits(age)} s before this report; what was freed since is left out.`;
   byId('leaks-look').textContent = known > 0
-    ? `${leakScope(model)}.${leakRest(model.leaks)}${stood}${common === '' ? '' : ` ${common[0].toUpperCase()}${common.slice(1)}.`}`
+    ? `${leakScope(model)}.${leakRest(model.leaks)}${stood}${looked}${common === '' ? '' : ` ${common[0].toUpperCase()}${common.slice(1)}.`}`
     : `Incomplete: ${why}. Nothing is said of any block.${stood}`;
   byId('leaks').hidden = false;
   for (const id of ['leaks-totals', 'leaks-classes', 'leaks-scroll']) {
