@@ -128,6 +128,37 @@ TEST_F(HtmlHeadline, IsNotGreenWhereSomethingIsNotKnown) {
               "nobody knows whether they are freed</h1>\n");
 }
 
+// As the text report, which has a line of it.
+TEST_F(HtmlHeadline, IsNotGreenWhereTheProcessGrowsByWhatIsNotWatched) {
+    constexpr std::uint64_t kMiB = 1024 * 1024;
+    Report report = quiet_report();
+    report.memory = {{0, 0, 10 * kMiB}, {60, 0, 112 * kMiB}};
+    const std::string gap = "RSS +102.0 MiB, watched blocks +0 B: try --track heap,mmap";
+    const std::string not_judged =
+        "<h1 class=\"growing\">Not judged: the process grows by what is not watched</h1>\n"
+        "<p>" +
+        gap + ".</p>\n";
+    EXPECT_EQ(verdict(report), not_judged);
+    Report early = report;
+    early.callstacks.resize(1);
+    early.callstacks[0] = server_report().callstacks.front();
+    EXPECT_THAT(verdict(early), HasSubstr("<h1 class=\"growing\">Too early to tell</h1>"));
+    EXPECT_THAT(verdict(early), HasSubstr("<p>Besides: RSS +102.0&nbsp;MiB, watched blocks "));
+    report.callstacks.clear();
+    report.totals = {};
+    EXPECT_EQ(verdict(report), not_judged);
+    report.session.events = {};
+    EXPECT_EQ(verdict(report),
+              "<h1 class=\"growing\">Nothing to judge: no allocation was seen</h1>\n<p>" + gap +
+                  ".</p>\n");
+    Report leaking = server_report();
+    leaking.memory = report.memory;
+    EXPECT_THAT(verdict(leaking), HasSubstr("<h1 class=\"leaking\">2 call stacks leak: "));
+    EXPECT_THAT(verdict(leaking), HasSubstr("<p>Besides: RSS +102.0&nbsp;MiB, watched blocks "));
+    report.memory = {{0, 0, 10 * kMiB}, {60, 80 * kMiB, 112 * kMiB}};
+    EXPECT_THAT(verdict(report), Not(HasSubstr("RSS")));
+}
+
 TEST_F(HtmlHeadline, SaysThatOnlyPageFaultsWereSeen) {
     Report report;
     report.page_faults.emplace().totals.minor = 3;

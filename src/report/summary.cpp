@@ -8,6 +8,7 @@
 
 #include "conclusion.hpp"
 #include "leak_scope.hpp"
+#include "memleax/report/coverage.hpp"
 #include "memleax/report/live_lines.hpp"
 #include "memleax/report/own_frame.hpp"
 #include "memleax/report/place_text.hpp"
@@ -212,6 +213,23 @@ Summary summarize_watching(const Report& report, const Conclusion& found) {
     return summary;
 }
 
+/// Where the process grows by what is not watched, that none of the watched blocks leaks is no
+/// all-clear.
+void add_coverage(const Report& report, Summary* summary) {
+    const auto coverage = coverage_of(report);
+    if (!coverage || !coverage->is_gap) {
+        return;
+    }
+    if (summary->mood == Summary::Mood::good) {
+        *summary = {Summary::Mood::not_judged,
+                    "Not judged: the process grows by what is not watched", coverage->text()};
+        return;
+    }
+    summary->mood = std::max(summary->mood, Summary::Mood::not_judged);
+    std::string& text = summary->detail.empty() ? summary->detail : summary->besides;
+    text += (text.empty() ? "" : "; ") + coverage->text();
+}
+
 /// What else there is to tell where lost blocks come first.
 std::string besides_lost(const Report& report) {
     const Conclusion found = conclude(report);
@@ -232,11 +250,15 @@ Summary summarize(const Report& report) {
     if (leak_scope(report).is_some() && report.leak_check->total(LossClass::definite).blocks > 0) {
         Summary summary = summarize_lost(report);
         summary.besides = besides_lost(report);
+        add_coverage(report, &summary);
         return summary;
     }
-    return report.session.is_look && report.leak_check
-               ? summarize_look(*report.leak_check)
-               : summarize_watching(report, conclude(report));
+    if (report.session.is_look && report.leak_check) {
+        return summarize_look(*report.leak_check);
+    }
+    Summary summary = summarize_watching(report, conclude(report));
+    add_coverage(report, &summary);
+    return summary;
 }
 
 } // namespace memleax
