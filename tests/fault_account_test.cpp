@@ -3,6 +3,8 @@
 #include "memleax/track/fault_account.hpp"
 
 #include <array>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -50,6 +52,34 @@ TEST(FaultAccount, TheRangeOfAFile) {
         EXPECT_EQ(touched.begin, FileOffset(3 * page));
         EXPECT_EQ(touched.end, FileOffset(8 * page));
     }
+}
+
+// A server may map a file of its own for each request.
+TEST(FaultAccount, ManyFilesOfACallStackAreNotToldApart) {
+    constexpr std::size_t kMost = StackFaults::kMostFiles;
+    FaultAccount account;
+    const auto touch = [&account](std::size_t file) {
+        const std::string name = "/tmp/scratch." + std::to_string(file);
+        PageFault each = fault(0, TouchedKind::file);
+        each.file = name;
+        account.on_page_faults({&each, 1});
+    };
+    account.on_page_faults(std::array{fault(0, TouchedKind::heap)});
+    for (std::size_t file = 0; file < kMost + 1000; ++file) {
+        touch(file);
+    }
+    touch(kMost - 1);
+    touch(kMost);
+    account.on_page_faults(std::array{fault(0, TouchedKind::heap)});
+    const std::vector<TouchedCount>& touched = account.stacks()[0].touched;
+    ASSERT_EQ(touched.size(), 1 + kMost + 1);
+    EXPECT_EQ(touched[0].all(), 2U);
+    EXPECT_EQ(touched[kMost].file, "/tmp/scratch.99");
+    EXPECT_EQ(touched[kMost].all(), 2U);
+    EXPECT_EQ(touched.back().kind, TouchedKind::other_files);
+    EXPECT_STREQ(describe(touched.back().kind), "other files");
+    EXPECT_EQ(touched.back().all(), 1001U);
+    EXPECT_EQ(account.stacks()[0].all(), 2 + kMost + 1000 + 2);
 }
 
 TEST(FaultAccount, OurOwnAreCountedApart) {

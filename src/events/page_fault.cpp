@@ -17,6 +17,8 @@ const char* describe(TouchedKind kind) {
         break;
     case TouchedKind::own:
         return "memleax";
+    case TouchedKind::other_files:
+        return "other files";
     }
     return "unknown";
 }

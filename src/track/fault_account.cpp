@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include <absl/strings/string_view.h>
 #include <unistd.h>
 
 namespace memleax {
@@ -11,23 +12,36 @@ namespace {
 
 constexpr ResidentPages::Owner kOwn = 0;
 
-TouchedCount& touched_of(StackFaults& stack, const PageFault& fault) {
-    // Few: a call touches one thing, or two.
-    const auto found = std::find_if(stack.touched.begin(), stack.touched.end(),
-                                    [&fault](const TouchedCount& each) {
-                                        return each.kind == fault.kind && each.file == fault.file;
-                                    });
-    if (found != stack.touched.end()) {
-        return *found;
-    }
-    TouchedCount& added = stack.touched.emplace_back();
-    added.kind = fault.kind;
-    added.file = fault.file;
-    added.begin = added.end = fault.offset;
-    return added;
-}
-
 } // namespace
+
+// Most call stacks touch one thing or two; one that maps a file for each request touches as many as
+// there are requests.
+TouchedCount& FaultAccount::touched_of(std::size_t stack, const PageFault& fault) {
+    std::vector<TouchedCount>& all = stacks_[stack].touched;
+    TouchedIndex& index = touched_[stack];
+    const auto next = static_cast<std::uint32_t>(all.size());
+    TouchedKind kind = fault.kind;
+    if (kind == TouchedKind::file) {
+        const absl::string_view name(fault.file.data(), fault.file.size());
+        if (const auto known = index.files.find(name); known != index.files.end()) {
+            return all[known->second];
+        }
+        if (index.files.size() < StackFaults::kMostFiles) {
+            index.files.emplace(fault.file, next);
+            TouchedCount& added = all.emplace_back();
+            added.kind = kind;
+            added.file = fault.file;
+            added.begin = added.end = fault.offset;
+            return added;
+        }
+        kind = TouchedKind::other_files;
+    }
+    const auto [known, is_new] = index.kinds.try_emplace(kind, next);
+    if (is_new) {
+        all.emplace_back().kind = kind;
+    }
+    return all[known->second];
+}
 
 void FaultAccount::on_page_faults(std::span<const PageFault> faults) {
     static const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
@@ -44,14 +58,15 @@ void FaultAccount::on_page_faults(std::span<const PageFault> faults) {
         const auto [at, is_new] = index_.try_emplace(fault.stack, stacks_.size());
         if (is_new) {
             stacks_.push_back({fault.stack, 0, 0, {}});
+            touched_.emplace_back();
         }
         StackFaults& stack = stacks_[at->second];
         pages_.on_fault(fault.address, fault.huge, fault.time,
                         static_cast<ResidentPages::Owner>(at->second) + 1);
         add(fault, stack);
-        TouchedCount& touched = touched_of(stack, fault);
+        TouchedCount& touched = touched_of(at->second, fault);
         add(fault, touched);
-        if (fault.kind == TouchedKind::file) {
+        if (touched.kind == TouchedKind::file) {
             touched.begin = std::min(touched.begin, fault.offset);
             touched.end = std::max(touched.end, FileOffset(fault.offset.value() + page));
         }

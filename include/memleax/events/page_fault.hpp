@@ -11,14 +11,15 @@ namespace memleax {
 
 /// What the address of a page fault belongs to.
 enum class TouchedKind : std::uint8_t {
-    heap,      ///< the break's memory ("[heap]")
-    stack,     ///< the faulting thread's
-    anonymous, ///< mapped, and no file's
-    file,      ///< a mapped file, or a mapping of the kernel's that has a name ("[vdso]")
-    unknown,   ///< it was unmapped before anybody could look
-    own        ///< ours: pages of memleax in the target, or code of ours at work
+    heap,       ///< the break's memory ("[heap]")
+    stack,      ///< the faulting thread's
+    anonymous,  ///< mapped, and no file's
+    file,       ///< a mapped file, or a mapping of the kernel's that has a name ("[vdso]")
+    unknown,    ///< it was unmapped before anybody could look
+    own,        ///< ours: pages of memleax in the target, or code of ours at work
+    other_files ///< of no fault, but of a count: files that are not told apart
 };
-/// "heap", "stack", "anonymous", "file", "unknown", "memleax"
+/// "heap", "stack", "anonymous", "file", "unknown", "memleax", "other files"
 const char* describe(TouchedKind kind);
 
 /// One page fault that was resolved: the page is there now.

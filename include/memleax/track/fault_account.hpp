@@ -34,7 +34,10 @@ struct StackFaults {
     StackId stack;
     std::uint64_t minor = 0;
     std::uint64_t major = 0;
-    std::vector<TouchedCount> touched; ///< in the order in which they were first seen
+    /// In the order in which they were first seen. Of files that one call stack touches there are
+    /// kMostFiles; the others are one TouchedKind::other_files.
+    std::vector<TouchedCount> touched;
+    static constexpr std::size_t kMostFiles = 100;
 
     [[nodiscard]] std::uint64_t all() const { return minor + major; }
 };
@@ -82,7 +85,15 @@ class FaultAccount {
     }
 
   private:
+    /// Where in StackFaults::touched each is.
+    struct TouchedIndex {
+        absl::flat_hash_map<std::string, std::uint32_t> files;
+        absl::flat_hash_map<TouchedKind, std::uint32_t> kinds; ///< without TouchedKind::file
+    };
+    TouchedCount& touched_of(std::size_t stack, const PageFault& fault);
+
     std::vector<StackFaults> stacks_;
+    std::vector<TouchedIndex> touched_;               ///< of each of stacks_
     absl::flat_hash_map<StackId, std::size_t> index_; ///< in stacks_
     FaultCounts sampled_;                             ///< with our own
     FaultCounts own_;
