@@ -40,6 +40,7 @@ struct FillReport : testing::Test {
         fill_report(
             copier.take(), since, [](StackId) { return Backtrace{}; },
             [](const Backtrace&) { return true; }, Wrappers(), &report);
+        sort_report(&report);
         return report;
     }
 
@@ -114,6 +115,38 @@ TEST_F(FillReport, IntervalsAreThoseOfTheWatching) {
     }
     EXPECT_EQ(live, 200U);
     EXPECT_EQ(fill(at(90)).callstacks[0].intervals.front().begin_s, 10);
+}
+
+// Sorted for each of thousands of processes anew, the report would take minutes.
+TEST_F(FillReport, IsPutInOrderWhenAllProcessesAreThere) {
+    SnapshotCopier copier(at(300));
+    while (copier.copy_some(tracker)) {
+    }
+    const TrackerSnapshot snapshot = copier.take();
+    Report report;
+    report.page_faults.emplace();
+    for (std::uint32_t process = 0; process < 2; ++process) {
+        report.processes.emplace_back();
+        fill_report(
+            snapshot, at(100), [](StackId) { return Backtrace{}; },
+            [](const Backtrace&) { return true; }, Wrappers(), &report);
+        FaultStackReport& faults = report.page_faults->stacks.emplace_back();
+        faults.process = process;
+        faults.minor = 9 - process;
+    }
+    const auto processes = [&report] {
+        std::vector<std::uint32_t> result;
+        for (const CallStackReport& stack : report.callstacks) {
+            result.push_back(stack.process);
+        }
+        return result;
+    };
+    EXPECT_EQ(processes(), (std::vector<std::uint32_t>{0, 0, 1, 1})) << "as they came";
+    sort_report(&report);
+    EXPECT_EQ(processes(), (std::vector<std::uint32_t>{1, 0, 1, 0}));
+    EXPECT_LT(report.callstacks.front().may_leak().bytes,
+              report.callstacks.back().may_leak().bytes);
+    EXPECT_EQ(report.page_faults->stacks.front().process, 1U) << "fewer faults";
 }
 
 // Nobody knows whether they are live: their call stacks stay, and so do their numbers.

@@ -153,10 +153,16 @@ void fill_report(const TrackerSnapshot& snapshot, MonotonicNs begin, const Stack
                 {index, each.calls, each.why, std::move(frames), each.end});
         }
     }
+}
+
+void sort_report(Report* report) {
     std::stable_sort(report->unfollowed.begin(), report->unfollowed.end(),
                      [](const auto& a, const auto& b) { return a.calls.bytes < b.calls.bytes; });
     sort_stacks(report->callstacks);
     sort_stacks(report->internal_callstacks);
+    if (report->page_faults) {
+        sort_fault_stacks(&*report->page_faults);
+    }
 }
 
 } // namespace memleax

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <algorithm>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -17,6 +18,14 @@ std::string touched_text(const TouchedCount& touched) {
     }
     return fmt::format("{} {} (0x{:x}-0x{:x})", touched.all(), printable(touched.file),
                        touched.begin.value(), touched.end.value());
+}
+
+void sort_fault_stacks(PageFaultReport* report) {
+    std::stable_sort(report->stacks.begin(), report->stacks.end(),
+                     [](const FaultStackReport& a, const FaultStackReport& b) {
+                         return std::tuple(a.minor + a.major, a.major) <
+                                std::tuple(b.minor + b.major, b.major);
+                     });
 }
 
 FaultTotals operator+(const FaultTotals& a, const FaultTotals& b) {

@@ -2,7 +2,6 @@
 #include "memleax/session/fault_view.hpp"
 
 #include <algorithm>
-#include <tuple>
 
 #include <unistd.h>
 
@@ -102,11 +101,6 @@ void add_page_faults(ProcessAccount& process, std::uint32_t index, const StackFi
     if (still) {
         add_resident(process, *still, totals.lost, report);
     }
-    std::stable_sort(report->stacks.begin(), report->stacks.end(),
-                     [](const FaultStackReport& a, const FaultStackReport& b) {
-                         return std::tuple(a.minor + a.major, a.major) <
-                                std::tuple(b.minor + b.major, b.major);
-                     });
 }
 
 } // namespace memleax

@@ -91,6 +91,7 @@ Report ReportAssembler::assemble(const Facts& facts) const {
     for (ProcessAccount* process : processes_.all()) {
         add(*process, options_.leak_check && facts.has_looked_at_heaps, &report);
     }
+    sort_report(&report);
     return report;
 }
 

@@ -35,6 +35,9 @@ struct PageFaultReport {
     std::vector<ResidentReport> resident_of_processes; ///< like `processes`; or empty
 };
 
+/// Most faults last.
+void sort_fault_stacks(PageFaultReport* report);
+
 FaultTotals operator+(const FaultTotals& a, const FaultTotals& b);
 
 /// "3 heap", "12 /usr/lib/libc.so.6 (0x1000-0x5000)"

@@ -8,7 +8,8 @@
 
 namespace memleax {
 
-/// Adds those of one more process, the one with this index; call stacks that the filter shows.
+/// Adds those of one more process, the one with this index; call stacks that the filter shows, to
+/// be put in order by sort_fault_stacks().
 void add_page_faults(ProcessAccount& process, std::uint32_t index, const StackFilter& filter,
                      PageFaultReport* report);
 

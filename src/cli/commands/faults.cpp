@@ -22,6 +22,7 @@ void run_faults(CommandContext& context, Arguments& arguments) {
     }
     PageFaultReport faults;
     add_page_faults(session.process(), 0, session.filter(), &faults);
+    sort_fault_stacks(&faults);
     StringSink text;
     write_fault_stacks(faults, 0, count, session.options().name_style, text);
     context.console.add(text.text);
