@@ -53,6 +53,31 @@ TEST_F(TrackerTest, AnAllocationThatIsNotFollowedIsCountedByItsStack) {
     EXPECT_EQ(tracker.account(a).live(), (BlockCount{0, 0}));
 }
 
+// What is called a size by --alloc may be -1.
+TEST_F(TrackerTest, BytesThatNoProcessHasAreNotCounted) {
+    const std::uint64_t minus_one = ~std::uint64_t{0};
+    expire(0);
+    for (std::uint64_t i = 1; i <= 40; ++i) {
+        alloc(i * 0x10, i % 2 == 0 ? minus_one : 1ULL << 56U, a, 1);
+    }
+    send(EventKind::brief, 1, 0x1000, 0, minus_one, a, 2);
+    send(EventKind::unseen_alloc, 1, 0, 0, minus_one, a, 2);
+    alloc(0x2000, (1ULL << 56U) - 1, b, 2);
+    free(0x10, 3);
+    free(0x20, 3);
+    const CallStackAccount& account = tracker.account(a);
+    EXPECT_EQ(account.alloc, (BlockCount{41, 0}));
+    EXPECT_EQ(account.free, (BlockCount{3, 0}));
+    EXPECT_EQ(account.live(), (BlockCount{38, 0}));
+    EXPECT_EQ(account.unfollowed, (BlockCount{1, 0}));
+    EXPECT_EQ(tracker.blocks().bytes(), (1ULL << 56U) - 1);
+    BlockCount live;
+    for (const IntervalCount& interval : tracker.intervals().of(a, MonotonicNs(4))) {
+        live = live + interval.live;
+    }
+    EXPECT_EQ(live.bytes, 0U);
+}
+
 TEST_F(TrackerTest, AMissedFreeEndsTheOldBlock) {
     alloc(0x10, 100, a, 1);
     alloc(0x10, 30, b, 5);

@@ -11,6 +11,9 @@ namespace {
 
 /// Blocks that one event lets expire, besides its own.
 constexpr std::size_t kExpiredByAnEvent = 64;
+/// No process has as many bytes: addresses of programs are below 2^56 on both CPUs. What asks for
+/// more asks for something else (-1 may be "as you like"), and sums of it would mean nothing.
+constexpr std::uint64_t kTooLarge = std::uint64_t{1} << 56U;
 /// In a batch, the tables' lines for an event are asked for so many events before.
 constexpr std::size_t kAhead = 8;
 
@@ -45,6 +48,11 @@ std::size_t Tracker::on_events(std::span<const AllocationEvent> events) {
 }
 
 bool Tracker::take(const AllocationEvent& event) {
+    if (event.size >= kTooLarge) [[unlikely]] {
+        AllocationEvent known = event;
+        known.size = 0;
+        return take(known);
+    }
     switch (event.kind) {
     case EventKind::alloc:
         ++events_.alloc;
