@@ -256,10 +256,10 @@ AddrRange RootSearch::dead_thread_in(AddrRange stack) {
     }
     const AddrRange own{*block, *block + pointer_offset_};
     const AddrRange within = arch::kTlsIsAbovePointer ? own : AddrRange{*block, stack.end};
-    if (block_words_ != nullptr && !has_stack(within, stack, {*block + 1, stack.end + 1})) {
-        return stack;
-    }
     add_dtv(own.end, Tid());
+    if (!has_stack(within, stack, {*block + 1, stack.end + 1})) {
+        return stack; // what lies before it is somebody's
+    }
     const bool is_alone =
         arch::kTlsIsAbovePointer && has_stack(own, stack, {stack.end, stack.end + 1});
     return is_alone ? own : AddrRange{*block, stack.end};

@@ -25,9 +25,7 @@ class RootSearch {
         : memory_(memory), index_(index), pages_(pages), block_(block), details_(details),
           buffer_(kPiece) {}
 
-    /// Blocks lie anywhere, and what is theirs of the words that are read goes there. Then a stack
-    /// counts as one of a thread that has ended only where that thread's control block says so, as
-    /// anything may lie there.
+    /// Blocks lie anywhere, and what is theirs of the words that are read goes there.
     void set_block_words(BlockWords* words) { block_words_ = words; }
 
     void add_kernel_pointers(std::span<const std::uint64_t> words);
