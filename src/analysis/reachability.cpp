@@ -127,6 +127,9 @@ class Marking {
 Reachability classify(const HeapGraph& graph, const RootGroups& roots) {
     Reachability result = Marking(graph, roots).run();
     for (std::size_t i = 0; i < graph.blocks.size(); ++i) {
+        if (graph.lacks_roots && result.classes[i] != LossClass::reachable) {
+            result.classes[i] = LossClass::possible;
+        }
         result.totals[static_cast<std::size_t>(result.classes[i])].add(graph.blocks[i].size);
     }
     return result;

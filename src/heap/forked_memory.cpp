@@ -69,7 +69,7 @@ std::vector<AddrRange> ranges_of(const std::vector<Mapping>& mappings) {
     return ranges;
 }
 
-Result<std::unique_ptr<ForkedMemory>> ForkedMemory::take(HeldProcess& process,
+Result<std::unique_ptr<ForkedMemory>> ForkedMemory::take(HeldProcess& process, MemoryReader& memory,
                                                          const std::vector<Mapping>& mappings,
                                                          const std::vector<Mapping>& searched,
                                                          const std::vector<AddrRange>& wiped,
@@ -102,13 +102,13 @@ Result<std::unique_ptr<ForkedMemory>> ForkedMemory::take(HeldProcess& process,
         (is_in_copy ? in_copy : others).push_back(mapping);
     }
     pages->keep(ranges_of(others));
-    if (!room->copy(target.memory(), others, *pages)) {
+    if (!room->copy(memory, others, *pages)) {
         return discard(Error("there is no room for what a copy does not have"));
     }
-    std::unique_ptr<ForkedMemory> memory(new ForkedMemory(target.pid(), *copy));
-    memory->in_copy_ = std::move(in_copy);
+    std::unique_ptr<ForkedMemory> forked(new ForkedMemory(target.pid(), *copy));
+    forked->in_copy_ = std::move(in_copy);
     process.keep_copy(*std::move(copy));
-    return memory;
+    return forked;
 }
 
 Result<void> ForkedMemory::read(std::vector<AddrRange>* wiped, PresentPages* pages,

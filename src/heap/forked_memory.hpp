@@ -25,9 +25,9 @@ class ForkedMemory {
     /// (HeldProcess::keep_copy()), and of all its `mappings` those that are
     /// `searched`. What the copy does not have is read here and now: shared memory, mappings with
     /// MADV_DONTFORK, and those of `wiped` (MADV_WIPEONFORK).
-    /// `pages` keeps which pages those mappings have. After a failure there is no copy, and `room`
-    /// has nothing in it.
-    static Result<std::unique_ptr<ForkedMemory>> take(HeldProcess& process,
+    /// `memory` is the process's own. `pages` keeps which pages those mappings have. After a
+    /// failure there is no copy, and `room` has nothing in it.
+    static Result<std::unique_ptr<ForkedMemory>> take(HeldProcess& process, MemoryReader& memory,
                                                       const std::vector<Mapping>& mappings,
                                                       const std::vector<Mapping>& searched,
                                                       const std::vector<AddrRange>& wiped,

@@ -66,11 +66,18 @@ Result<HeapMoment> take_moment(HeldProcess& process, std::vector<ThreadView> thr
     moment.time = monotonic_now();
     moment.kernel_pointers = read_kernel_pointers(pid);
     moment.pages = std::make_unique<PresentPages>(pid);
+    const std::vector<Mapping> searched = searched_mappings(moment.mappings, moment.own_memory);
+    auto shared = std::make_unique<SharedParts>(pid, searched, *moment.pages);
+    moment.pages->set_others(shared->ranges());
+    moment.lacks_shared = shared->is_incomplete();
+    if (moment.lacks_shared) {
+        room->tell(fmt::format("process {}: {}", pid.value(), kUnreadSharedText));
+    }
+    MemoryWithSharedParts memory(process.target().memory(), shared.get());
     if (room->memory()) {
-        const std::vector<Mapping> searched = searched_mappings(moment.mappings, moment.own_memory);
         if (room->forks()) {
-            auto forked = ForkedMemory::take(process, moment.mappings, searched, room->wiped(),
-                                             moment.pages.get(), &*room->memory());
+            auto forked = ForkedMemory::take(process, memory, moment.mappings, searched,
+                                             room->wiped(), moment.pages.get(), &*room->memory());
             if (forked) {
                 moment.forked = *std::move(forked);
                 moment.memory = std::exchange(room->memory(), std::nullopt);
@@ -82,14 +89,15 @@ Result<HeapMoment> take_moment(HeldProcess& process, std::vector<ThreadView> thr
             }
         }
         moment.pages->keep(ranges_of(searched));
-        if (room->memory()->copy(process.target().memory(), searched, *moment.pages)) {
+        if (room->memory()->copy(memory, searched, *moment.pages)) {
             moment.memory = std::exchange(room->memory(), std::nullopt);
-        } else {
-            room->tell(fmt::format("process {} stands still while its heap is read: it has grown "
-                                   "beyond what there is room for",
-                                   pid.value()));
+            return moment;
         }
+        room->tell(fmt::format("process {} stands still while its heap is read: it has grown "
+                               "beyond what there is room for",
+                               pid.value()));
     }
+    moment.shared = std::move(shared);
     return moment;
 }
 

@@ -16,6 +16,7 @@
 #include "memleax/heap/heap_snapshot.hpp"
 #include "memleax/proc/maps.hpp"
 #include "memleax/proc/present_pages.hpp"
+#include "shared_parts.hpp"
 #include "stored_memory.hpp"
 #include "thread_view.hpp"
 
@@ -27,10 +28,15 @@ struct HeapMoment {
     std::vector<ThreadView> threads;  ///< none: one of them was at work in the allocator
     std::vector<Mapping> mappings;
     std::unique_ptr<PresentPages> pages;
+    /// There is shared memory that could not be read.
+    bool lacks_shared = false;
     std::vector<std::uint64_t> kernel_pointers;
     std::vector<AddrRange> own_memory; ///< ours: no heap of the program's, and no root
     /// Nothing: there is no room for a copy, and the process has to stand still while it is read.
     std::optional<StoredMemory> memory;
+    /// What `pages` has that is in no page table, to be read with what is in it; null: `memory` has
+    /// it.
+    std::unique_ptr<SharedParts> shared;
     /// A copy of the process, which has the rest of `memory` (RoomForCopy::complete()).
     std::unique_ptr<ForkedMemory> forked;
 };

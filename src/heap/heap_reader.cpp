@@ -114,7 +114,9 @@ Result<HeapMoment> HeapReader::take(HeldProcess& process, std::vector<AddrRange>
     return moment;
 }
 
-HeapLook HeapReader::look_at(HeapMoment moment, MemoryReader& memory, const HeapOptions& options) {
+HeapLook HeapReader::look_at(HeapMoment moment, MemoryReader& readable,
+                             const HeapOptions& options) {
+    MemoryWithSharedParts memory(readable, moment.shared.get());
     HeapLook look;
     HeapSnapshot& snapshot = look.snapshot;
     const std::vector<ThreadView>& threads = moment.threads;
@@ -140,6 +142,7 @@ HeapLook HeapReader::look_at(HeapMoment moment, MemoryReader& memory, const Heap
         return look;
     }
     snapshot.graph.blocks = std::move(heap.blocks);
+    snapshot.graph.lacks_roots = moment.lacks_shared;
     const BlockIndex index(snapshot.graph.blocks, moment.books->behind_blocks());
     RootSearch roots(memory, index, pages, moment.books->thread_block(),
                      details_of(&snapshot.graph, options));

@@ -33,8 +33,8 @@ class HeapReader {
     /// taken if it is used.
     Result<HeapMoment> take(HeldProcess& process, std::vector<AddrRange> own_memory,
                             RoomForCopy* room);
-    /// `memory` is the moment's, or the process's, which still stands still then.
-    static HeapLook look_at(HeapMoment moment, MemoryReader& memory, const HeapOptions& options);
+    /// `readable` is the moment's, or the process's, which still stands still then.
+    static HeapLook look_at(HeapMoment moment, MemoryReader& readable, const HeapOptions& options);
 
   private:
     HeapReader(const ModuleMap& modules, std::unique_ptr<HeapAllocator> allocator)

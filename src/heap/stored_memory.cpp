@@ -12,6 +12,7 @@
 
 #include "memleax/base/all_signals_blocked.hpp"
 #include "memleax/proc/process_memory.hpp"
+#include "shared_parts.hpp"
 
 namespace memleax {
 
@@ -32,8 +33,9 @@ std::optional<StoredMemory> StoredMemory::reserve(Tid pid, std::uint64_t room) {
     if (has > room) {
         return std::nullopt;
     }
-    // It may have more by then, or have some swapped out.
-    const std::uint64_t size = std::min(room, 2 * has + (16U << 20));
+    // It may have more by then, or have some swapped out, or in shared memory that it did not
+    // touch.
+    const std::uint64_t size = std::min(room, 2 * has + (16U << 20) + SharedParts::kMostBytes);
     void* begin = mmap(nullptr, size, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (begin == MAP_FAILED) {

@@ -59,12 +59,14 @@ Result<HeapMoment> take_tracked_moment(HeldProcess& process, const ModuleMap& mo
                        std::move(own_memory), room);
 }
 
-HeapSnapshot look_at_tracked(HeapMoment moment, MemoryReader& memory, HeapBlocks blocks,
+HeapSnapshot look_at_tracked(HeapMoment moment, MemoryReader& readable, HeapBlocks blocks,
                              const KnownLibraries& libraries, const HeapOptions& options) {
+    MemoryWithSharedParts memory(readable, moment.shared.get());
     HeapSnapshot snapshot;
     snapshot.time = moment.time;
     snapshot.threads = moment.threads.size();
     snapshot.graph.blocks = std::move(blocks);
+    snapshot.graph.lacks_roots = moment.lacks_shared;
     const BlockIndex index(snapshot.graph.blocks, BlockIndex::Behind::spare);
     BlockContents contents(moment.mappings, options, &snapshot.graph);
     BlockWords words(index, snapshot.graph.blocks, &contents);

@@ -29,9 +29,9 @@ struct KnownLibraries {
 Result<HeapMoment> take_tracked_moment(HeldProcess& process, const ModuleMap& modules,
                                        std::vector<AddrRange> own_memory, RoomForCopy* room);
 
-/// The blocks ascend and do not overlap. `memory` is the moment's, or the process's, which still
+/// The blocks ascend and do not overlap. `readable` is the moment's, or the process's, which still
 /// stands still then.
-HeapSnapshot look_at_tracked(HeapMoment moment, MemoryReader& memory, HeapBlocks blocks,
+HeapSnapshot look_at_tracked(HeapMoment moment, MemoryReader& readable, HeapBlocks blocks,
                              const KnownLibraries& libraries, const HeapOptions& options);
 
 } // namespace memleax

@@ -64,7 +64,20 @@ PresentPages::Parts PresentPages::read(AddrRange range) const {
             }
         }
     }
+    add_others(&result);
     return result;
+}
+
+void PresentPages::add_others(Parts* parts) const {
+    const std::size_t own_count = parts->any.size();
+    for (const AddrRange& other : others_) {
+        if (other.overlaps(parts->mapping)) {
+            parts->any.push_back(other.common_with(parts->mapping));
+        }
+    }
+    std::inplace_merge(
+        parts->any.begin(), parts->any.begin() + static_cast<std::ptrdiff_t>(own_count),
+        parts->any.end(), [](const AddrRange& a, const AddrRange& b) { return a.begin < b.begin; });
 }
 
 void PresentPages::keep(std::span<const AddrRange> mappings) {

@@ -108,6 +108,7 @@ Conclusion conclude(const Report& report) {
         found.kind == Conclusion::Kind::lost || found.kind == Conclusion::Kind::leaking;
     found.hidden = shows_leak ? 0 : report.totals.leaking_stacks;
     found.is_none_lost = report.leak_check && report.leak_check->complete &&
+                         report.leak_check->unread.empty() &&
                          report.leak_check->total(LossClass::definite).blocks == 0;
     return found;
 }

@@ -245,6 +245,9 @@ nlohmann::ordered_json leak_findings_json(const LeakFindings& findings) {
     }
     if (findings.complete) {
         check["scope"] = findings.unlisted.empty() ? "heap" : "watched";
+        if (!findings.unread.empty()) {
+            check["unread"] = findings.unread;
+        }
         if (!findings.unlisted.empty()) {
             check["scope_why"] = findings.unlisted;
         }

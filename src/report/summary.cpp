@@ -122,6 +122,9 @@ Summary summarize_look(const LeakFindings& found) {
     if (!found.complete) {
         return {Summary::Mood::not_judged, "The heap could not be read whole", found.why};
     }
+    if (!found.unread.empty()) {
+        return {Summary::Mood::not_judged, "No block is known to be lost", found.unread};
+    }
     const std::uint64_t interior = found.total(LossClass::possible).blocks;
     return {Summary::Mood::good, "No block is lost",
             fmt::format(

@@ -260,6 +260,7 @@ LeakFindings HeapView::findings(std::uint32_t process, const std::vector<bool>& 
     LeakFindings result;
     result.complete = true;
     result.unlisted = snapshot_.unlisted;
+    result.unread = graph().lacks_roots ? kUnreadSharedText : "";
     result.pause_s = seconds(snapshot_.pause_ns);
     result.totals = classes_.totals;
     result.common_offset = common_offset_;

@@ -59,6 +59,7 @@ void add_leak_check(ProcessAccount& process, bool is_tried, MonotonicNs now, Rep
         all.why = found.why;
     }
     all.complete = all.complete && found.complete;
+    all.unread = all.unread.empty() ? found.unread : all.unread;
     all.unlisted = all.unlisted.empty() ? found.unlisted : all.unlisted;
     for (std::size_t i = 0; i < all.totals.size(); ++i) {
         all.totals.at(i) = all.totals.at(i) + found.totals.at(i);

@@ -28,7 +28,7 @@ inline constexpr std::size_t kLossClasses = 4;
 struct Reachability {
     LargeVector<LossClass> classes; ///< of each block of the graph
     /// Of each block, whose roots the shortest chain of pointers to it begins with: a variable's;
-    /// a stack's or a register's only where no variable leads. kNoGroup: it is lost.
+    /// a stack's or a register's only where no variable leads. kNoGroup: nothing that is known.
     LargeVector<std::uint32_t> groups;
     std::array<BlockCount, kLossClasses> totals{}; ///< by LossClass
     [[nodiscard]] const BlockCount& total(LossClass which) const {

@@ -59,6 +59,7 @@ struct HeapGraph {
     HeapBlocks blocks;            ///< by address, ascending
     BlockLinks links;             ///< finished for these blocks
     std::vector<BlockLink> roots; ///< from registers, stacks, data, and what the kernel keeps
+    bool lacks_roots = false;     ///< there may be more: a part of the memory was not read
     HeapDetails details;          ///< empty, or each vector empty, if nobody has asked for it
 };
 

@@ -24,4 +24,9 @@ class ToldOfLooks {
 /// Why it stands still for longer than a fork takes.
 std::string not_forked_text(Tid pid, std::string_view why);
 
+/// Why no block is called lost.
+inline constexpr std::string_view kUnreadSharedText =
+    "shared memory that the process has not touched could not be read, so blocks to which nothing "
+    "else points are called possibly lost, not lost";
+
 } // namespace memleax

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "memleax/base/types.hpp"
@@ -26,6 +27,9 @@ class PresentPages {
     [[nodiscard]] std::vector<AddrRange> in(AddrRange range, Kind kind) const;
     /// For parts of these mappings, ascending, in() answers from now on as it would at this moment.
     void keep(std::span<const AddrRange> mappings);
+    /// These parts, in whole pages and ascending, have pages as well (Kind::any), though not in the
+    /// process's page table.
+    void set_others(std::vector<AddrRange> others) { others_ = std::move(others); }
     /// Takes what another process, a copy of this one, has kept, of other mappings.
     void adopt(PresentPages& copys);
 
@@ -36,8 +40,10 @@ class PresentPages {
         std::vector<AddrRange> own;
     };
     [[nodiscard]] Parts read(AddrRange range) const;
+    void add_others(Parts* parts) const;
 
     int fd_;
+    std::vector<AddrRange> others_;
     std::vector<Parts> kept_;
 };
 

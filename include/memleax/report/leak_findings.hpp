@@ -53,6 +53,9 @@ struct LeakFindings {
     /// Why the heap could not be listed, so that only blocks that were watched are among these; ""
     /// if all blocks of the heap are.
     std::string unlisted;
+    /// What could not be read, for the user: a block to which nothing points that was is possibly
+    /// lost. "": all was read.
+    std::string unread;
     std::array<BlockCount, kLossClasses> totals{}; ///< by LossClass
     /// Why most of the possibly lost ones are that; of several processes each has its own.
     std::optional<CommonOffset> common_offset;

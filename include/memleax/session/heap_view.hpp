@@ -52,7 +52,7 @@ class HeapView {
     [[nodiscard]] const std::string& group_name(std::uint32_t group) const {
         return group_names_[group];
     }
-    /// Whose roots the chain to this block begins with; kNoGroup: it is lost.
+    /// Whose roots the chain to this block begins with; kNoGroup: nothing is known.
     [[nodiscard]] std::uint32_t group_of(std::uint32_t block) const {
         return classes_.groups[block];
     }
