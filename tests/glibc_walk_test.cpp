@@ -57,17 +57,24 @@ constexpr Kind kKinds[] = {{"2.31", &glibc::kLayout31, false, 32, 40, 48, 56, 72
                            {"2.32 to 2.34", &glibc::kLayout32, true, 32, 40, 48, 56, 72, 80},
                            {"2.35 to 2.41", &glibc::kLayout35, true, 48, 60, 68, 80, 96, 104}};
 
+std::vector<AddrRange> everything(AddrRange range) {
+    return {range};
+}
+
 class FakeHeap {
   public:
     /// With a free chunk in each of so many bins, the last ones, besides that in the first.
-    explicit FakeHeap(const Kind& kind, std::uint64_t filled_bins = 0)
-        : kind_(kind), filled_bins_(filled_bins) {
+    /// And with so many live blocks that look like a thread's cache without any blocks.
+    explicit FakeHeap(const Kind& kind, std::uint64_t filled_bins = 0,
+                      std::uint64_t like_caches = 0)
+        : kind_(kind), filled_bins_(filled_bins), like_caches_(like_caches),
+          main_bytes_(kHeapBytes + like_caches * 0x290) {
         memory.map(kData, 0x4000);
-        memory.map(kHeap, kHeapBytes);
+        memory.map(kHeap, main_bytes_);
         memory.map(kOtherHeap, kHeapBytes);
         memory.map(kMapped, kMappedBytes);
         memory.map(kTls, 0x1000);
-        mappings = {mapping(kHeap, kHeapBytes, "[heap]"), mapping(kData, 0x4000),
+        mappings = {mapping(kHeap, main_bytes_, "[heap]"), mapping(kData, 0x4000),
                     mapping(kOtherHeap, kHeapBytes), mapping(kMapped, kMappedBytes),
                     mapping(kTls, 0x1000)};
         module.range = {kData, kData + 0x4000};
@@ -84,9 +91,8 @@ class FakeHeap {
         if (!places) {
             return places.error().message();
         }
-        const std::vector<std::uint64_t> pointers{kThreadPointer};
-        GlibcWalk walk(memory, *places,
-                       {mappings, pointers, [](AddrRange range) { return std::vector{range}; }});
+        pointers.push_back(kThreadPointer);
+        GlibcWalk walk(memory, *places, {mappings, pointers, everything});
         if (!walk.run()) {
             return walk.why();
         }
@@ -101,6 +107,7 @@ class FakeHeap {
 
     FakeMemory memory;
     std::vector<Mapping> mappings;
+    std::vector<std::uint64_t> pointers; ///< of threads that have no cache
     Module module;
     HeapBlocks live; ///< by address
     HeapBlocks found;
@@ -185,12 +192,15 @@ class FakeHeap {
         // A fast bin, of chunks of 64 bytes.
         memory.put(kMainArena + 16 + 2 * 8, fast - 16);
         memory.put(fast, stored(fast, 0));
+        for (std::uint64_t i = 0; i < like_caches_; ++i) {
+            live_chunk(0x290);
+        }
         memory.put(kMainArena + 96, next_);
-        memory.put(next_ + 8, (kHeap + kHeapBytes - next_) | 1);
+        memory.put(next_ + 8, (kHeap + main_bytes_ - next_) | 1);
         memory.put(kMainArena + 2160, kOtherHeap + kind_.heap_info);
         memory.put(kMainArena + 2176, 1);
-        memory.put(kMainArena + 2184, kHeapBytes);
-        memory.put(kMainArena + 2192, kHeapBytes);
+        memory.put(kMainArena + 2184, main_bytes_);
+        memory.put(kMainArena + 2192, main_bytes_);
     }
 
     void make_other_arena() {
@@ -211,6 +221,8 @@ class FakeHeap {
 
     const Kind& kind_;
     std::uint64_t filled_bins_;
+    std::uint64_t like_caches_;
+    std::uint64_t main_bytes_;
     Address next_ = 0;
 };
 
@@ -255,6 +267,26 @@ TEST(GlibcWalkTest, AnArenaIsNotFoundBesideItself) {
         EXPECT_EQ(heap.read_as(*kind.layout), "");
         EXPECT_EQ(heap.found, heap.live);
     }
+}
+
+// A word of a thread's may be the address of its cache, and so may be any block of zeros of that
+// size. Compared one by one these are 10^11 pairs, minutes of work while a process stands still.
+TEST(GlibcWalkTest, ManyThreadsAndManyBlocksThatLookLikeCaches) {
+    constexpr Address kStacks = 0x7f4000000000;
+    constexpr std::uint64_t kStacksBytes = 0x20000;
+    constexpr std::uint64_t kThreads = 400;
+    constexpr std::uint64_t kBlocks = 100000;
+    FakeHeap heap(kKinds[2], 0, kBlocks);
+    heap.memory.map(kStacks, kStacksBytes);
+    heap.mappings.push_back(mapping(kStacks, kStacksBytes));
+    for (Address at = kStacks; at < kStacks + kStacksBytes; at += 8) {
+        heap.memory.put(at, at % 16); // no cache's address
+    }
+    for (std::uint64_t thread = 0; thread < kThreads; ++thread) {
+        heap.pointers.push_back(kStacks + kStacksBytes / 2 + thread * 16);
+    }
+    EXPECT_EQ(heap.read_as(*kKinds[2].layout), "");
+    EXPECT_EQ(heap.found, heap.live);
 }
 
 /// Counts what is read.

@@ -70,18 +70,27 @@ std::optional<GlibcWalk::Cache> GlibcWalk::cache_at(std::size_t block) {
 }
 
 bool GlibcWalk::check_cache_of_threads(const std::vector<Cache>& caches) {
+    // They are in the order of their addresses, and may be many: each block that has a cache's size
+    // and nothing in it looks like an empty one.
     const auto find = [&caches](std::uint64_t at) {
-        return std::find_if(caches.begin(), caches.end(),
-                            [at](const Cache& cache) { return cache.at == at; });
+        const auto cache = std::partition_point(caches.begin(), caches.end(),
+                                                [at](const Cache& each) { return each.at < at; });
+        return cache != caches.end() && cache->at == at ? cache : caches.end();
     };
     std::vector<std::vector<std::uint64_t>> tls; // each thread's words, from the pointer on
     for (const std::uint64_t pointer : input_.thread_pointers) {
         std::vector<std::uint64_t>& words = tls.emplace_back();
         for (const Mapping& mapping : input_.mappings) {
             if (pointer % sizeof pointer == 0 && mapping.range.contains(pointer)) {
-                const AddrRange range = tls_in(mapping.range, pointer);
+                const AddrRange all = tls_in(mapping.range, pointer);
+                const AddrRange range{all.begin, all.begin + (all.size() & ~7ULL)};
                 words.resize(range.size() / sizeof pointer);
-                memory_.try_read(RemoteAddr(range.begin), std::as_writable_bytes(std::span(words)));
+                const auto bytes = std::as_writable_bytes(std::span(words));
+                for (AddrRange part : input_.present(range)) { // a stack may be below it
+                    part = part.common_with(range);
+                    memory_.try_read(RemoteAddr(part.begin),
+                                     bytes.subspan(part.begin - range.begin, part.size()));
+                }
                 if (!arch::kTlsIsAbovePointer) {
                     std::reverse(words.begin(), words.end());
                 }
@@ -91,7 +100,7 @@ bool GlibcWalk::check_cache_of_threads(const std::vector<Cache>& caches) {
     std::map<std::size_t, std::size_t> found; // in how many threads, by the words' places
     for (const auto& words : tls) {
         for (std::size_t i = 0; i < words.size(); ++i) {
-            const auto cache = find(words[i]);
+            const auto cache = words[i] != 0 ? find(words[i]) : caches.end();
             if (cache != caches.end() && !cache->entries.empty()) {
                 ++found[i];
             }
