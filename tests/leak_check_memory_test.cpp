@@ -13,6 +13,9 @@
 
 #include "build_paths.hpp"
 #include "leaks_support.hpp"
+#include "memleax/heap/heap_snapshot.hpp"
+#include "memleax/proc/maps.hpp"
+#include "memleax/proc/present_pages.hpp"
 #include "process_support.hpp"
 
 namespace memleax::testing {
@@ -107,6 +110,39 @@ TEST_P(LeakCheckOfMemory, WithoutATableThatCannotBeReadNoBlockIsCalledLost) {
     Leaks found = difference(classes_of(after.json()), classes_of(before.json()));
     EXPECT_EQ(found["possible"], answer.truth.at("reachable")) << after.output;
     EXPECT_EQ(found["definite"], Leak{});
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+/// All pages of large anonymous mappings.
+std::vector<AddrRange> pages_of_large_mappings(pid_t pid) {
+    constexpr std::uint64_t kLarge = 32U << 20;
+    std::vector<AddrRange> pages;
+    const auto mappings = read_maps(Tid(pid));
+    if (!mappings) {
+        return {};
+    }
+    for (const Mapping& mapping : *mappings) {
+        if (mapping.inode == 0 && mapping.range.size() >= kLarge) {
+            const auto parts = PresentPages(Tid(pid)).in(mapping.range, PresentPages::Kind::any);
+            pages.insert(pages.end(), parts.begin(), parts.end());
+        }
+    }
+    return pages;
+}
+
+// Where there is no room for a copy.
+TEST(LeakCheckInPlace, BlocksThatWereNotTouchedGetNoPages) {
+    Fixture fixture("mapped_blocks", {"sparse"});
+    fixture.go();
+    const auto pages = pages_of_large_mappings(fixture.pid());
+    const std::string tables = page_tables_of(fixture.pid());
+    EXPECT_FALSE(pages.empty());
+    const auto snapshot = take_heap_snapshot(Tid(fixture.pid()), {.in_place = true});
+    ASSERT_TRUE(snapshot);
+    EXPECT_TRUE(snapshot->complete) << snapshot->why;
+    EXPECT_GE(snapshot->graph.blocks.size(), 4U);
+    EXPECT_EQ(pages_of_large_mappings(fixture.pid()), pages);
+    EXPECT_EQ(page_tables_of(fixture.pid()), tables);
     EXPECT_EQ(fixture.quit(), 0);
 }
 

@@ -3,6 +3,7 @@
 // their bytes; the kernel merges what is mapped side by side. So each page that begins as such a
 // chunk does is one, and the sums have to agree.
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -16,15 +17,26 @@ namespace {
 
 const std::uint64_t kPage = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 
+/// A header lies within one page. `present` ascends.
+bool has_page(std::span<const AddrRange> present, std::uint64_t at) {
+    const auto part = std::partition_point(present.begin(), present.end(),
+                                           [at](const AddrRange& each) { return each.end <= at; });
+    return part != present.end() && part->contains(at);
+}
+
 } // namespace
 
 // memalign gives what is behind the first aligned place of a larger chunk, whose header stays where
 // it was. The true one says how far behind it is.
-std::uint64_t GlibcWalk::mmapped_chunk(std::uint64_t base, std::uint64_t end) {
+std::uint64_t GlibcWalk::mmapped_chunk(std::uint64_t base, std::uint64_t end,
+                                       std::span<const AddrRange> present) {
     const auto is_rest = [&](std::uint64_t at) {
-        const auto lead = few_.word(at);
-        const auto header = few_.word(at + glibc::kSizeAt);
-        return lead == at - base && header == ((end - at) | glibc::kIsMmapped);
+        if (!has_page(present, at)) {
+            return false;
+        }
+        using Header = std::array<std::uint64_t, 2>; // the next page may have none
+        const auto header = memory_.try_read_object<Header>(RemoteAddr(at));
+        return header == Header{at - base, (end - at) | glibc::kIsMmapped};
     };
     const std::uint64_t whole = base + glibc::kHeader;
     for (std::uint64_t alignment = 2 * glibc::kAlignment; alignment < end - base; alignment *= 2) {
@@ -58,9 +70,10 @@ bool GlibcWalk::walk_mmapped() {
             continue;
         }
         std::uint64_t begin = mapping.range.begin;
-        for (const AddrRange& present : input_.present(mapping.range)) {
-            begin = std::max(begin, present.begin);
-            while (begin < present.end) {
+        const std::vector<AddrRange> present = input_.present(mapping.range);
+        for (const AddrRange& part : present) {
+            begin = std::max(begin, part.begin);
+            while (begin < part.end) {
                 const std::uint64_t header = word(begin + glibc::kSizeAt);
                 const std::uint64_t size = header & ~glibc::kFlags;
                 if ((header & glibc::kFlags) != glibc::kIsMmapped || word(begin) != 0 ||
@@ -69,7 +82,7 @@ bool GlibcWalk::walk_mmapped() {
                     continue;
                 }
                 const std::uint64_t end = begin + size;
-                const std::uint64_t chunk = mmapped_chunk(begin, end);
+                const std::uint64_t chunk = mmapped_chunk(begin, end, present);
                 blocks_.push_back(
                     {RemoteAddr(chunk + glibc::kHeader), end - chunk - glibc::kHeader});
                 ranges_.push_back({begin, end});

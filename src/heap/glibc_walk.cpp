@@ -179,6 +179,7 @@ bool GlibcWalk::walk_other_arena(std::uint64_t arena) {
 }
 
 bool GlibcWalk::walk_chunks(std::uint64_t begin, std::uint64_t end, std::uint64_t arena_flag) {
+    many_.set_end(end + glibc::kHeader); // what is behind it has never been written to
     for (std::uint64_t at = begin; at != end;) {
         const auto header = many_.word(at + glibc::kSizeAt);
         const std::uint64_t size = header ? size_of(*header) : 0;

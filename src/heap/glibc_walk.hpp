@@ -59,7 +59,8 @@ class GlibcWalk {
     bool check_bins(std::span<const std::uint64_t> arenas);
     bool take_out_fastbins(std::uint64_t arena);
     bool walk_mmapped();
-    [[nodiscard]] std::uint64_t mmapped_chunk(std::uint64_t base, std::uint64_t end);
+    [[nodiscard]] std::uint64_t mmapped_chunk(std::uint64_t base, std::uint64_t end,
+                                              std::span<const AddrRange> present);
     bool take_out_caches();
     [[nodiscard]] std::optional<Cache> cache_at(std::size_t block);
     [[nodiscard]] bool check_cache_of_threads(const std::vector<Cache>& caches);

@@ -9,6 +9,7 @@
 #include "glibc_layout.hpp"
 #include "memleax/proc/present_pages.hpp"
 #include "root_search.hpp"
+#include "stored_memory.hpp"
 #include "word_window.hpp"
 
 namespace memleax {
@@ -39,29 +40,69 @@ std::optional<BlockLink> find_link(const BlockIndex& index, WordWindow& window, 
     return is_last || !is_of_list(window, at) ? link : std::nullopt;
 }
 
-/// The words of each block, in one pass.
+/// What has no page of the mappings that the allocator's memory, which ascends, lies in. It is
+/// zero, and to read it would make pages.
+std::vector<AddrRange> absent_parts(const PresentPages& pages, std::span<const Mapping> mappings,
+                                    std::span<const AddrRange> heap) {
+    std::vector<AddrRange> absent;
+    for (const Mapping& mapping : mappings) {
+        const auto first =
+            std::partition_point(heap.begin(), heap.end(), [&mapping](const AddrRange& range) {
+                return range.end <= mapping.range.begin;
+            });
+        if (first == heap.end() || first->begin >= mapping.range.end || mapping.shared ||
+            !is_searched(mapping)) {
+            continue;
+        }
+        std::uint64_t at = mapping.range.begin;
+        for (const AddrRange& part : pages.in(mapping.range, PresentPages::Kind::own)) {
+            if (at < part.begin) {
+                absent.push_back({at, part.begin});
+            }
+            at = part.end;
+        }
+        if (at < mapping.range.end) {
+            absent.push_back({at, mapping.range.end});
+        }
+    }
+    return absent;
+}
+
+/// The words of each block, in one pass, without those of `absent`.
 bool read_links(MemoryReader& memory, const BlockIndex& index, const HeapBlocks& blocks,
-                BlockContents* contents) {
+                std::span<const AddrRange> absent, BlockContents* contents) {
     WordWindow window(memory, WordWindow::kLarge);
+    auto gap = absent.begin(); // the next one
     for (const HeapBlock& block : blocks) {
         contents->begin_block();
         const std::uint64_t begin = block.address.value();
         const std::uint64_t end = begin + block.size;
-        for (std::uint64_t at = begin; at + sizeof at <= end; at += sizeof at) {
-            const auto word = window.word(at);
-            if (!word) {
-                return false;
+        for (std::uint64_t at = begin; at + sizeof at <= end;) {
+            while (gap != absent.end() && gap->end <= at) {
+                ++gap;
             }
-            if (at == begin) {
-                contents->take_first_word(*word);
-            }
-            if (!index.may_be_link(*word)) {
+            if (gap != absent.end() && gap->begin <= at) {
+                at = gap->end;
                 continue;
             }
-            if (const auto link = find_link(index, window, at, *word, end)) {
-                contents->add_link(*link, (at - begin) / sizeof at);
-                if (link->is_interior()) {
-                    contents->note_offset(*link, index.offset(*link, *word));
+            const std::uint64_t limit = gap != absent.end() ? gap->begin : UINT64_MAX;
+            window.set_end(limit);
+            for (; at < limit && at + sizeof at <= end; at += sizeof at) {
+                const auto word = window.word(at);
+                if (!word) {
+                    return false;
+                }
+                if (at == begin) {
+                    contents->take_first_word(*word);
+                }
+                if (!index.may_be_link(*word)) {
+                    continue;
+                }
+                if (const auto link = find_link(index, window, at, *word, end)) {
+                    contents->add_link(*link, (at - begin) / sizeof at);
+                    if (link->is_interior()) {
+                        contents->note_offset(*link, index.offset(*link, *word));
+                    }
                 }
             }
         }
@@ -148,12 +189,14 @@ HeapLook HeapReader::look_at(HeapMoment moment, MemoryReader& readable,
                      details_of(&snapshot.graph, options));
     roots.add_threads(threads);
     roots.add_kernel_pointers(moment.kernel_pointers);
+    const std::vector<AddrRange> absent =
+        absent_parts(pages, moment.mappings, ascending(heap.ranges));
     std::vector<AddrRange> no_roots = std::move(moment.own_memory);
     no_roots.insert(no_roots.end(), heap.ranges.begin(), heap.ranges.end());
     roots.add_memory(moment.mappings, ascending(std::move(no_roots)), threads);
     snapshot.graph.roots = roots.take();
     BlockContents contents(moment.mappings, options, &snapshot.graph);
-    snapshot.complete = read_links(memory, index, snapshot.graph.blocks, &contents);
+    snapshot.complete = read_links(memory, index, snapshot.graph.blocks, absent, &contents);
     if (!snapshot.complete) {
         snapshot.why = "a part of the heap cannot be read";
     }
