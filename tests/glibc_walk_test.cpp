@@ -87,7 +87,7 @@ class FakeHeap {
 
     /// Read as that version's. "": the books agree, and `found` has the blocks.
     std::string read_as(const glibc::Layout& layout) {
-        const auto places = find_glibc_places({&module, &layout, {}}, mappings, memory);
+        const auto places = find_glibc_places({&module, &layout, {}}, mappings, memory, everything);
         if (!places) {
             return places.error().message();
         }
@@ -319,7 +319,7 @@ TEST(GlibcWalkTest, MemoryThatMayBeAnArenaAtEachWordIsSoonDoneWith) {
     Module module;
     module.range = {kData, kData + kBytes};
     CountingReader reader(memory);
-    EXPECT_FALSE(find_glibc_places({&module, &glibc::kLayout35, {}}, mappings, reader));
+    EXPECT_FALSE(find_glibc_places({&module, &glibc::kLayout35, {}}, mappings, reader, everything));
     EXPECT_GT(reader.reads, 100); // it is looked at
     EXPECT_LT(reader.reads, kMostReads);
 }

@@ -113,6 +113,21 @@ TEST_P(LeakCheckOfMemory, WithoutATableThatCannotBeReadNoBlockIsCalledLost) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+// Static: malloc's variables are looked for among the program's.
+TEST_P(LeakCheckOfMemory, VariablesThatWereNotTouchedGetNoPages) {
+    for (const char* program : {"musl-big_bss", "big_bss-static"}) {
+        SCOPED_TRACE(program);
+        if (!is_built(program)) {
+            continue;
+        }
+        Fixture fixture(program);
+        const std::string tables = page_tables_of(fixture.pid());
+        EXPECT_GE(complete_check(fixture.pid()).at("reachable").blocks, 1); // glibc has some
+        EXPECT_EQ(page_tables_of(fixture.pid()), tables);
+        EXPECT_EQ(fixture.quit(), 0);
+    }
+}
+
 /// All pages of large anonymous mappings.
 std::vector<AddrRange> pages_of_large_mappings(pid_t pid) {
     constexpr std::uint64_t kLarge = 32U << 20;

@@ -55,7 +55,8 @@ class FakeMusl {
         data.range = module.range;
         data.readable = data.writable = true;
         const std::vector mappings{data};
-        const auto places = find_mallocng_places({&module, {}}, mappings, memory);
+        const auto places = find_mallocng_places(
+            {&module, {}}, mappings, memory, [](AddrRange range) { return std::vector{range}; });
         if (!places) {
             return places.error().message();
         }

@@ -39,8 +39,9 @@ class GlibcAllocator final : public HeapAllocator {
     explicit GlibcAllocator(const Glibc& libc) : libc_(libc) {}
 
     Result<std::unique_ptr<HeapBooks>> find_books(std::span<const Mapping> mappings,
-                                                  MemoryReader& memory) const override {
-        auto places = find_glibc_places(libc_, mappings, memory);
+                                                  MemoryReader& memory,
+                                                  const PresentParts& present) const override {
+        auto places = find_glibc_places(libc_, mappings, memory, present);
         if (!places) {
             return std::move(places).error();
         }

@@ -143,7 +143,7 @@ bool are_parameters(const MemoryImage& image, std::uint64_t offset,
 } // namespace
 
 Result<GlibcPlaces> find_glibc_places(const Glibc& libc, std::span<const Mapping> mappings,
-                                      MemoryReader& memory) {
+                                      MemoryReader& memory, const PresentParts& present) {
     GlibcPlaces places;
     places.layout = libc.layout;
     places.entry_points = libc.entry_points;
@@ -161,16 +161,18 @@ Result<GlibcPlaces> find_glibc_places(const Glibc& libc, std::span<const Mapping
         if (!mapping.writable || mapping.range.begin < own.begin || mapping.range.end > own.end) {
             continue;
         }
-        const MemoryImage image(memory, mapping.range);
-        const auto found = image.find_all(glibc::arena::kBytes, [&](std::uint64_t at) {
-            return is_arena(image, at, libc.layout->heap_bytes, lists) ||
-                   is_unused_arena(image, at);
+        const auto pages = parts_to_search(mapping, present);
+        for_each_image(memory, mapping.range, pages, [&](const MemoryImage& image) {
+            const auto found = image.find_all(glibc::arena::kBytes, [&](std::uint64_t at) {
+                return is_arena(image, at, libc.layout->heap_bytes, lists) ||
+                       is_unused_arena(image, at);
+            });
+            arenas.insert(arenas.end(), found.begin(), found.end());
+            const auto more = image.find_all(libc.layout->parameters.bytes, [&](std::uint64_t at) {
+                return are_parameters(image, at, libc.layout->parameters, heap);
+            });
+            parameters.insert(parameters.end(), more.begin(), more.end());
         });
-        arenas.insert(arenas.end(), found.begin(), found.end());
-        const auto more = image.find_all(libc.layout->parameters.bytes, [&](std::uint64_t at) {
-            return are_parameters(image, at, libc.layout->parameters, heap);
-        });
-        parameters.insert(parameters.end(), more.begin(), more.end());
     }
     if (arenas.size() != 1 || parameters.size() != 1) {
         return Error(

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "glibc_layout.hpp"
+#include "heap_books.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
 #include "memleax/proc/maps.hpp"
@@ -42,6 +43,6 @@ std::optional<Glibc> find_static_glibc(const Module& program);
 /// By shape: both are static variables without symbols. Threads may run meanwhile, and a moment
 /// may show no such thing; EAGAIN then.
 Result<GlibcPlaces> find_glibc_places(const Glibc& libc, std::span<const Mapping> mappings,
-                                      MemoryReader& memory);
+                                      MemoryReader& memory, const PresentParts& present);
 
 } // namespace memleax

@@ -24,6 +24,12 @@ namespace memleax {
 /// Which parts of a mapping have pages: what has none is zero, or as in the file.
 using PresentParts = std::function<std::vector<AddrRange>(AddrRange)>;
 
+/// Where the allocator's variables may be, in a mapping of its module's. What a file's mapping has
+/// no pages of is as in the file.
+inline std::vector<AddrRange> parts_to_search(const Mapping& mapping, const PresentParts& present) {
+    return mapping.inode != 0 ? std::vector{mapping.range} : present(mapping.range);
+}
+
 /// What a walk through the books of a process that stands still is told of it.
 struct WalkInput {
     std::span<const Mapping> mappings;
@@ -67,7 +73,8 @@ class HeapAllocator {
 
     /// Threads may run meanwhile, and a moment may show no books; EAGAIN then.
     virtual Result<std::unique_ptr<HeapBooks>> find_books(std::span<const Mapping> mappings,
-                                                          MemoryReader& memory) const = 0;
+                                                          MemoryReader& memory,
+                                                          const PresentParts& present) const = 0;
 };
 
 /// That of the process; the reason if it is none that we know, for the user. The modules must

@@ -137,7 +137,10 @@ Result<HeapMoment> HeapReader::take(HeldProcess& process, std::vector<AddrRange>
     if (!mappings) {
         return mappings.error();
     }
-    auto books = allocator_->find_books(*mappings, memory);
+    const PresentPages pages(process.target().pid());
+    auto books = allocator_->find_books(*mappings, memory, [&pages](AddrRange range) {
+        return pages.in(range, PresentPages::Kind::any);
+    });
     if (!books) {
         return std::move(books).error();
     }

@@ -68,8 +68,9 @@ class MallocngAllocator final : public HeapAllocator {
     explicit MallocngAllocator(const Mallocng& libc) : libc_(libc) {}
 
     Result<std::unique_ptr<HeapBooks>> find_books(std::span<const Mapping> mappings,
-                                                  MemoryReader& memory) const override {
-        auto places = find_mallocng_places(libc_, mappings, memory);
+                                                  MemoryReader& memory,
+                                                  const PresentParts& present) const override {
+        auto places = find_mallocng_places(libc_, mappings, memory, present);
         if (!places) {
             return std::move(places).error();
         }

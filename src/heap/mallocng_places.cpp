@@ -132,7 +132,7 @@ bool has_mallocng(const Module& module) {
 }
 
 Result<MallocngPlaces> find_mallocng_places(const Mallocng& libc, std::span<const Mapping> mappings,
-                                            MemoryReader& memory) {
+                                            MemoryReader& memory, const PresentParts& present) {
     MallocngPlaces places{.context = 0, .code = libc.code};
     std::vector<std::uint64_t> contexts;
     const AddrRange own = libc.module->range;
@@ -141,10 +141,14 @@ Result<MallocngPlaces> find_mallocng_places(const Mallocng& libc, std::span<cons
         if (!mapping.writable || !mapping.range.overlaps(own)) {
             continue;
         }
-        const MemoryImage image(memory, mapping.range.common_with(own));
-        const auto found = image.find_all(
-            ng::context::kBytes, [&](std::uint64_t at) { return is_context(image, at, memory); });
-        contexts.insert(contexts.end(), found.begin(), found.end());
+        const auto pages = parts_to_search(mapping, present);
+        for_each_image(
+            memory, mapping.range.common_with(own), pages, [&](const MemoryImage& image) {
+                const auto found = image.find_all(ng::context::kBytes, [&](std::uint64_t at) {
+                    return is_context(image, at, memory);
+                });
+                contexts.insert(contexts.end(), found.begin(), found.end());
+            });
     }
     if (contexts.empty()) {
         if (const auto unused = find_unused_context(libc, memory)) {

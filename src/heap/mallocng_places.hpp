@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "heap_books.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
 #include "memleax/proc/maps.hpp"
@@ -35,6 +36,6 @@ std::vector<AddrRange> find_mallocng_code(const Module& module, bool is_static);
 /// By its symbol, or by shape. EAGAIN if there is no such thing, or are several: a thread may be at
 /// the first call of malloc.
 Result<MallocngPlaces> find_mallocng_places(const Mallocng& libc, std::span<const Mapping> mappings,
-                                            MemoryReader& memory);
+                                            MemoryReader& memory, const PresentParts& present);
 
 } // namespace memleax
