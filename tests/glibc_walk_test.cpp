@@ -289,6 +289,25 @@ TEST(GlibcWalkTest, ManyThreadsAndManyBlocksThatLookLikeCaches) {
     EXPECT_EQ(heap.found, heap.live);
 }
 
+// What memalign has given out is a part of a mapped chunk. realloc has that grown or cut, and only
+// the part says how long it is then.
+TEST(GlibcWalkTest, AnAlignedMappedBlockWhoseChunkHasAnotherLengthNow) {
+    constexpr Address kLead = 0x1000 - 16;
+    for (const Kind& kind : kKinds) {
+        for (const std::uint64_t before :
+             {kMappedBytes - 0x10000, kMappedBytes, 4 * kMappedBytes}) {
+            SCOPED_TRACE(fmt::format("{}, {:#x}", kind.name, before));
+            FakeHeap heap(kind);
+            heap.memory.put(kMapped + 8, before | 2);
+            heap.memory.put(kMapped + kLead, kLead);
+            heap.memory.put(kMapped + kLead + 8, (kMappedBytes - kLead) | 2);
+            heap.live.back() = {RemoteAddr(kMapped + kLead + 16), kMappedBytes - kLead - 16};
+            EXPECT_EQ(heap.read_as(*kind.layout), "");
+            EXPECT_EQ(heap.found, heap.live);
+        }
+    }
+}
+
 /// Counts what is read.
 class CountingReader final : public MemoryReader {
   public:

@@ -113,6 +113,10 @@ TEST_P(LeakCheckOfMemory, WithoutATableThatCannotBeReadNoBlockIsCalledLost) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+TEST_P(LeakCheckOfMemory, AnAlignedBlockThatReallocHasMadeLongerOrShorter) {
+    expect_the_truth_of("mapped_blocks", {"realigned"});
+}
+
 // Static: malloc's variables are looked for among the program's.
 TEST_P(LeakCheckOfMemory, VariablesThatWereNotTouchedGetNoPages) {
     for (const char* program : {"musl-big_bss", "big_bss-static"}) {

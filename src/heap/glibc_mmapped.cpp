@@ -17,6 +17,8 @@ namespace {
 
 const std::uint64_t kPage = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 
+constexpr std::uint64_t kMostBytes = 1ULL << 47; ///< of an address space
+
 /// A header lies within one page. `present` ascends.
 bool has_page(std::span<const AddrRange> present, std::uint64_t at) {
     const auto part = std::partition_point(present.begin(), present.end(),
@@ -27,28 +29,37 @@ bool has_page(std::span<const AddrRange> present, std::uint64_t at) {
 } // namespace
 
 // memalign gives what is behind the first aligned place of a larger chunk, whose header stays where
-// it was. The true one says how far behind it is.
-std::uint64_t GlibcWalk::mmapped_chunk(std::uint64_t base, std::uint64_t end,
-                                       std::span<const AddrRange> present) {
-    const auto is_rest = [&](std::uint64_t at) {
-        if (!has_page(present, at)) {
-            return false;
-        }
+// it was. The true one says how far behind it is, and has the true end: realloc, which has the
+// mapping moved or cut by mremap(2), leaves the first header as it was.
+std::optional<AddrRange> GlibcWalk::aligned_rest(std::uint64_t base, std::uint64_t size,
+                                                 std::uint64_t limit,
+                                                 std::span<const AddrRange> present) {
+    const auto end_of_rest = [&](std::uint64_t at) -> std::uint64_t {
         using Header = std::array<std::uint64_t, 2>; // the next page may have none
-        const auto header = memory_.try_read_object<Header>(RemoteAddr(at));
-        return header == Header{at - base, (end - at) | glibc::kIsMmapped};
+        const auto header =
+            has_page(present, at) ? memory_.try_read_object<Header>(RemoteAddr(at)) : std::nullopt;
+        if (!header || (*header)[0] != at - base ||
+            ((*header)[1] & glibc::kFlags) != glibc::kIsMmapped) {
+            return 0;
+        }
+        const std::uint64_t rest = (*header)[1] & ~glibc::kFlags;
+        return rest > glibc::kHeader && rest <= limit - at && (at + rest) % kPage == 0 ? at + rest
+                                                                                       : 0;
     };
     const std::uint64_t whole = base + glibc::kHeader;
-    for (std::uint64_t alignment = 2 * glibc::kAlignment; alignment < end - base; alignment *= 2) {
+    const std::uint64_t last = std::min(limit, base + size); // it began before that
+    for (std::uint64_t alignment = 2 * glibc::kAlignment; alignment < size; alignment *= 2) {
         const std::uint64_t aligned = (whole + alignment - 1) & ~(alignment - 1);
         // The second one where the first leaves no room for a chunk before it.
         for (const std::uint64_t block : {aligned, aligned + alignment}) {
-            if (block > whole && block < end && is_rest(block - glibc::kHeader)) {
-                return block - glibc::kHeader;
+            const std::uint64_t at = block - glibc::kHeader;
+            const std::uint64_t end = block > whole && block < last ? end_of_rest(at) : 0;
+            if (end != 0) {
+                return AddrRange{at, end};
             }
         }
     }
-    return base;
+    return std::nullopt;
 }
 
 bool GlibcWalk::walk_mmapped() {
@@ -76,18 +87,25 @@ bool GlibcWalk::walk_mmapped() {
             while (begin < part.end) {
                 const std::uint64_t header = word(begin + glibc::kSizeAt);
                 const std::uint64_t size = header & ~glibc::kFlags;
-                if ((header & glibc::kFlags) != glibc::kIsMmapped || word(begin) != 0 ||
-                    size == 0 || size % kPage != 0 || size > mapping.range.end - begin) {
+                const std::uint64_t limit = mapping.range.end;
+                const bool may_be_chunk = (header & glibc::kFlags) == glibc::kIsMmapped &&
+                                          word(begin) == 0 && size != 0 && size % kPage == 0 &&
+                                          size <= kMostBytes;
+                auto chunk =
+                    may_be_chunk ? aligned_rest(begin, size, limit, present) : std::nullopt;
+                if (!chunk && may_be_chunk && size <= limit - begin) {
+                    chunk = AddrRange{begin, begin + size};
+                }
+                if (!chunk) {
                     begin += kPage;
                     continue;
                 }
-                const std::uint64_t end = begin + size;
-                const std::uint64_t chunk = mmapped_chunk(begin, end, present);
-                blocks_.push_back(
-                    {RemoteAddr(chunk + glibc::kHeader), end - chunk - glibc::kHeader});
+                const std::uint64_t end = chunk->end;
+                blocks_.push_back({RemoteAddr(chunk->begin + glibc::kHeader),
+                                   end - chunk->begin - glibc::kHeader});
                 ranges_.push_back({begin, end});
                 ++found;
-                sum += size;
+                sum += end - begin;
                 begin = end;
             }
         }

@@ -59,8 +59,11 @@ class GlibcWalk {
     bool check_bins(std::span<const std::uint64_t> arenas);
     bool take_out_fastbins(std::uint64_t arena);
     bool walk_mmapped();
-    [[nodiscard]] std::uint64_t mmapped_chunk(std::uint64_t base, std::uint64_t end,
-                                              std::span<const AddrRange> present);
+    /// The aligned chunk in a mapped one that once had `size` bytes, in a mapping that ends at
+    /// `limit`.
+    [[nodiscard]] std::optional<AddrRange> aligned_rest(std::uint64_t base, std::uint64_t size,
+                                                        std::uint64_t limit,
+                                                        std::span<const AddrRange> present);
     bool take_out_caches();
     [[nodiscard]] std::optional<Cache> cache_at(std::size_t block);
     [[nodiscard]] bool check_cache_of_threads(const std::vector<Cache>& caches);
