@@ -68,6 +68,14 @@ TEST(ReachabilityTest, Alone) {
     EXPECT_EQ(classes_of(1, {}, {{0, true}, {0, false}}), "r") << "the better pointer counts";
 }
 
+// What was not read may point to any of them.
+TEST(ReachabilityTest, WithoutSomeRootsNothingIsCertainlyLost) {
+    HeapGraph graph = graph_of(4, {{1, 2}}, {{0, false}, {3, true}});
+    EXPECT_EQ(classes_of(graph, one_group(graph)), "rdip");
+    graph.lacks_roots = true;
+    EXPECT_EQ(classes_of(graph, one_group(graph)), "rppp");
+}
+
 TEST(ReachabilityTest, Chains) {
     EXPECT_EQ(classes_of(4, {{0, 1}, {1, 2}, {2, 3}}, {{0, false}}), "rrrr");
     EXPECT_EQ(classes_of(4, {{0, 1}, {1, 2}, {2, 3}}), "diii");
