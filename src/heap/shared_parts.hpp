@@ -26,12 +26,13 @@ class SharedParts {
     /// More is not read, as the process stands still meanwhile.
     static constexpr std::uint64_t kMostBytes = 256U << 20;
 
-    /// Of a process that stands still.
+    /// As it is now: of a process that stands still it remains so.
     SharedParts(Tid pid, std::span<const Mapping> mappings, const PresentPages& pages);
     SharedParts(const SharedParts&) = delete;
     SharedParts& operator=(const SharedParts&) = delete;
     ~SharedParts();
 
+    [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
     /// Ascending, in whole pages.
     [[nodiscard]] std::vector<AddrRange> ranges() const;
     /// Is there memory of this kind that may have more: too much, or in a file that we may not

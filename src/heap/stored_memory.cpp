@@ -22,6 +22,12 @@ PresentPages::Kind kind_of(const Mapping& mapping) {
     return mapping.shared ? PresentPages::Kind::any : PresentPages::Kind::own;
 }
 
+/// There may be other ones when the process stands still.
+std::uint64_t untouched_shared_bytes(Tid pid) {
+    const auto mappings = read_maps(pid);
+    return mappings ? SharedParts(pid, *mappings, PresentPages(pid)).bytes() : 0;
+}
+
 } // namespace
 
 bool is_searched(const Mapping& mapping) {
@@ -43,7 +49,7 @@ std::optional<StoredMemory> StoredMemory::reserve(Tid pid, std::uint64_t room) {
     }
     madvise(begin, size, MADV_HUGEPAGE);
     madvise(begin, size, MADV_DONTDUMP);
-    std::memset(begin, 0, has);
+    std::memset(begin, 0, std::min(size, has + untouched_shared_bytes(pid)));
     return StoredMemory({static_cast<std::byte*>(begin), Unmapping{size}});
 }
 
