@@ -116,7 +116,8 @@ TEST(ProcessCopyTest, IsNoPictureIfSomebodyKillsIt) {
         PresentPages pages(Tid(fixture.pid()));
         auto mappings = read_maps(Tid(fixture.pid()));
         ASSERT_TRUE(mappings);
-        auto forked = ForkedMemory::take(*stopped, *mappings, {}, {}, &pages, &*room);
+        auto forked = ForkedMemory::take(*stopped, stopped->target().memory(), *mappings, {}, {},
+                                         &pages, &*room);
         ASSERT_TRUE(forked) << forked.error().message();
         EXPECT_FALSE((*forked)->copy()->is_dead());
         (*forked)->copy()->kill();
@@ -226,7 +227,8 @@ TEST_P(ProcessCopyInGroup, EndsAsSoonAsMemoryIsScarce) {
         ASSERT_TRUE(mappings);
         std::vector<Mapping> searched = *mappings;
         std::erase_if(searched, [](const Mapping& mapping) { return !is_searched(mapping); });
-        auto forked = ForkedMemory::take(*stopped, *mappings, searched, {}, &pages, &*room);
+        auto forked = ForkedMemory::take(*stopped, stopped->target().memory(), *mappings, searched,
+                                         {}, &pages, &*room);
         ASSERT_TRUE(forked) << forked.error().message();
         stopped->let_go();
         ASSERT_TRUE(group.limit_to(46 << 20)); // 40 of which are in use, and the fixture's own
