@@ -10,7 +10,6 @@
 #include "memleax/base/log.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/proc/system_call_kind.hpp"
-#include "target_parts.hpp"
 
 namespace memleax {
 
@@ -29,17 +28,11 @@ std::int64_t HarmlessMoment::waited() const {
     return monotonic_now().value() - begun_.value();
 }
 
-void HarmlessMoment::pause(OwnStops own) {
+void HarmlessMoment::pause() {
     // Gently: the longer it takes the rarer.
     constexpr std::int64_t kShortest = 500'000;
     constexpr std::int64_t kLongest = 20'000'000;
-    const std::int64_t ns = std::clamp(waited() / 8, kShortest, kLongest);
-    if (Tracer& tracer = target_.parts().tracer; tracer.serves_meanwhile()) {
-        const Target* const but = own == OwnStops::left ? &target_ : nullptr;
-        interrupted_ = tracer.serve_meanwhile(but, ns) || interrupted_;
-        return;
-    }
-    const timespec pause{0, static_cast<long>(ns)};
+    const timespec pause{0, static_cast<long>(std::clamp(waited() / 8, kShortest, kLongest))};
     interrupted_ = nanosleep(&pause, nullptr) != 0 || interrupted_;
 }
 
@@ -68,7 +61,7 @@ bool HarmlessMoment::is_in_transfer(Tid tid, Seen seen) {
     return result;
 }
 
-bool HarmlessMoment::wait_on(OwnStops own) {
+bool HarmlessMoment::wait_on() {
     const std::int64_t waited = this->waited();
     if (waited > kMostNs) {
         return false;
@@ -82,7 +75,7 @@ bool HarmlessMoment::wait_on(OwnStops own) {
         log_warning("{}, which memleax would cut short: waiting for its end, at most {} seconds",
                     whom_, kMostNs / kNsPerSecond);
     }
-    pause(own);
+    pause();
     return !interrupted_ || on_signal_ == ThreadBorrower::OnSignal::wait_on;
 }
 

@@ -18,7 +18,7 @@
 
 namespace memleax {
 
-Result<MonotonicNs> stop_all_and_defer(Target& target) {
+Result<void> stop_all_and_defer(Target& target) {
     constexpr std::int64_t kMostMs = 5000;
     const auto any_is = [&target](TracedThread::State state) {
         return std::any_of(target.threads().begin(), target.threads().end(),
@@ -33,9 +33,12 @@ Result<MonotonicNs> stop_all_and_defer(Target& target) {
             }
         }
     };
-    const auto since = target.borrower().await_harmless_stop_of_all();
-    if (!since) {
-        return since;
+    find_running();
+    if (const auto transfers = target.borrower().wait_out_transfers(running); !transfers.empty()) {
+        return Error(fmt::format("process {} cannot be stopped without harm: thread {} is in a "
+                                 "transfer, perhaps, which would be cut short",
+                                 target.pid().value(), transfers.begin()->value()),
+                     EBUSY);
     }
     for (const Patience patience(kMostMs);;) {
         if (any_is(TracedThread::State::listening)) {
@@ -94,7 +97,7 @@ Result<MonotonicNs> stop_all_and_defer(Target& target) {
     if (!any_is(TracedThread::State::stopped)) {
         return Error(fmt::format("process {} has ended", target.pid().value()), ESRCH);
     }
-    return since;
+    return {};
 }
 
 } // namespace memleax
