@@ -38,6 +38,146 @@ int ThreadSignals::on_resume(Tid tid, int signal) {
     return signal;
 }
 
+// ---- Held back ----------------------------------------------------------------------------------
+
+namespace {
+
+bool stops_by_default(int signal) {
+    return signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
+}
+
+} // namespace
+
+bool ThreadSignals::is_caught(Tid tid, int signal) {
+    const auto process = signal != 0 ? try_read_process_info(tid) : std::nullopt;
+    return process && (process->caught_signals & signal_bit(signal)) != 0;
+}
+
+// What stands in a stop is older than what has been held back.
+bool ThreadSignals::hold(Tid tid) {
+    constexpr std::size_t kMostHeld = 32;
+    siginfo_t info{};
+    const int signal = target_.stop_signal(tid);
+    const auto before = held_.find(tid);
+    if ((before != held_.end() && before->second.size() >= kMostHeld) ||
+        ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) != 0 || info.si_signo != signal ||
+        !(stops_by_default(signal) || is_caught(tid, signal))) {
+        return false;
+    }
+    Signals& held = held_[tid];
+    held.insert(held.begin(), info);
+    target_.drop_stop_signal(tid);
+    return true;
+}
+
+bool ThreadSignals::send_held(Tid tid) {
+    const auto held = held_.find(tid);
+    if (held == held_.end()) {
+        return false;
+    }
+    const auto process = try_read_process_info(tid);
+    const std::uint64_t about_to_stop =
+        process ? (process->pending_signals | process->shared_pending_signals) &
+                      ~process->blocked_signals
+                : 0;
+    Signals& signals = held->second;
+    const auto next = std::find_if(signals.begin(), signals.end(), [&](const siginfo_t& info) {
+        return (about_to_stop & signal_bit(info.si_signo)) == 0;
+    });
+    if (next != signals.end()) {
+        const siginfo_t info = *next;
+        signals.erase(next);
+        if (signals.empty()) {
+            held_.erase(held);
+        }
+        send_again(tid, info);
+    }
+    return true;
+}
+
+bool ThreadSignals::awaits_sent(Tid tid) const {
+    const auto sent = sent_.find(tid);
+    const auto process = sent != sent_.end() ? try_read_process_info(tid) : std::nullopt;
+    return process &&
+           std::any_of(sent->second.due.begin(), sent->second.due.end(),
+                       [&process](const siginfo_t& info) {
+                           return (process->pending_signals & signal_bit(info.si_signo)) != 0;
+                       });
+}
+
+bool ThreadSignals::has_timely_held(Tid tid) {
+    const auto held = held_.find(tid);
+    return held != held_.end() && std::any_of(held->second.begin(), held->second.end(),
+                                              [this, tid](const siginfo_t& info) {
+                                                  return !comes_too_early(tid, info.si_signo);
+                                              });
+}
+
+void ThreadSignals::send_held_to_running() {
+    std::vector<Tid> running;
+    for (const auto& [tid, signals] : held_) {
+        if (!target_.is_stopped(tid)) {
+            running.push_back(tid);
+        }
+    }
+    for (const Tid tid : running) {
+        (void)send_held(tid);
+    }
+}
+
+void ThreadSignals::send_all_held() {
+    const auto all = std::exchange(held_, {});
+    for (const auto& [tid, signals] : all) {
+        for (const siginfo_t& info : signals) {
+            send_again(tid, info);
+        }
+    }
+}
+
+void ThreadSignals::on_exec(Tid tid) {
+    unbegun_.erase(tid);
+    if (const auto sent = sent_.find(tid); sent != sent_.end()) {
+        Signals& late = of_former_[tid];
+        for (const siginfo_t& info : sent->second.on_their_way) {
+            if (!stops_by_default(info.si_signo)) {
+                late.push_back(info);
+            }
+        }
+        sent_.erase(sent);
+    }
+    const auto held = held_.find(tid);
+    if (held == held_.end()) {
+        return;
+    }
+    std::erase_if(held->second,
+                  [](const siginfo_t& info) { return !stops_by_default(info.si_signo); });
+    record_.set_owed(tid, held->second);
+    if (held->second.empty()) {
+        held_.erase(held);
+    }
+}
+
+void ThreadSignals::send_again(Tid tid, const siginfo_t& info) {
+    record_.settle(tid, info.si_signo);
+    const pid_t group = target_.parts().group_of(tid).value();
+    siginfo_t seen = info;
+    if (syscall(SYS_rt_tgsigqueueinfo, group, tid.value(), info.si_signo, &info) != 0) {
+        // The kernel lets nobody queue what looks like its own, or like kill()'s
+        // (rt_tgsigqueueinfo(2)), but in the signal's stop we may say what we like.
+        if (syscall(SYS_tgkill, group, tid.value(), info.si_signo) != 0) {
+            return;
+        }
+        seen = {};
+        seen.si_signo = info.si_signo;
+        seen.si_code = SI_TKILL;
+        seen.si_pid = getpid();
+        seen.si_uid = getuid();
+    }
+    Sent& sent = sent_[tid];
+    sent.on_their_way.push_back(seen);
+    sent.due.push_back(info);
+}
+
 // ---- In order -----------------------------------------------------------------------------------
 
 namespace {
