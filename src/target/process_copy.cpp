@@ -31,9 +31,6 @@ namespace memleax {
 
 namespace {
 
-/// With PTRACE_O_TRACESYSGOOD.
-constexpr int kSystemCallStop = SIGTRAP | 0x80;
-
 /// CLONE_FILES: to copy the table would raise the counts of all files, and to let go of them would
 /// flush them (filp_close). Not CLONE_FS: while that is shared, nobody in the process can execute a
 /// set-user-ID program (fs/exec.c, check_unsafe_exec).

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <csignal>
+
 #include <sys/ptrace.h>
 
 namespace memleax {
@@ -10,5 +12,7 @@ namespace memleax {
 inline constexpr long kPtraceOptions = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE |
                                        PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
                                        PTRACE_O_TRACEEXEC;
+/// The signal of a stop at a system call, with TRACESYSGOOD.
+inline constexpr int kSystemCallStop = SIGTRAP | 0x80;
 
 } // namespace memleax

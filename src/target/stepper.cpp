@@ -13,6 +13,7 @@
 #include "memleax/base/patience.hpp"
 #include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/target.hpp"
+#include "ptrace_options.hpp"
 #include "signals_held_back.hpp"
 #include "target_parts.hpp"
 #include "thread_ended.hpp"
@@ -20,9 +21,6 @@
 namespace memleax {
 
 namespace {
-
-/// With PTRACE_O_TRACESYSGOOD.
-constexpr int kSystemCallStop = SIGTRAP | 0x80;
 
 /// Raised by the code of the call itself, which would raise it again? One that was raised before,
 /// where the thread was then, is put aside once.
