@@ -7,12 +7,13 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 
+#include "memleax/base/clock.hpp"
+
 namespace memleax {
 
 namespace {
 
 constexpr std::int64_t kNsPerMs = 1'000'000;
-constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 /// Longer ones are waited for in vain by nobody.
 constexpr std::int64_t kMostSeconds = 1'000'000'000;
 
