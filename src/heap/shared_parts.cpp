@@ -21,8 +21,6 @@ namespace memleax {
 
 namespace {
 
-const std::uint64_t kPage = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-
 /// By its name. Of a tmpfs elsewhere one whose file cannot be opened is not known to be one.
 bool may_be_in_memory(const Mapping& mapping) {
     constexpr std::array<std::string_view, 4> kNames{"/dev/zero", "/memfd:", "/SYSV", "/dev/shm/"};
@@ -145,8 +143,9 @@ void SharedParts::add(const Mapping& mapping, AddrRange absent, int file) {
         if (!end) {
             return; // nothing more, or the end of the file
         }
-        const AddrRange part{*begin & ~(kPage - 1),
-                             std::min((*end + kPage - 1) & ~(kPage - 1), absent.end)};
+        static const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+        const AddrRange part{*begin & ~(page - 1),
+                             std::min((*end + page - 1) & ~(page - 1), absent.end)};
         if (part.size() > kMostBytes - bytes_) {
             is_incomplete_ = true;
             return;

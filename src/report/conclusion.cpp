@@ -78,9 +78,9 @@ std::string Conclusion::hidden_text() const {
 }
 
 std::string Conclusion::unknown_text() const {
-    const std::string calls = unfollowed == 0 ? ""
-                                              : fmt::format("{} could not be followed",
-                                                            number_of(unfollowed, "allocation"));
+    std::string calls = unfollowed == 0 ? ""
+                                        : fmt::format("{} could not be followed",
+                                                      number_of(unfollowed, "allocation"));
     if (untracked.blocks == 0) {
         return calls;
     }
