@@ -125,9 +125,16 @@ TEST_P(LeakCheckOfMemory, VariablesThatWereNotTouchedGetNoPages) {
             continue;
         }
         Fixture fixture(program);
-        const std::string tables = page_tables_of(fixture.pid());
+        const auto kilobytes = [&fixture] {
+            const std::string line = page_tables_of(fixture.pid());
+            return std::stol(line.substr(line.find(':') + 1));
+        };
+        const long tables = kilobytes();
         EXPECT_GE(complete_check(fixture.pid()).at("reachable").blocks, 1); // glibc has some
-        EXPECT_EQ(page_tables_of(fixture.pid()), tables);
+        // Where its stack goes on, as it does or for the copy, there may be a table or two that are
+        // new: the variables would be hundreds.
+        constexpr long kOfItsStack = 12;
+        EXPECT_LE(kilobytes() - tables, kOfItsStack);
         EXPECT_EQ(fixture.quit(), 0);
     }
 }
