@@ -6,8 +6,6 @@
 #include <cerrno>
 #include <csignal>
 
-#include <fmt/format.h>
-
 #include "call_limit.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/proc/system_call_kind.hpp"
@@ -147,6 +145,7 @@ void InterruptedCalls::begin_again(Tid tid, int signal) {
         const auto errnum = ends_with(tid, *call, regs);
         arch::begin_system_call_again(regs, first_argument);
         if (errnum) {
+            begun_again_.erase(tid); // it is over
             arch::fail_system_call(regs, *errnum);
             StoppedThread(tid).set_registers(regs);
             return;
@@ -167,8 +166,7 @@ std::optional<int> InterruptedCalls::ends_with(Tid tid, long call, const arch::R
         return std::nullopt;
     }
     constexpr std::uint64_t kSleepsBetween = 2;
-    const std::uint64_t sleeps =
-        times_slept(fmt::format("/proc/{}/task/{}/", pid_.value(), tid.value()));
+    const std::uint64_t sleeps = times_slept(thread_folder(pid_, tid));
     const MonotonicNs now = monotonic_now();
     Waiting& waits = waiting_[tid];
     const bool is_same = waits.call == call && waits.pc == arch::pc(regs) &&
