@@ -146,6 +146,9 @@ inline constexpr std::size_t kWayBackDataBytes = std::size_t{16} * 1024;
 inline constexpr std::size_t kUnattendedAt = 8;
 /// And one that it sets as soon as a thread waits there (kSlotHolds).
 inline constexpr std::size_t kHeldAt = kUnattendedAt + 2;
+/// And one that the tracer sets once the target may write there. A child that was forked before
+/// has the code, and may not.
+inline constexpr std::size_t kWritableAt = kUnattendedAt + 3;
 /// A system call in the table, and what came of it.
 struct TableCall {
     std::int64_t number = 0; ///< kEndOfCalls: the end, with the signal as the first argument

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Who dies while a thread makes a system call for them, without a page of theirs for it: the
 // thread gets its registers and its mask back by itself, in the process and in a forked copy.
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdint>
 #include <ostream>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -18,6 +20,7 @@
 #include "memleax/target/remote_memory.hpp"
 #include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/target.hpp"
+#include "memleax/target/trap_handler.hpp"
 #include "memleax/target/way_back.hpp"
 
 namespace memleax::testing {
@@ -156,6 +159,47 @@ TEST(WayBackBelowTheStack, LeavesRoomForArguments) {
     }).join();
     kill(pid, SIGKILL);
     EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
+}
+
+// A child had got the page before its process was given leave to write there, and was ended by
+// SIGSEGV as it was let go of.
+TEST(WayBackInThePage, IsNotTakenWhereTheProcessMayNotWrite) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+        const rlimit no_core{0, 0};
+        setrlimit(RLIMIT_CORE, &no_core);
+        for (;;) {
+            pause();
+        }
+    }
+    std::thread([pid] {
+        const Tid tid(pid);
+        Tracer tracer(nullptr);
+        auto target = Target::seize(tracer, tid);
+        auto copy = RemoteMemory::open(tid); // is dealt with as a forked child's
+        ASSERT_TRUE(target && copy && (*target)->stop_and_defer(tid));
+        TrapHandler handler(**target);
+        ASSERT_TRUE(handler.map(tid));
+        const auto expect_made = [&] {
+            const std::array calls{RemoteCall{SYS_getpid, {}}, RemoteCall{SYS_getppid, {}}};
+            const auto results = (*target)->system_calls_in_copy(tid, *copy, calls);
+            ASSERT_TRUE(results) << results.error().message();
+            EXPECT_EQ(*results, (std::vector<long>{pid, getpid()}));
+            EXPECT_EQ((*target)->stop_signal(tid), 0);
+        };
+        expect_made();
+        // As it is between the first two calls by which it comes to be there.
+        const RemoteAddr data(handler.ranges()[0].begin + arch::kWayBackDataAt);
+        const auto made = (*target)->system_call(
+            tid, SYS_mprotect, {data.value(), arch::kWayBackDataBytes, PROT_READ | PROT_EXEC});
+        ASSERT_TRUE(made && *made == 0);
+        ASSERT_TRUE(copy->write_object(data + std::int64_t{arch::kWritableAt}, std::uint8_t{0}));
+        expect_made();
+    }).join();
+    kill(pid, SIGKILL);
+    int status = 0;
+    EXPECT_EQ(waitpid(pid, &status, 0), pid);
+    EXPECT_EQ(status, SIGKILL);
 }
 
 } // namespace

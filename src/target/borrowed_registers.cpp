@@ -14,8 +14,7 @@ namespace memleax {
 
 BorrowedRegisters::BorrowedRegisters(RecoveryRecord& record, RemoteMemory& memory, Tid tid,
                                      const arch::Registers& saved, int stop_signal)
-    : entry_(record.borrowed), has_way_back_(record.has_way_back.load() != 0), memory_(memory),
-      tid_(tid), stop_signal_(stop_signal) {
+    : entry_(record.borrowed), memory_(memory), tid_(tid), stop_signal_(stop_signal) {
     entry_.registers = saved;
     StoppedThread(tid_).get_discarded(&entry_.discarded);
     // The call ends in a stop of its own, so what this stop was about to deliver is put back.
@@ -66,9 +65,7 @@ Result<void> BorrowedRegisters::write(CodeAddr padding, std::span<const std::uin
 }
 
 void BorrowedRegisters::use(const RemoteCalls::OwnPage& page, const arch::Registers& own) {
-    if (has_way_back_) {
-        way_back_ = WayBack::in_page(memory_, tid_, own, page.begin);
-    }
+    way_back_ = WayBack::in_page(memory_, tid_, own, page.begin);
     if (way_back_) {
         entry_.result_at = way_back_->result_at().value();
     }

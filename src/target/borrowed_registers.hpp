@@ -51,7 +51,6 @@ class BorrowedRegisters {
     Result<void> write(CodeAddr padding, std::span<const std::uint8_t> code);
 
     RecoveryRecord::BorrowedThread& entry_;
-    bool has_way_back_; ///< our page
     RemoteMemory& memory_;
     std::optional<WayBack> way_back_;
     Tid tid_;

@@ -73,7 +73,6 @@ bool RecoveryRecord::add_agent_data(AddrRange range) {
 // Empty until the last store, whatever it was before: who reads it may do so after our death.
 void RecoveryRecord::set_handler(AddrRange page) {
     std::atomic_ref(handler.end).store(0);
-    has_way_back.store(0);
     std::atomic_ref(handler.begin).store(page.begin);
     std::atomic_ref(handler.end).store(page.end);
 }
@@ -122,7 +121,6 @@ std::shared_ptr<RecoveryRecord> RecoveryRecord::copy_for(std::int32_t child,
     copy->borrowed.number = borrowed.number;
     copy->borrowed.tid.store(borrowed.tid.load());
     copy->handler = handler;
-    copy->has_way_back.store(has_way_back.load());
     copy->set_target_action(target_action());
     copy->handler_may_be_saved.store(handler_may_be_saved.load());
     copy->handler_in_force.store(handler_in_force.load());

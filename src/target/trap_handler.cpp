@@ -66,8 +66,9 @@ Result<void> TrapHandler::map(Tid worker) {
         return Error(fmt::format("mprotect in process {}", target_.pid().value()),
                      static_cast<int>(-*made_writable));
     }
-    target_.record().has_way_back.store(1);
-    return {};
+    return target_.memory().write_object(RemoteAddr(begin) +
+                                             std::int64_t{arch::kWayBackDataAt + arch::kWritableAt},
+                                         std::uint8_t{1});
 }
 
 void TrapHandler::adopt() {

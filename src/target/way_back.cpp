@@ -78,7 +78,9 @@ std::optional<WayBack> WayBack::in_page(RemoteMemory& memory, Tid tid, const arc
     WayBack result(memory);
     result.result_at_ = page + arch::kWayBackDataAt;
     const RemoteAddr at = result.result_at_ + arch::kReturnFrameAt;
-    const auto rest = read_rest(tid);
+    const auto writable = memory.try_read_object<std::uint8_t>(
+        result.result_at_ + static_cast<std::int64_t>(arch::kWritableAt));
+    const auto rest = writable.value_or(0) != 0 ? read_rest(tid) : std::nullopt;
     if (!rest) {
         return std::nullopt;
     }

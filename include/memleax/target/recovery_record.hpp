@@ -112,8 +112,7 @@ struct RecoveryRecord {
     std::atomic<std::uint32_t> has_copy;
     std::atomic<std::uint32_t> owed_count;
     std::array<OwedSignal, kMaxOwed> owed;
-    AddrRange handler;                       ///< the page with our SIGTRAP handler; empty: none
-    std::atomic<std::uint32_t> has_way_back; ///< that page has one (WayBack)
+    AddrRange handler; ///< the page with our SIGTRAP handler; empty: none
     std::atomic<std::uint32_t> handler_in_force;
     /// The target has set an action without our seeing it, and may have been given ours as the one
     /// before: it may put that back when we have left, so the handler's page must stay.

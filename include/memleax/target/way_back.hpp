@@ -19,8 +19,8 @@ namespace memleax {
 /// or is gone.
 class WayBack {
   public:
-    /// In our handler's page, which begins with arch::trap_handler_code(), and is writable from
-    /// arch::kWayBackDataAt on.
+    /// In our handler's page, which begins with arch::trap_handler_code(). None as long as the
+    /// target may not write to it from arch::kWayBackDataAt on (arch::kWritableAt).
     static std::optional<WayBack> in_page(RemoteMemory& memory, Tid tid, const arch::Registers& own,
                                           RemoteAddr page);
     /// Between the red zone and a frame below the stack: so much memory for what the call's
