@@ -91,6 +91,13 @@ class HeldSignals : public ::testing::Test {
         with.sival_int = value;
         ASSERT_EQ(sigqueue(pid_, signal, with), 0);
     }
+    void send_to_thread(int signal, int value) const {
+        siginfo_t info{};
+        info.si_signo = signal;
+        info.si_code = SI_QUEUE;
+        info.si_value.sival_int = value;
+        ASSERT_EQ(syscall(SYS_rt_tgsigqueueinfo, pid_, pid_, signal, &info), 0);
+    }
     void expect_stop(Target& target, int signal) const {
         ASSERT_TRUE(target.next_event(Target::Wait::block));
         ASSERT_EQ(target.stop_signal(tid()), signal);
@@ -171,10 +178,7 @@ TEST_F(HeldSignals, OneThatIsSentMeanwhileDoesNotOvertake) {
         target.interrupt(tid());
         target.resume(tid());
         ASSERT_TRUE(target.next_event(Target::Wait::block));
-        siginfo_t second = first; // to the thread, as ours
-        second.si_value.sival_int = 2;
-        ASSERT_EQ(syscall(SYS_rt_tgsigqueueinfo, tid().value(), tid().value(), SIGRTMIN, &second),
-                  0);
+        send_to_thread(SIGRTMIN, 2); // as ours
         target.signals().send_again(tid(), first);
         target.resume(tid());
         expect_stop(target, SIGRTMIN);
@@ -186,6 +190,49 @@ TEST_F(HeldSignals, OneThatIsSentMeanwhileDoesNotOvertake) {
         deliver(target);
     });
     EXPECT_THAT(finish(), ElementsAre(1, 2));
+}
+
+// It stood still for milliseconds until others had got out of our code.
+TEST_F(HeldSignals, YoungerOnesComeLaterWhereItIsLetGoOf) {
+    trace([this](Target& target) {
+        send(SIGRTMIN, 1);
+        expect_stop(target, SIGRTMIN);
+        hold(target);
+        send(SIGRTMIN, 2);
+        expect_stop(target, SIGRTMIN);
+        ASSERT_TRUE(target.signals().hold(tid())); // before the other
+        send(SIGUSR1, 8);
+        target.resume(tid());
+        expect_stop(target, SIGUSR1);
+        send_to_thread(SIGRTMIN, 3);
+        send_to_thread(SIGRTMIN, 4);
+        target.signals().send_all_held();
+        target.detach(tid(), target.stop_signal(tid()));
+    });
+    EXPECT_THAT(finish(), ElementsAre(1, 2, 3, 4, -8));
+}
+
+// The handler that it is in blocks them.
+TEST_F(HeldSignals, YoungerOnesComeLaterWhereTheyAreBlocked) {
+    trace([this](Target& target) {
+        send(SIGRTMIN, kWaits);
+        expect_stop(target, SIGRTMIN);
+        hold(target);
+        send(SIGRTMIN, 1); // waits in its stead
+        expect_stop(target, SIGRTMIN);
+        deliver(target);
+        EXPECT_EQ(next_value(), kWaits);
+        target.interrupt(tid());
+        ASSERT_TRUE(target.next_event(Target::Wait::block));
+        send_to_thread(SIGRTMIN, 2);
+        send_to_thread(SIGRTMIN, 3);
+        target.signals().send_all_held();
+        const auto info = try_read_process_info(tid());
+        EXPECT_TRUE(info && (info->blocked_signals & signal_bit(SIGRTMIN)) != 0);
+        target.detach(tid(), target.stop_signal(tid()));
+    });
+    say_go();
+    EXPECT_THAT(finish(), ElementsAre(1, 2, 3));
 }
 
 // Its handler blocks its number, and a younger one is queued meanwhile, in front of what is sent

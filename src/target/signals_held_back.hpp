@@ -8,7 +8,7 @@
 
 #include <sys/ptrace.h>
 
-#include "exec_stop.hpp"
+#include "borrowed_mask.hpp"
 #include "memleax/base/types.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/recovery_record.hpp"
@@ -27,8 +27,7 @@ class SignalsHeldBack {
   public:
     SignalsHeldBack(Tid tid, RecoveryRecord& record, Steps steps,
                     const std::optional<StandInSignal>& stand_in = std::nullopt)
-        : tid_(tid), record_(record) {
-        held_ = ptrace(PTRACE_GETSIGMASK, tid_.value(), sizeof mask_, &mask_) == 0;
+        : tid_(tid), mask_(tid, record) {
         std::uint64_t blocked = ~(kExceptionSignals & ~kTrap);
         // Asked only where there is one: /proc takes longer.
         const auto info = has_any_pending() ? try_read_process_info(tid) : std::nullopt;
@@ -40,18 +39,9 @@ class SignalsHeldBack {
         if (stand_in) {
             blocked &= ~signal_bit(stand_in->number());
         }
-        if (held_) {
-            record_.borrowed.mask = mask_;
-            record_.borrowed.tid_of_mask.store(tid_.value());
-        }
-        ptrace(PTRACE_SETSIGMASK, tid_.value(), sizeof blocked, &blocked);
+        mask_.set(blocked);
     }
-    ~SignalsHeldBack() {
-        if (held_ && !is_in_exec_stop(tid_)) { // the new program has the mask of who executed it
-            ptrace(PTRACE_SETSIGMASK, tid_.value(), sizeof mask_, &mask_);
-        }
-        record_.borrowed.tid_of_mask.store(0);
-    }
+    ~SignalsHeldBack() = default;
     SignalsHeldBack(const SignalsHeldBack&) = delete;
     SignalsHeldBack& operator=(const SignalsHeldBack&) = delete;
 
@@ -74,9 +64,7 @@ class SignalsHeldBack {
     }
 
     Tid tid_;
-    RecoveryRecord& record_;
-    std::uint64_t mask_ = 0; ///< the kernel's sigset_t
-    bool held_ = false;
+    BorrowedMask mask_;
 };
 
 } // namespace memleax

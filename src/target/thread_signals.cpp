@@ -20,11 +20,6 @@
 
 namespace memleax {
 
-namespace {
-/// The kernel's SIGRTMIN; the C library's first one that others may use is higher.
-constexpr int kFirstQueuedSignal = 32;
-} // namespace
-
 int ThreadSignals::on_resume(Tid tid, int signal) {
     if (signal != 0 && !of_former_.empty() && is_of_former(tid, signal)) {
         signal = 0;
@@ -122,15 +117,6 @@ void ThreadSignals::send_held_to_running() {
     }
     for (const Tid tid : running) {
         (void)send_held(tid);
-    }
-}
-
-void ThreadSignals::send_all_held() {
-    const auto all = std::exchange(held_, {});
-    for (const auto& [tid, signals] : all) {
-        for (const siginfo_t& info : signals) {
-            send_again(tid, info);
-        }
     }
 }
 

@@ -43,7 +43,8 @@ class ThreadSignals {
     [[nodiscard]] bool has_timely_held(Tid tid);
     /// send_held() to all of them, but for those that stand where they are to have gone on first.
     void send_held_to_running();
-    /// All of them, to whomever they belong.
+    /// All of them, to whomever they belong, as their threads are about to be let go of: those of a
+    /// thread that is stopped come before what was sent to it since.
     void send_all_held();
 
     /// If it stands in a QuietStop and has a signal pending that it does not block, lets it run
@@ -92,6 +93,8 @@ class ThreadSignals {
     }
 
   private:
+    /// The kernel's SIGRTMIN; the C library's first one that others may use is higher.
+    static constexpr int kFirstQueuedSignal = 32;
     using Signals = std::vector<siginfo_t>; ///< the oldest first
     /// Where a thread stands that has a handler to begin.
     struct Unbegun {
@@ -108,6 +111,9 @@ class ThreadSignals {
     };
 
     void give_oldest(Tid tid, int signal);
+    /// Takes what a stopped thread has in its queue of the numbers that have been held back from
+    /// it, and adds it to those.
+    void take_younger(Tid tid, Signals* held);
     /// Was it sent again to the program that this thread executed before?
     [[nodiscard]] bool is_of_former(Tid tid, int signal);
     /// The first that is due of this number, if one is.
