@@ -114,6 +114,7 @@ class Frozen : public ::testing::TestWithParam<Version> {
     }
 
     Freezer freezer_{GetParam()}; // goes last: a frozen fixture could not even be killed
+    Fixture other_{"expiring"};   // not in it; the guardian would come to it after a younger one
     Fixture fixture_{"threads16"};
     TargetSnapshot before_;
 };
@@ -198,6 +199,49 @@ TEST_P(Frozen, AndThawedAgainIsWatchedOn) {
     const auto result = memleax.interrupt_and_finish();
     EXPECT_EQ(result.status, 0) << result.errors;
     expect_truth(result.json(), answer);
+    expect_as_before();
+}
+
+// However long the freeze lasts: all that was changed in the other one is put back, its code runs,
+// and a thread that sleeps, and so has not been let go of, is when it stops for a signal.
+TEST_P(Frozen, HoldsUpNoOtherProcess) {
+    const std::string frozen = std::to_string(fixture_.pid());
+    const std::string other = std::to_string(other_.pid());
+    for (const bool first : {false, true}) {
+        Memleax memleax(
+            {"-F", "json", "-e", "1000", first ? frozen : other, first ? other : frozen});
+        memleax.wait_until_watching();
+        freezer_.freeze();
+        memleax.interrupt();
+        ASSERT_TRUE(memleax.process().find_error_line("it can be left when that is thawed"));
+        ASSERT_THAT(unlike_their_files(take_snapshot(other_.pid())), IsEmpty());
+        ASSERT_EQ(kill(other_.pid(), SIGWINCH), 0);
+        EXPECT_THAT(other_.ask("leak").failures, IsEmpty());
+        freezer_.thaw();
+        const auto result = memleax.finish();
+        EXPECT_EQ(result.status, 0) << result.errors;
+    }
+    EXPECT_EQ(other_.quit(), 0);
+    expect_as_before();
+}
+
+TEST_P(Frozen, HoldsUpNoOtherProcessWhenTheGuardianLeaves) {
+    Memleax memleax(
+        {"-F", "json", "-e", "1000", std::to_string(fixture_.pid()), std::to_string(other_.pid())});
+    memleax.wait_until_watching();
+    freezer_.freeze();
+    memleax.process().signal(SIGKILL);
+    for (const auto& [pid, text] : {std::pair(other_.pid(), "is as it was before"),
+                                    {fixture_.pid(), "has its own code back"}}) {
+        const auto line = memleax.process().find_error_line(fmt::format("process {} ", pid));
+        ASSERT_TRUE(line);
+        ASSERT_THAT(*line, HasSubstr(text));
+    }
+    EXPECT_THAT(other_.ask("leak").failures, IsEmpty());
+    freezer_.thaw();
+    EXPECT_THAT(memleax.finish().errors,
+                HasSubstr(fmt::format("process {} is as it was before", fixture_.pid())));
+    EXPECT_EQ(other_.quit(), 0);
     expect_as_before();
 }
 

@@ -10,6 +10,7 @@
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
 #include "memleax/base/patience.hpp"
+#include "memleax/proc/freezer.hpp"
 #include "memleax/target/thread_borrower.hpp"
 #include "tick_timer.hpp"
 #include "watched_process.hpp"
@@ -213,7 +214,8 @@ void ProcessTree::leave() {
     running_ = false;
     // Children first: a parent that waits for one by vfork cannot be stopped while that waits for
     // its turn. And while we wait for one whose threads are all in transfers, the others' stops
-    // would wait, too.
+    // would wait, too. Last of all those that are frozen, for as long as somebody likes: their code
+    // goes back late, but nobody executes it.
     const auto leave_those_that = [this](auto&& can) {
         std::for_each(processes_.rbegin(), processes_.rend(), [&can](const auto& process) {
             if (can(*process)) {
@@ -221,9 +223,12 @@ void ProcessTree::leave() {
             }
         });
     };
-    leave_those_that([](WatchedProcess& process) {
-        return process.target() == nullptr || process.target()->borrower().has_thread_to_borrow();
+    const auto is_thawed = [](WatchedProcess& process) { return !file_of_freezer(process.pid()); };
+    leave_those_that([&](WatchedProcess& process) {
+        return process.target() == nullptr ||
+               (is_thawed(process) && process.target()->borrower().has_thread_to_borrow());
     });
+    leave_those_that(is_thawed);
     leave_those_that([](WatchedProcess& /*process*/) { return true; });
     for (const auto& process : processes_) {
         process->forget_target();

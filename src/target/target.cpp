@@ -81,6 +81,12 @@ void Target::defer(const StopEvent& event) {
     parts_->tracer.queue().push({this, event});
 }
 
+void Target::put_off_stops() {
+    while (const auto stop = parts_->tracer.wait_for(Tid(-1), WNOHANG)) {
+        parts_->tracer.put_off(*stop);
+    }
+}
+
 bool Target::has_deferred(Tid tid) const {
     return parts_->tracer.queue().has(tid);
 }

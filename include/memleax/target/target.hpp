@@ -125,6 +125,9 @@ class Target {
     /// seized: each that stops from now on, while others are waited for, is let go of.
     void let_go_of_stops() { lets_go_ = true; }
     [[nodiscard]] bool lets_go_of_stops() const { return lets_go_; }
+    /// The stops of all processes that have come: those that have been left go on, and the others'
+    /// stand in line. For who waits long for something else than a stop of this one.
+    void put_off_stops();
 
     /// Expected children that were killed before they could report themselves.
     void forget_dead_children();

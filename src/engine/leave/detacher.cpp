@@ -28,7 +28,7 @@ namespace memleax {
 
 void Detacher::complete() {
     run_as_usual(); // it may have left another process
-    await_thaw(target_.pid());
+    await_thaw(target_.pid(), [this] { target_.put_off_stops(); });
     let_calls_end();
     collect_threads();
     if (!target_gone_) {

@@ -191,7 +191,7 @@ Result<void> restore_in_this_thread(const std::shared_ptr<RecoveryRecord>& recor
     if (file_of_freezer(pid)) {
         (void)restore_jumps(*record); // nobody can come to a breakpoint
     }
-    await_thaw(pid); // a borrowed thread's registers are put back first of all
+    await_thaw(pid, [] {}); // a borrowed thread's registers are put back first of all
     const std::vector<OwedSignal> owed = owed_signals(*record);
     // One for all that this thread puts back, if there are several: whoever was not stopped is let
     // go of when he stops, while another process's turn has come.

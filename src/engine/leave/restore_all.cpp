@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "memleax/base/log.hpp"
 #include "memleax/base/thread_priority.hpp"
 #include "memleax/engine/recovery.hpp"
+#include "memleax/proc/freezer.hpp"
 
 namespace memleax {
 
@@ -58,6 +60,10 @@ bool restore_all(const std::vector<std::shared_ptr<RecoveryRecord>>& records) {
     auto in_order = records;
     (void)attempt([&]() -> Result<void> {
         in_order = children_first(records);
+        // One that is frozen is waited for as long as somebody likes.
+        std::stable_partition(in_order.begin(), in_order.end(), [](const auto& record) {
+            return !file_of_freezer(Tid(record->pid.load()));
+        });
         return {};
     });
     for (const auto& record : in_order) {

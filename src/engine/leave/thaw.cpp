@@ -8,7 +8,7 @@
 
 namespace memleax {
 
-void await_thaw(Tid pid) {
+void await_thaw(Tid pid, const std::function<void()>& meanwhile) {
     auto freezer = file_of_freezer(pid);
     if (freezer) {
         log_warning("process {} has its own code back, but its control group is frozen ({}): it "
@@ -17,6 +17,7 @@ void await_thaw(Tid pid) {
     }
     constexpr int kBetweenLooksMs = 20;
     for (; freezer; freezer = file_of_freezer(pid)) { // not any more, if it is killed
+        meanwhile();
         poll(nullptr, 0, kBetweenLooksMs);
     }
 }
