@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <set>
+#include <ctime>
 #include <utility>
 #include <variant>
 
@@ -16,6 +16,7 @@
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/pending_exec.hpp"
 #include "memleax/target/thread_borrower.hpp"
+#include "memleax/target/thread_signals.hpp"
 
 namespace memleax {
 
@@ -59,10 +60,14 @@ std::int64_t StoppedProcess::let_go() {
                 stopped.emplace_back(tid, thread.stop_signal);
             }
         }
+        auto late = target_->signals().send_all_held();
         for (const auto& [tid, signal] : stopped) {
             target_->detach(tid, signal);
         }
         stood_ns_ = since_.value() != 0 ? monotonic_now().value() - since_.value() : 0;
+        if (!late.empty()) {
+            target_->signals().send_late(std::move(late), Patience(kMostMsForOthers));
+        }
         target_.reset();
     }
     return stood_ns_;
@@ -79,18 +84,65 @@ std::vector<Tid> StoppedProcess::running() const {
 }
 
 Result<void> StoppedProcess::stop_all() {
-    const std::vector<Tid> all = running();
-    const std::set<Tid> transfers =
-        target_->borrower().wait_out_transfers({all.begin(), all.end()});
-    if (!transfers.empty()) {
-        return Error(fmt::format("process {} cannot be stopped without harm: thread {} is in a "
-                                 "transfer, perhaps, which would be cut short",
-                                 target_->pid().value(), transfers.begin()->value()),
-                     EBUSY)
-            .with_advice("try again when that is over");
+    {
+        const Tracer::ServesMeanwhile all(
+            tracer_, [this](const Target* but, std::int64_t ns) { return serve(but, ns); });
+        const auto since = target_->borrower().await_harmless_stop_of_all();
+        if (!since) {
+            return Error(since.error()).with_advice("try again when that is over");
+        }
+        since_ = *since;
     }
-    since_ = monotonic_now();
+    if (executes_another_) {
+        return Error(fmt::format("process {} executes another program", pid_.value()), EAGAIN);
+    }
+    if (const auto& all = target_->threads();
+        std::any_of(all.begin(), all.end(), [](const auto& entry) {
+            return entry.second.state == TracedThread::State::listening;
+        })) {
+        return Error(fmt::format("process {} is stopped by a signal", pid_.value()), EAGAIN);
+    }
     return stop_running();
+}
+
+bool StoppedProcess::serve(const Target* but, std::int64_t ns) {
+    constexpr timespec kPause{0, 100'000};
+    const std::int64_t end = monotonic_now().value() + ns;
+    do {
+        const auto event = but == nullptr ? target_->next_event(Target::Wait::poll) : std::nullopt;
+        if (event) {
+            let_go_on(*event);
+        } else {
+            target_->forget_dead_children();
+            nanosleep(&kPause, nullptr);
+        }
+    } while (monotonic_now().value() < end);
+    return false;
+}
+
+// As if nobody were there: it has not been stopped by us.
+void StoppedProcess::let_go_on(const StopEvent& event) {
+    const Tid tid = tid_of(event);
+    if (std::holds_alternative<ThreadGone>(event)) {
+        return;
+    }
+    if (std::holds_alternative<ExecStop>(event) && tid != pid_) { // its memory is its own now
+        target_->detach(tid);
+        return;
+    }
+    executes_another_ = executes_another_ || std::holds_alternative<ExecStop>(event);
+    if (const auto* child = std::get_if<ChildStop>(&event)) {
+        if (!child->shares_memory) {
+            target_->detach(tid);
+            return;
+        }
+        target_->adopt_child(tid);
+    }
+    if (std::holds_alternative<GroupStop>(event)) {
+        target_->listen(tid);
+    } else {
+        target_->resume(tid, target_->stop_signal(tid));
+    }
 }
 
 Result<void> StoppedProcess::let_run(std::span<const Tid> threads, int us) {

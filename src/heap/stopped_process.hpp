@@ -38,6 +38,9 @@ class StoppedProcess final : public HeldProcess {
     StoppedProcess(Tid pid, RecoveryFile* records) : pid_(pid), tracer_(records) {}
     Result<void> let_run(std::span<const Tid> threads, int us) override;
     Result<void> stop_all();
+    /// What comes before all are stopped; see Tracer::Meanwhile.
+    bool serve(const Target* but, std::int64_t ns);
+    void let_go_on(const StopEvent& event);
     Result<void> stop_running();
     Result<void> stop_once(const std::vector<Tid>& running);
     Result<void> await_newborns();
@@ -49,6 +52,7 @@ class StoppedProcess final : public HeldProcess {
     std::vector<Tid> threads_;
     std::shared_ptr<ProcessCopy> copy_;
     MonotonicNs since_;
+    bool executes_another_ = false; ///< since it was seized
     std::int64_t stood_ns_ = 0;
 };
 

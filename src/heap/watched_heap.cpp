@@ -2,6 +2,7 @@
 #include "watched_heap.hpp"
 
 #include <cstdint>
+#include <utility>
 
 #include <poll.h>
 #include <unistd.h>
@@ -31,7 +32,7 @@ Result<void> WatchedHeap::let_run(std::span<const Tid> threads, int us) {
     usleep(static_cast<useconds_t>(us));
     auto stopped = stop_all_and_defer(target_);
     note_threads();
-    return stopped;
+    return stopped ? Result<void>() : std::move(stopped).error();
 }
 
 void WatchedHeap::keep_copy(std::shared_ptr<ProcessCopy> copy) {

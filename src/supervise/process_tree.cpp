@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <utility>
 
 #include <fmt/format.h>
@@ -58,6 +59,27 @@ void ProcessTree::handle_waiting_stops(Tracer& tracer, const std::atomic<bool>& 
         tick();
     }
     running_ = false;
+}
+
+Tracer::Meanwhile ProcessTree::serving(Tracer& tracer, const std::atomic<bool>& stop) {
+    return [this, &tracer, &stop](const Target* but, std::int64_t ns) {
+        constexpr timespec kPause{0, 100'000};
+        const std::int64_t end = monotonic_now().value() + ns;
+        const bool before = std::exchange(running_, running_ || beginning_);
+        do {
+            if (const auto next = tracer.next_stop_but_of(but)) {
+                next->target->handler()->on_stop(next->event);
+                pace_.on_stop(std::holds_alternative<SignalStop>(next->event));
+            } else {
+                nanosleep(&kPause, nullptr);
+            }
+            if (needs_ticks()) {
+                tick();
+            }
+        } while (!stop.load(std::memory_order_relaxed) && monotonic_now().value() < end);
+        running_ = before;
+        return stop.load(std::memory_order_relaxed);
+    };
 }
 
 void ProcessTree::on_watching() {
@@ -121,6 +143,8 @@ void ProcessTree::warn_of_leak_sanitizer(Tid pid) {
 
 Result<WatchEnd> ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop) {
     running_ = true;
+    meanwhile_ = serving(tracer, stop);
+    tracer_ = &tracer;
     TickTimer timer;
     pace_ = TickPace();
     while (!stop.load(std::memory_order_relaxed) || !is_ready_to_leave()) {
@@ -158,6 +182,7 @@ Result<WatchEnd> ProcessTree::run(Tracer& tracer, const std::atomic<bool>& stop)
         }
     }
     running_ = false;
+    tracer_ = nullptr;
     if (processes_.empty() && unwatchable_) {
         return *std::exchange(unwatchable_, std::nullopt);
     }

@@ -68,7 +68,8 @@ Result<void> ProcessTree::launch(Tracer& tracer, const std::vector<std::string>&
 }
 
 Result<void> ProcessTree::attach_one(Tracer& tracer, Tid pid, const WatchedProcess* parent,
-                                     std::optional<std::uint64_t> start_time) {
+                                     std::optional<std::uint64_t> start_time,
+                                     const std::atomic<bool>& stop) {
     if (auto watchable = check_free(pid); !watchable) {
         return std::move(watchable).error();
     }
@@ -78,7 +79,7 @@ Result<void> ProcessTree::attach_one(Tracer& tracer, Tid pid, const WatchedProce
     }
     // Symbols are read while nothing is seized yet: a thread that is born meanwhile does not wait.
     WatchedProcess& process = add(pid, parent);
-    auto begun = begin(tracer, process, *start_time, false);
+    auto begun = begin(tracer, process, *start_time, false, stop);
     if (begun) {
         return begun;
     }
@@ -97,7 +98,7 @@ Result<void> ProcessTree::attach(Tracer& tracer, const std::vector<Tid>& pids,
         if (stop.load(std::memory_order_relaxed)) {
             break;
         }
-        if (auto begun = attach_one(tracer, pid, nullptr, {}); !begun) {
+        if (auto begun = attach_one(tracer, pid, nullptr, {}, stop); !begun) {
             problems.push_back(std::move(begun).error());
         }
     }
@@ -147,7 +148,7 @@ void ProcessTree::attach_children(Tracer& tracer, const std::atomic<bool>& stop,
             }
             seen.insert(child.pid);
             any = true;
-            auto begun = attach_one(tracer, child.pid, find(child.parent), child.start_time);
+            auto begun = attach_one(tracer, child.pid, find(child.parent), child.start_time, stop);
             if (!begun) {
                 problems->push_back(std::move(begun).error());
             }
@@ -156,7 +157,7 @@ void ProcessTree::attach_children(Tracer& tracer, const std::atomic<bool>& stop,
 }
 
 Result<void> ProcessTree::begin(Tracer& tracer, WatchedProcess& process, std::uint64_t start_time,
-                                bool gap) {
+                                bool gap, const std::atomic<bool>& stop) {
     auto looked = look_at(process);
     if (!looked) {
         return looked;
@@ -185,6 +186,7 @@ Result<void> ProcessTree::begin(Tracer& tracer, WatchedProcess& process, std::ui
             return reopened;
         }
     }
+    const Tracer::ServesMeanwhile others(tracer, serving(tracer, stop));
     return process.watch(*std::move(target), gap);
 }
 
@@ -194,14 +196,14 @@ Result<void> ProcessTree::resume(Tracer& tracer, const std::atomic<bool>& stop) 
     beginning_ = true;
     const std::size_t known = processes_.size(); // children of the first ones may come meanwhile
     std::size_t tried = 0;
-    const auto resume_one = [this, &tracer](WatchedProcess& process) -> Result<void> {
+    const auto resume_one = [this, &tracer, &stop](WatchedProcess& process) -> Result<void> {
         if (auto watchable = check_free(process.pid()); !watchable) {
             return std::move(watchable).error();
         }
         if (!is_still(process)) {
             return another_by_now(process.pid());
         }
-        return begin(tracer, process, process.start_time(), true);
+        return begin(tracer, process, process.start_time(), true, stop);
     };
     for (; tried < known; ++tried) {
         handle_waiting_stops(tracer, stop);

@@ -174,6 +174,7 @@ void WatchedProcess::tell_program() {
 }
 
 Result<void> WatchedProcess::watch(std::unique_ptr<Target> target, bool gap) {
+    armed_ = false;
     target_ = std::move(target);
     if (gap) {
         keeper().account().events.on_gap(monotonic_now());
@@ -194,6 +195,7 @@ Result<void> WatchedProcess::watch(std::unique_ptr<Target> target, bool gap) {
         return std::move(armed).error().while_doing(
             fmt::format("cannot watch process {}", pid_.value()));
     }
+    armed_ = true;
     return {};
 }
 
@@ -266,7 +268,7 @@ void WatchedProcess::on_silence() {
 }
 
 std::int64_t WatchedProcess::on_tick() {
-    if (!watch_ || ended_) {
+    if (!watch_ || !armed_ || ended_) {
         return Watch::kAnyTime;
     }
     const bool has_many_faults = tell_faults(false);
@@ -281,18 +283,25 @@ Result<void> WatchedProcess::perform(TargetState state, const TargetWork& work) 
     if (!watch_ || ended_) {
         return Error(fmt::format("process {} has ended", pid_.value()), ESRCH);
     }
-    TargetInHand hand{*target_, *modules_, watch_->own_memory(), Tid(), monotonic_now(), *watch_};
-    if (state == TargetState::one_stopped) {
-        auto borrowed = target_->borrower().borrow_thread();
-        if (!borrowed) {
-            return std::move(borrowed).error();
-        }
-        hand.borrowed = *borrowed;
-    } else if (state == TargetState::all_stopped) {
-        if (auto stopped = stop_all_and_defer(*target_); !stopped) {
-            return stopped;
+    MonotonicNs since = monotonic_now();
+    Tid borrowed;
+    {
+        const Tracer::ServesMeanwhile others(*tree_.tracer_, tree_.meanwhile_);
+        if (state == TargetState::one_stopped) {
+            const auto worker = target_->borrower().borrow_thread();
+            if (!worker) {
+                return worker.error();
+            }
+            borrowed = *worker;
+        } else if (state == TargetState::all_stopped) {
+            const auto stopped = stop_all_and_defer(*target_);
+            if (!stopped) {
+                return stopped.error();
+            }
+            since = *stopped;
         }
     }
+    TargetInHand hand{*target_, *modules_, watch_->own_memory(), borrowed, since, *watch_};
     work(hand);
     return {};
 }

@@ -99,6 +99,7 @@ class WatchedProcess final : WatchObserver {
     std::unique_ptr<Target> target_;
     std::unique_ptr<Watch> watch_;       ///< goes before its target
     std::unique_ptr<FaultWatch> faults_; ///< with --track faults
+    bool armed_ = false;                 ///< all is in place
     bool was_stopped_ = false;           ///< before we came
     bool announced_ = false; ///< with `several`: the user has been told that it is watched
     bool ended_ = false;

@@ -10,6 +10,7 @@
 #include "memleax/base/log.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/proc/system_call_kind.hpp"
+#include "target_parts.hpp"
 
 namespace memleax {
 
@@ -28,11 +29,17 @@ std::int64_t HarmlessMoment::waited() const {
     return monotonic_now().value() - begun_.value();
 }
 
-void HarmlessMoment::pause() {
+void HarmlessMoment::pause(OwnStops own) {
     // Gently: the longer it takes the rarer.
     constexpr std::int64_t kShortest = 500'000;
     constexpr std::int64_t kLongest = 20'000'000;
-    const timespec pause{0, static_cast<long>(std::clamp(waited() / 8, kShortest, kLongest))};
+    const std::int64_t ns = std::clamp(waited() / 8, kShortest, kLongest);
+    if (Tracer& tracer = target_.parts().tracer; tracer.serves_meanwhile()) {
+        const Target* const but = own == OwnStops::left ? &target_ : nullptr;
+        interrupted_ = tracer.serve_meanwhile(but, ns) || interrupted_;
+        return;
+    }
+    const timespec pause{0, static_cast<long>(ns)};
     interrupted_ = nanosleep(&pause, nullptr) != 0 || interrupted_;
 }
 
@@ -61,7 +68,7 @@ bool HarmlessMoment::is_in_transfer(Tid tid, Seen seen) {
     return result;
 }
 
-bool HarmlessMoment::wait_on() {
+bool HarmlessMoment::wait_on(OwnStops own) {
     const std::int64_t waited = this->waited();
     if (waited > kMostNs) {
         return false;
@@ -75,7 +82,7 @@ bool HarmlessMoment::wait_on() {
         log_warning("{}, which memleax would cut short: waiting for its end, at most {} seconds",
                     whom_, kMostNs / kNsPerSecond);
     }
-    pause();
+    pause(own);
     return !interrupted_ || on_signal_ == ThreadBorrower::OnSignal::wait_on;
 }
 

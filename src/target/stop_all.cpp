@@ -18,7 +18,7 @@
 
 namespace memleax {
 
-Result<void> stop_all_and_defer(Target& target) {
+Result<MonotonicNs> stop_all_and_defer(Target& target) {
     constexpr std::int64_t kMostMs = 5000;
     const auto any_is = [&target](TracedThread::State state) {
         return std::any_of(target.threads().begin(), target.threads().end(),
@@ -33,12 +33,9 @@ Result<void> stop_all_and_defer(Target& target) {
             }
         }
     };
-    find_running();
-    if (const auto transfers = target.borrower().wait_out_transfers(running); !transfers.empty()) {
-        return Error(fmt::format("process {} cannot be stopped without harm: thread {} is in a "
-                                 "transfer, perhaps, which would be cut short",
-                                 target.pid().value(), transfers.begin()->value()),
-                     EBUSY);
+    const auto since = target.borrower().await_harmless_stop_of_all();
+    if (!since) {
+        return since;
     }
     for (const Patience patience(kMostMs);;) {
         if (any_is(TracedThread::State::listening)) {
@@ -97,7 +94,7 @@ Result<void> stop_all_and_defer(Target& target) {
     if (!any_is(TracedThread::State::stopped)) {
         return Error(fmt::format("process {} has ended", target.pid().value()), ESRCH);
     }
-    return {};
+    return since;
 }
 
 } // namespace memleax

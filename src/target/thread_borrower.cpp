@@ -24,15 +24,18 @@ namespace memleax {
 
 namespace {
 
+HarmlessMoment::Seen seen_at(StopCost cost) {
+    using Seen = HarmlessMoment::Seen;
+    return cost == StopCost::cut_short         ? Seen::asleep_in_transfer
+           : cost == StopCost::runs            ? Seen::running
+           : cost == StopCost::uninterruptible ? Seen::otherwise
+                                               : Seen::asleep_elsewhere;
+}
+
 /// By what was seen before, too.
 StopCost cost_at(HarmlessMoment* moment, Target& target, Tid tid) {
-    using Seen = HarmlessMoment::Seen;
     const StopCost cost = stop_cost(target.pid(), tid, target.memory());
-    const Seen seen = cost == StopCost::cut_short         ? Seen::asleep_in_transfer
-                      : cost == StopCost::runs            ? Seen::running
-                      : cost == StopCost::uninterruptible ? Seen::otherwise
-                                                          : Seen::asleep_elsewhere;
-    return moment->is_in_transfer(tid, seen) ? StopCost::cut_short : cost;
+    return moment->is_in_transfer(tid, seen_at(cost)) ? StopCost::cut_short : cost;
 }
 
 } // namespace
@@ -72,7 +75,7 @@ std::vector<BorrowCandidate> ThreadBorrower::candidates(HarmlessMoment* moment) 
 }
 
 Result<Tid> ThreadBorrower::borrow_thread(OnSignal on_signal) {
-    HarmlessMoment moment(target_.pid(), on_signal);
+    HarmlessMoment moment(target_, on_signal);
     for (;;) {
         auto candidates = this->candidates(&moment);
         const auto is_transfer = [](const BorrowCandidate& each) {
@@ -101,7 +104,7 @@ bool ThreadBorrower::has_thread_to_borrow() const {
 }
 
 std::set<Tid> ThreadBorrower::wait_out_transfers(const std::set<Tid>& threads) {
-    HarmlessMoment moment(target_.pid(), OnSignal::wait_on);
+    HarmlessMoment moment(target_, OnSignal::wait_on);
     for (;;) {
         std::set<Tid> transferring;
         std::copy_if(threads.begin(), threads.end(),
@@ -113,6 +116,60 @@ std::set<Tid> ThreadBorrower::wait_out_transfers(const std::set<Tid>& threads) {
             return transferring;
         }
         defer_what_has_come();
+    }
+}
+
+// Whoever stops by itself may as well stand until all do: under int3 those that allocate are known
+// to be in no transfer by nothing else. But not as long as one sleeps in a transfer, which may
+// last, and not for longer than they then run on in peace; twice as long each time, as on a busy
+// machine each needs a CPU to be seen in.
+Result<MonotonicNs> ThreadBorrower::await_harmless_stop_of_all() {
+    constexpr std::int64_t kFirstStandingNs = 25'000'000;
+    constexpr std::int64_t kMostStandingNs = 100'000'000; // where nobody lets them go on
+    const bool may_go_on = target_.parts().tracer.serves_meanwhile();
+    HarmlessMoment moment(target_, OnSignal::give_up);
+    std::int64_t most_standing = may_go_on ? kFirstStandingNs : kMostStandingNs;
+    std::int64_t standing = 0; // since when; 0: nobody is to
+    for (;;) {
+        std::optional<Tid> transferring;
+        bool any_asleep = false;
+        for (const auto& [tid, thread] : target_.threads()) {
+            const StopCost cost = thread.state == TracedThread::State::running
+                                      ? stop_cost(target_.pid(), tid, target_.memory())
+                                      : StopCost::gone;
+            if (cost != StopCost::gone && moment.is_in_transfer(tid, seen_at(cost))) {
+                transferring = tid;
+                any_asleep = any_asleep || cost == StopCost::cut_short;
+            }
+        }
+        const std::int64_t now = monotonic_now().value();
+        if (!transferring) {
+            return MonotonicNs(standing != 0 ? standing : now);
+        }
+        const Error problem(fmt::format("process {} cannot be stopped without harm: thread {} is "
+                                        "in a transfer, perhaps, which would be cut short",
+                                        target_.pid().value(), transferring->value()),
+                            may_go_on ? EBUSY : EAGAIN);
+        const bool is_too_long = standing != 0 && now - standing > most_standing;
+        if (is_too_long && !may_go_on) {
+            return problem;
+        }
+        if (!may_go_on || !(any_asleep || is_too_long)) {
+            standing = standing != 0 ? standing : now;
+            if (!moment.wait_on()) {
+                return problem;
+            }
+            defer_what_has_come();
+            continue;
+        }
+        const std::int64_t until = is_too_long ? 2 * now - standing : now;
+        most_standing *= is_too_long ? 2 : 1;
+        standing = 0;
+        do {
+            if (!moment.wait_on(HarmlessMoment::OwnStops::served)) {
+                return problem;
+            }
+        } while (monotonic_now().value() < until);
     }
 }
 

@@ -182,6 +182,25 @@ std::optional<StopEvent> Tracer::next_stop_of(Target& target, Wait wait) {
     return std::nullopt;
 }
 
+std::optional<Tracer::Stop> Tracer::next_stop_but_of(const Target* but) {
+    if (const auto queued = queue_.pop_but_of(but)) {
+        return queued;
+    }
+    while (const auto stop = wait_for(Tid(-1), WNOHANG)) {
+        if (stop->target != but && !stop->target->lets_go_of_stops()) {
+            return behind_claimed(*stop);
+        }
+        put_off(*stop); // taken: the next wait finds another one
+    }
+    return std::nullopt;
+}
+
+bool Tracer::serve_meanwhile(const Target* but, std::int64_t ns) {
+    const Meanwhile meanwhile = meanwhile_;
+    const ServesMeanwhile nobody(*this, nullptr);
+    return meanwhile(but, ns);
+}
+
 // A signal-delivery-stop is looked at, and not taken (WNOWAIT): should we die before the thread is
 // resumed, the kernel delivers the signal then. Once waitpid has returned it, it would be lost
 // (kernel/exit.c, wait_task_stopped: *p_code = 0), and with a breakpoint's SIGTRAP the thread,

@@ -121,17 +121,21 @@ class ProcessTree {
     [[nodiscard]] WatchedProcess* find(Tid pid) const; ///< null: it is none of these
     /// If it began at `start_time` (ProcessInfo's), where one is given.
     Result<void> attach_one(Tracer& tracer, Tid pid, const WatchedProcess* parent,
-                            std::optional<std::uint64_t> start_time);
+                            std::optional<std::uint64_t> start_time, const std::atomic<bool>& stop);
     /// Those that are there, until there are no more; what cannot be watched is added to
     /// `problems`.
     void attach_children(Tracer& tracer, const std::atomic<bool>& stop,
                          std::vector<Error>* problems);
     /// The stops that wait, for a moment: between one process that is begun with and the next.
     void handle_waiting_stops(Tracer& tracer, const std::atomic<bool>& stop);
+    /// Where no stop is in hand: while one process is waited for, the stops of the others are dealt
+    /// with, and its own if they may be. `stop` ends such a wait.
+    [[nodiscard]] Tracer::Meanwhile serving(Tracer& tracer, const std::atomic<bool>& stop);
     void on_watching();
     /// Looks at it, seizes it and watches it. With a `gap`, it was watched before.
     /// If it began at `start_time`.
-    Result<void> begin(Tracer& tracer, WatchedProcess& process, std::uint64_t start_time, bool gap);
+    Result<void> begin(Tracer& tracer, WatchedProcess& process, std::uint64_t start_time, bool gap,
+                       const std::atomic<bool>& stop);
     bool take_child(WatchedProcess& parent, Tid child, bool forked);
     /// It is being let go of, as what it executes now cannot be watched: told at once, or in the
     /// end if there is nothing else to watch.
@@ -150,8 +154,10 @@ class ProcessTree {
     Options options_;
     AllocatorSearch search_;
     std::vector<std::unique_ptr<WatchedProcess>> processes_;
-    bool running_ = false;   ///< children are followed only then
-    bool beginning_ = false; ///< with several: `watching_` waits for the others
+    Tracer::Meanwhile meanwhile_; ///< within run(): see serving()
+    Tracer* tracer_ = nullptr;    ///< within run()
+    bool running_ = false;        ///< children are followed only then
+    bool beginning_ = false;      ///< with several: `watching_` waits for the others
     bool watching_ = false;
     bool any_ended_ = false; ///< since the last sweep
     bool told_of_leak_sanitizer_ = false;

@@ -39,17 +39,21 @@ class StopQueue {
         return stop;
     }
     std::optional<StopEvent> pop_of(const Target& target) {
-        return pop_if([&](const TargetStop& stop) { return stop.target == &target; });
+        return event_of(pop_if([&](const TargetStop& stop) { return stop.target == &target; }));
+    }
+    /// The first that is none of this Target's; null: the first.
+    std::optional<TargetStop> pop_but_of(const Target* but) {
+        return pop_if([but](const TargetStop& stop) { return stop.target != but; });
     }
     std::optional<StopEvent> pop_of(const Target& target, Tid tid) {
-        return pop_if([&](const TargetStop& stop) {
+        return event_of(pop_if([&](const TargetStop& stop) {
             return stop.target == &target && tid_of(stop.event) == tid;
-        });
+        }));
     }
     std::optional<StopEvent> pop_newborn_of(const Target& target) {
-        return pop_if([&](const TargetStop& stop) {
+        return event_of(pop_if([&](const TargetStop& stop) {
             return stop.target == &target && std::holds_alternative<ChildStop>(stop.event);
-        });
+        }));
     }
     [[nodiscard]] bool has(const Target& target) const {
         return any_of([&](const TargetStop& stop) { return stop.target == &target; });
@@ -79,14 +83,17 @@ class StopQueue {
     [[nodiscard]] auto end() const { return stops_.end(); }
 
   private:
-    template <typename Predicate> std::optional<StopEvent> pop_if(const Predicate& predicate) {
+    static std::optional<StopEvent> event_of(const std::optional<TargetStop>& stop) {
+        return stop ? std::optional(stop->event) : std::nullopt;
+    }
+    template <typename Predicate> std::optional<TargetStop> pop_if(const Predicate& predicate) {
         const auto found = std::find_if(stops_.begin(), stops_.end(), predicate);
         if (found == stops_.end()) {
             return std::nullopt;
         }
-        const StopEvent event = found->event;
+        const TargetStop stop = *found;
         stops_.erase(found);
-        return event;
+        return stop;
     }
 
     std::deque<TargetStop> stops_;

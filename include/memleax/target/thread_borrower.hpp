@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "memleax/base/clock.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/base/types.hpp"
 
@@ -37,6 +38,12 @@ class ThreadBorrower {
     /// Waits until none of these is in one, for as long as borrow_thread() would, whatever signals
     /// of ours come. Those that still are.
     std::set<Tid> wait_out_transfers(const std::set<Tid>& threads);
+    /// Waits as long for a moment at which no thread is in one: all may be stopped then. Where
+    /// stops are served meanwhile (Tracer::ServesMeanwhile), those of this process are, too, but
+    /// for the last moments, in which whoever stops stays so, as by stop_and_defer(): since when.
+    /// EBUSY: there was no such moment. Elsewhere they stay so at once, and after a tenth of a
+    /// second that is EAGAIN.
+    Result<MonotonicNs> await_harmless_stop_of_all();
 
   private:
     [[nodiscard]] std::vector<BorrowCandidate> candidates(HarmlessMoment* moment) const;

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <absl/container/flat_hash_map.h>
@@ -72,6 +74,28 @@ class Tracer {
     /// when a signal handler of ours ran or nobody is left to wait for.
     std::optional<Stop> next_stop(Wait wait);
 
+    /// Deals with stops for so many ns, as they come; `but`: those of this Target stand in line.
+    /// True: whoever waits is to give up.
+    using Meanwhile = std::function<bool(const Target* but, std::int64_t ns)>;
+    /// For as long as it lives, what is done where somebody waits long for something else than a
+    /// stop: nobody is to stand still for that. No stop may be in hand where it begins, as all are
+    /// dealt with from within that wait.
+    class ServesMeanwhile {
+      public:
+        ServesMeanwhile(Tracer& tracer, Meanwhile meanwhile)
+            : tracer_(tracer), before_(std::exchange(tracer.meanwhile_, std::move(meanwhile))) {}
+        ~ServesMeanwhile() { tracer_.meanwhile_ = std::move(before_); }
+        ServesMeanwhile(const ServesMeanwhile&) = delete;
+        ServesMeanwhile& operator=(const ServesMeanwhile&) = delete;
+
+      private:
+        Tracer& tracer_;
+        Meanwhile before_;
+    };
+    /// The next stop that there is now, but not of this Target (null: of any); its own stand in
+    /// line.
+    std::optional<Stop> next_stop_but_of(const Target* but);
+
     // For the Targets, which give their threads, and take their own stops out of turn:
     void add(Target& target) { targets_.push_back(&target); }
     void remove(Target& target);
@@ -100,6 +124,9 @@ class Tracer {
     /// The first of the newborns that this stop has claimed, which goes behind them: the process
     /// still knows what is in the copies. The stop itself if there are none.
     Stop behind_claimed(const Stop& stop);
+    [[nodiscard]] bool serves_meanwhile() const { return meanwhile_ != nullptr; }
+    /// Where that is so. What is dealt with then may wait in its turn, and serves nobody.
+    bool serve_meanwhile(const Target* but, std::int64_t ns);
 
   private:
     /// A thread that the others go before gets its turn after so long, but after so many stops at
@@ -137,6 +164,7 @@ class Tracer {
     /// When they began, by pid, which may be given anew: processes whose Targets are gone.
     std::map<Tid, std::uint64_t> left_;
     StopQueue queue_;
+    Meanwhile meanwhile_;
     Tid last_asked_{}; ///< by collect_one_by_one()
     /// Newborn processes, in their first stop, of which nobody knows yet whose they are, and who
     /// their parent was then.
