@@ -130,6 +130,7 @@ Result<MonotonicNs> ThreadBorrower::await_harmless_stop_of_all() {
     HarmlessMoment moment(target_, OnSignal::give_up);
     std::int64_t most_standing = may_go_on ? kFirstStandingNs : kMostStandingNs;
     std::int64_t standing = 0; // since when; 0: nobody is to
+    std::int64_t until = 0;    // all run on
     for (;;) {
         std::optional<Tid> transferring;
         bool any_asleep = false;
@@ -154,22 +155,19 @@ Result<MonotonicNs> ThreadBorrower::await_harmless_stop_of_all() {
         if (is_too_long && !may_go_on) {
             return problem;
         }
-        if (!may_go_on || !(any_asleep || is_too_long)) {
-            standing = standing != 0 ? standing : now;
-            if (!moment.wait_on()) {
-                return problem;
-            }
-            defer_what_has_come();
-            continue;
+        if (is_too_long) {
+            until = 2 * now - standing;
+            most_standing *= 2;
         }
-        const std::int64_t until = is_too_long ? 2 * now - standing : now;
-        most_standing *= is_too_long ? 2 : 1;
-        standing = 0;
-        do {
-            if (!moment.wait_on(HarmlessMoment::OwnStops::served)) {
-                return problem;
-            }
-        } while (monotonic_now().value() < until);
+        const bool go_on = may_go_on && (any_asleep || now < until);
+        standing = go_on ? 0 : standing != 0 ? standing : now;
+        if (!moment.wait_on(go_on ? HarmlessMoment::OwnStops::served
+                                  : HarmlessMoment::OwnStops::left)) {
+            return problem;
+        }
+        if (!go_on) {
+            defer_what_has_come();
+        }
     }
 }
 
