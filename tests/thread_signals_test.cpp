@@ -79,11 +79,14 @@ class HeldSignals : public ::testing::Test {
         }
     }
     void trace(const std::function<void(Target&)>& test) {
+        trace([&test](Target& target, Tracer& /*tracer*/) { test(target); });
+    }
+    void trace(const std::function<void(Target&, Tracer&)>& test) {
         std::thread([&] {
             Tracer tracer(nullptr);
             auto target = Target::seize(tracer, tid());
             ASSERT_TRUE(target) << target.error().message();
-            test(**target);
+            test(**target, tracer);
         }).join();
     }
     void send(int signal, int value) const {
@@ -126,6 +129,7 @@ class HeldSignals : public ::testing::Test {
         EXPECT_EQ(status, 0);
         return values;
     }
+    [[nodiscard]] pid_t pid() const { return pid_; }
     [[nodiscard]] Tid tid() const { return Tid(pid_); }
 
   private:
@@ -233,6 +237,25 @@ TEST_F(HeldSignals, YoungerOnesComeLaterWhereTheyAreBlocked) {
     });
     say_go();
     EXPECT_THAT(finish(), ElementsAre(1, 2, 3));
+}
+
+// Whoever waits for something else keeps it in its stop, from which the kernel delivers it should
+// we die: sent again by the guardian, a raise() would have returned without its handler.
+TEST_F(HeldSignals, OneThatStandsInLineIsNotTaken) {
+    trace([this](Target& target, Tracer& tracer) {
+        send(SIGUSR1, 8);
+        while (!target.is_stopped(tid())) {
+            EXPECT_FALSE(tracer.next_stop_but_of(&target));
+        }
+        siginfo_t there{};
+        EXPECT_EQ(
+            waitid(P_PID, static_cast<id_t>(pid()), &there, WSTOPPED | WNOWAIT | WNOHANG | __WALL),
+            0);
+        EXPECT_EQ(there.si_pid, pid());
+        expect_stop(target, SIGUSR1);
+        deliver(target);
+    });
+    EXPECT_THAT(finish(), ElementsAre(-8));
 }
 
 // Its handler blocks its number, and a younger one is queued meanwhile, in front of what is sent

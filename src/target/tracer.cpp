@@ -190,6 +190,11 @@ std::optional<Tracer::Stop> Tracer::next_stop_but_of(const Target* but) {
         if (stop->target != but && !stop->target->lets_go_of_stops()) {
             return behind_claimed(*stop);
         }
+        if (!stop->target->lets_go_of_stops() && !can_be_taken(*stop)) {
+            queue_.push_once(*stop); // taken, its signal would come late should we die meanwhile
+            collect_one_by_one();
+            return queue_.pop_but_of(but);
+        }
         put_off(*stop); // taken: the next wait finds another one
     }
     return std::nullopt;
