@@ -239,6 +239,22 @@ TEST_F(HeldSignals, YoungerOnesComeLaterWhereTheyAreBlocked) {
     EXPECT_THAT(finish(), ElementsAre(1, 2, 3));
 }
 
+// Sent again, it would come from us.
+TEST_F(HeldSignals, YoungerOnesStayInTheirQueueWhereTheyHaveNoValue) {
+    trace([this](Target& target) {
+        send(SIGRTMIN, 1);
+        expect_stop(target, SIGRTMIN);
+        hold(target);
+        send(SIGUSR1, 8);
+        expect_stop(target, SIGUSR1);
+        send_to_thread(SIGRTMIN, 2);
+        ASSERT_EQ(syscall(SYS_tgkill, pid(), pid(), SIGRTMIN), 0); // with 0
+        target.signals().send_all_held();
+        target.detach(tid(), target.stop_signal(tid()));
+    });
+    EXPECT_THAT(finish(), ElementsAre(2, 0, 1, -8));
+}
+
 // Whoever waits for something else keeps it in its stop, from which the kernel delivers it should
 // we die: sent again by the guardian, a raise() would have returned without its handler.
 TEST_F(HeldSignals, OneThatStandsInLineIsNotTaken) {

@@ -111,6 +111,9 @@ bool StoppedProcess::serve(const Target* but, std::int64_t ns) {
             let_go_on(*event);
         } else {
             target_->forget_dead_children();
+            if (but == nullptr) {
+                target_->signals().send_held_to_running();
+            }
             nanosleep(&kPause, nullptr);
         }
     } while (monotonic_now().value() < end);

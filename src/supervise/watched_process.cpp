@@ -301,6 +301,9 @@ Result<void> WatchedProcess::perform(TargetState state, const TargetWork& work) 
             since = *stopped;
         }
     }
+    if (ended_) { // meanwhile
+        return Error(fmt::format("process {} has ended", pid_.value()), ESRCH);
+    }
     TargetInHand hand{*target_, *modules_, watch_->own_memory(), borrowed, since, *watch_};
     work(hand);
     return {};

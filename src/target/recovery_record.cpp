@@ -111,6 +111,7 @@ std::shared_ptr<RecoveryRecord> RecoveryRecord::copy_for(std::int32_t child,
     copy->is_copy.store(1);
     // Perhaps the child's own.
     copy->borrowed.mask = borrowed.mask;
+    copy->borrowed.lent_mask = borrowed.lent_mask;
     copy->borrowed.tid_of_mask.store(borrowed.tid_of_mask.load());
     copy->borrowed.registers = borrowed.registers;
     copy->borrowed.discarded = borrowed.discarded;

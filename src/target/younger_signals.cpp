@@ -3,99 +3,154 @@
 // is traced, the one is exchanged for the other; who is let go of has to have all in its turn.
 #include <array>
 #include <cstdint>
+#include <ctime>
 #include <utility>
 
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
 #include "borrowed_mask.hpp"
+#include "memleax/base/patience.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/target.hpp"
 #include "memleax/target/thread_signals.hpp"
+#include "memleax/target/tracer.hpp"
 #include "target_parts.hpp"
 
 namespace memleax {
 
 namespace {
 
-/// In its own queue; its process's comes after that (signal(7)).
+/// More are not taken out: who sends as many as its user may have pending (RLIMIT_SIGPENDING) would
+/// fill the places at once, and those that were taken would have none.
+constexpr int kMost = 128;
+
+/// As it is? The kernel lets nobody queue what looks like its own, like kill()'s, or like
+/// tgkill()'s (rt_tgsigqueueinfo(2)), and a timer's it drops unseen where that has been set anew.
+bool can_be_sent_again(const siginfo_t& info) {
+    return info.si_code < 0 && info.si_code != SI_TKILL && info.si_code != SI_TIMER;
+}
+
+/// Has it any of these numbers in its own queue, all of which can be taken out? Its process's queue
+/// comes after that (signal(7)).
 bool has_queued(Tid tid, std::uint64_t numbers) {
-    constexpr std::int32_t kAtOnce = 16;
-    std::array<siginfo_t, kAtOnce> infos;
+    std::array<siginfo_t, kMost> infos;
     __ptrace_peeksiginfo_args from{};
-    from.nr = kAtOnce;
-    for (;;) {
-        const long got = ptrace(PTRACE_PEEKSIGINFO, tid.value(), &from, infos.data());
-        for (long i = 0; i < got; ++i) {
-            if ((signal_bit(infos.at(static_cast<std::size_t>(i)).si_signo) & numbers) != 0) {
-                return true;
+    from.nr = kMost;
+    const long got = ptrace(PTRACE_PEEKSIGINFO, tid.value(), &from, infos.data());
+    bool any = false;
+    for (long i = 0; i < got; ++i) {
+        const siginfo_t& info = infos.at(static_cast<std::size_t>(i));
+        if ((signal_bit(info.si_signo) & numbers) != 0) {
+            if (!can_be_sent_again(info)) {
+                return false;
             }
+            any = true;
         }
-        if (got < kAtOnce) {
-            return false;
-        }
-        from.off += static_cast<std::uint64_t>(got);
     }
+    return any && got < kMost;
+}
+
+/// A thread that is to stop for a signal before it executes anything has stopped, or is asked to:
+/// the target ignores that signal since, for instance.
+void see_it_stop(Target& target, Tid tid) {
+    constexpr std::int64_t kMostMs = 20;
+    constexpr timespec kPause{0, 50'000};
+    const Patience patience(kMostMs);
+    for (int looks = 0; !patience.is_over(); ++looks) {
+        siginfo_t info{};
+        constexpr int kLook = WSTOPPED | WEXITED | WNOWAIT | WNOHANG | __WALL | __WNOTHREAD;
+        if (waitid(P_PID, static_cast<id_t>(tid.value()), &info, kLook) != 0 || info.si_pid != 0) {
+            return;
+        }
+        if (looks >= SpinPolicy::polls()) {
+            nanosleep(&kPause, nullptr);
+        }
+    }
+    target.interrupt(tid);
 }
 
 } // namespace
 
-// It stops for each of them before it executes anything, also where it has them blocked: they are
-// let through for that long. What else it gets meanwhile is taken as well.
-void ThreadSignals::take_younger(Tid tid, Signals* held) {
-    constexpr int kMost = 1000;
+bool ThreadSignals::can_take_younger(Tid tid, std::uint64_t numbers) const {
+    const TracedThread* thread = target_.parts().threads.find(tid);
+    if (numbers == 0 || thread == nullptr || !target_.is_stopped(tid) || thread->in_system_call ||
+        !has_queued(tid, numbers) || awaits_sent(tid)) {
+        return false;
+    }
+    const StoppedThread stopped(tid);
+    const auto info = try_read_process_info(tid);
+    return info && !stopped.has_temporary_mask() && !stopped.has_pending_exception() &&
+           ((info->pending_signals | info->shared_pending_signals) & kExceptionSignals) == 0;
+}
+
+// It stops for each of them before it executes anything, also where it has them blocked: they alone
+// are let through for that long, and what an instruction would raise.
+void ThreadSignals::take_younger(Tid tid, Signals* own, Signals* held) {
     std::uint64_t numbers = 0;
     for (const siginfo_t& info : *held) {
         numbers |= info.si_signo >= kFirstQueuedSignal ? signal_bit(info.si_signo) : 0;
     }
-    if (numbers == 0 || !target_.is_stopped(tid) || !has_queued(tid, numbers) ||
-        StoppedThread(tid).has_temporary_mask() || awaits_sent(tid)) {
+    if (!can_take_younger(tid, numbers)) {
         return;
     }
-    const int stop_signal = target_.stop_signal(tid);
-    siginfo_t own{};
-    if (stop_signal != 0 &&
-        (is_exception(stop_signal) || ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &own) != 0)) {
-        return;
-    }
-    bool in_signal_stop = true;
+    bool in_signal_stop = false;
     for (int i = 0; i < kMost && has_queued(tid, numbers); ++i) {
-        Signals owed = *held;
-        if (stop_signal != 0) {
-            owed.insert(owed.begin(), own);
-        }
-        record_.set_owed(tid, owed);
-        const BorrowedMask mask(tid, record_);
-        mask.set(mask.own() & ~numbers);
+        BorrowedMask mask(tid, record_);
+        mask.set(~(numbers | kExceptionSignals) | (mask.own() & kExceptionSignals));
         if (ptrace(PTRACE_CONT, tid.value(), nullptr, nullptr) != 0) {
             return;
         }
+        see_it_stop(target_, tid);
         const auto status = target_.parts().waits.await_status(tid);
-        siginfo_t info{};
-        if (!status || ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) != 0) {
-            in_signal_stop = false; // it has ended, or stands in a group-stop
-            break;
+        if (!status) { // it has ended, or executes another program, which has no handlers
+            held->clear();
+            return;
         }
-        in_signal_stop = *status >> 16 == 0;
+        siginfo_t info{};
+        in_signal_stop =
+            *status >> 16 == 0 && ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0;
         if (in_signal_stop) {
             held->push_back(info);
+            note_owed(tid, *own, *held);
+        } else {
+            mask.give_back_if_in_force(); // it may have run, and set its own
         }
     }
-    if (stop_signal != 0 && in_signal_stop) {
-        ptrace(PTRACE_SETSIGINFO, tid.value(), nullptr, &own); // it gets it with its detach
-    } else if (stop_signal != 0) {
-        held->insert(held->begin(), own);
+    if (!own->empty() && in_signal_stop) {
+        ptrace(PTRACE_SETSIGINFO, tid.value(), nullptr, &own->front()); // with its detach
+    } else if (!own->empty()) {
+        held->insert(held->begin(), own->front());
+        own->clear();
         target_.drop_stop_signal(tid);
     }
 }
 
+void ThreadSignals::note_owed(Tid tid, const Signals& own, const Signals& held) {
+    Signals owed = own;
+    owed.insert(owed.end(), held.begin(), held.end());
+    record_.set_owed(tid, owed);
+}
+
 void ThreadSignals::send_all_held() {
     auto all = std::exchange(held_, {});
-    for (auto& [tid, signals] : all) {
-        take_younger(tid, &signals);
-        for (const siginfo_t& info : signals) {
-            send_again(tid, info);
+    for (auto& [tid, held] : all) {
+        Signals own; // that it is stopped for
+        siginfo_t info{};
+        if (target_.is_stopped(tid) && target_.stop_signal(tid) != 0 && target_.consume_stop(tid) &&
+            ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) == 0) {
+            own.push_back(info);
+            note_owed(tid, own, held);
+        }
+        if (target_.stop_signal(tid) == 0 || (!own.empty() && !is_exception(info.si_signo))) {
+            take_younger(tid, &own, &held);
+        }
+        while (!held.empty()) {
+            const siginfo_t oldest = held.front();
+            held.erase(held.begin());
+            send_again(tid, oldest);
+            note_owed(tid, own, held); // of one number, another may have been struck off
         }
     }
 }

@@ -83,6 +83,7 @@ struct RecoveryRecord {
     struct BorrowedThread {
         std::atomic<std::int32_t> tid_of_mask; ///< 0: nobody's mask is changed
         std::uint64_t mask;
+        std::uint64_t lent_mask;       ///< that is in force for us
         std::atomic<std::int32_t> tid; ///< 0: nobody's registers are exchanged
         arch::Registers registers;
         DiscardedRegisters discarded;

@@ -44,7 +44,7 @@ class ThreadSignals {
     /// send_held() to all of them, but for those that stand where they are to have gone on first.
     void send_held_to_running();
     /// All of them, to whomever they belong, as their threads are about to be let go of: those of a
-    /// thread that is stopped come before what was sent to it since.
+    /// thread that is stopped come before what was queued for it with a value since.
     void send_all_held();
 
     /// If it stands in a QuietStop and has a signal pending that it does not block, lets it run
@@ -112,8 +112,11 @@ class ThreadSignals {
 
     void give_oldest(Tid tid, int signal);
     /// Takes what a stopped thread has in its queue of the numbers that have been held back from
-    /// it, and adds it to those.
-    void take_younger(Tid tid, Signals* held);
+    /// it, and adds it to those. `own` is what it is stopped for, and is given with its detach, or
+    /// sent again before all others. Nothing is taken where that could do harm.
+    void take_younger(Tid tid, Signals* own, Signals* held);
+    [[nodiscard]] bool can_take_younger(Tid tid, std::uint64_t numbers) const;
+    void note_owed(Tid tid, const Signals& own, const Signals& held);
     /// Was it sent again to the program that this thread executed before?
     [[nodiscard]] bool is_of_former(Tid tid, int signal);
     /// The first that is due of this number, if one is.

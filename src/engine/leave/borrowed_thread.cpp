@@ -198,10 +198,13 @@ Tid return_borrowed_thread(Target& target) {
     borrowed.tid.store(0);
     const Tid masked(borrowed.tid_of_mask.load());
     const auto info = masked.value() != 0 ? try_read_process_info(masked) : std::nullopt;
-    if (info && holds_back(info->blocked_signals, borrowed.mask)) {
+    const auto is_lent = [&borrowed](std::uint64_t mask) {
+        return mask == borrowed.lent_mask || holds_back(mask, borrowed.mask);
+    };
+    if (info && is_lent(info->blocked_signals)) {
         wait_out_transfer(target, masked);
         if (stop_or_see_end(target, masked) &&
-            holds_back(StoppedThread(masked).signal_mask().value_or(0), borrowed.mask)) {
+            is_lent(StoppedThread(masked).signal_mask().value_or(0))) {
             StoppedThread(masked).set_signal_mask(borrowed.mask);
         }
     }

@@ -60,9 +60,16 @@ bool restore_all(const std::vector<std::shared_ptr<RecoveryRecord>>& records) {
     auto in_order = records;
     (void)attempt([&]() -> Result<void> {
         in_order = children_first(records);
-        // One that is frozen is waited for as long as somebody likes.
-        std::stable_partition(in_order.begin(), in_order.end(), [](const auto& record) {
-            return !file_of_freezer(Tid(record->pid.load()));
+        // One that is frozen is waited for as long as somebody likes. Asked first: an exception
+        // within the partition would leave empty pointers.
+        std::set<const RecoveryRecord*> frozen;
+        for (const auto& record : in_order) {
+            if (file_of_freezer(Tid(record->pid.load()))) {
+                frozen.insert(record.get());
+            }
+        }
+        std::stable_partition(in_order.begin(), in_order.end(), [&frozen](const auto& record) {
+            return !frozen.contains(record.get());
         });
         return {};
     });
