@@ -33,7 +33,7 @@ Result<MonotonicNs> stop_all_and_defer(Target& target) {
             }
         }
     };
-    const auto since = target.borrower().await_harmless_stop_of_all();
+    auto since = target.borrower().await_harmless_stop_of_all();
     if (!since) {
         return since;
     }
