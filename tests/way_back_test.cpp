@@ -125,15 +125,22 @@ INSTANTIATE_TEST_SUITE_P(Threads, WayBackTest,
                                            Case{"OtherOfACopy", true, true}),
                          [](const auto& instance) { return instance.param.name; });
 
-// A call's arguments lay in the last bytes of the frame where the stack was not aligned: a forked
-// child got what a signal frame ends with for SIGTRAP's handler.
-TEST(WayBackBelowTheStack, LeavesRoomForArguments) {
+pid_t fork_sleeper() {
     const pid_t pid = fork();
     if (pid == 0) {
+        const rlimit no_core{0, 0};
+        setrlimit(RLIMIT_CORE, &no_core);
         for (;;) {
             pause();
         }
     }
+    return pid;
+}
+
+// A call's arguments lay in the last bytes of the frame where the stack was not aligned: a forked
+// child got what a signal frame ends with for SIGTRAP's handler.
+TEST(WayBackBelowTheStack, LeavesRoomForArguments) {
+    const pid_t pid = fork_sleeper();
     std::thread([pid] {
         const Tid tid(pid);
         Tracer tracer(nullptr);
@@ -164,14 +171,7 @@ TEST(WayBackBelowTheStack, LeavesRoomForArguments) {
 // A child had got the page before its process was given leave to write there, and was ended by
 // SIGSEGV as it was let go of.
 TEST(WayBackInThePage, IsNotTakenWhereTheProcessMayNotWrite) {
-    const pid_t pid = fork();
-    if (pid == 0) {
-        const rlimit no_core{0, 0};
-        setrlimit(RLIMIT_CORE, &no_core);
-        for (;;) {
-            pause();
-        }
-    }
+    const pid_t pid = fork_sleeper();
     std::thread([pid] {
         const Tid tid(pid);
         Tracer tracer(nullptr);

@@ -280,8 +280,11 @@ bool WatchedProcess::needs_ticks() const {
 }
 
 Result<void> WatchedProcess::perform(TargetState state, const TargetWork& work) {
-    if (!watch_ || ended_) {
+    const auto has_ended = [this] {
         return Error(fmt::format("process {} has ended", pid_.value()), ESRCH);
+    };
+    if (!watch_ || ended_) {
+        return has_ended();
     }
     MonotonicNs since = monotonic_now();
     Tid borrowed;
@@ -302,7 +305,7 @@ Result<void> WatchedProcess::perform(TargetState state, const TargetWork& work) 
         }
     }
     if (ended_) { // meanwhile
-        return Error(fmt::format("process {} has ended", pid_.value()), ESRCH);
+        return has_ended();
     }
     TargetInHand hand{*target_, *modules_, watch_->own_memory(), borrowed, since, *watch_};
     work(hand);

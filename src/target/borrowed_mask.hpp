@@ -38,15 +38,14 @@ class BorrowedMask {
     /// The thread's, as the kernel's sigset_t; 0 if it is gone.
     [[nodiscard]] std::uint64_t own() const { return own_; }
     void set(std::uint64_t blocked) {
-        lent_ = blocked & ~kNever;
-        record_.borrowed.lent_mask = lent_;
+        record_.borrowed.lent_mask = blocked & ~kNever;
         ptrace(PTRACE_SETSIGMASK, tid_.value(), sizeof blocked, &blocked);
     }
     /// For a thread that may have run, and whose mask may be another one since.
     void give_back_if_in_force() {
         std::uint64_t now = 0;
         is_known_ = is_known_ && ptrace(PTRACE_GETSIGMASK, tid_.value(), sizeof now, &now) == 0 &&
-                    now == lent_;
+                    now == record_.borrowed.lent_mask;
     }
 
   private:
@@ -55,7 +54,6 @@ class BorrowedMask {
     Tid tid_;
     RecoveryRecord& record_;
     std::uint64_t own_ = 0;
-    std::uint64_t lent_ = 0;
     bool is_known_ = false;
 };
 

@@ -41,9 +41,6 @@ class SignalsHeldBack {
         }
         mask_.set(blocked);
     }
-    ~SignalsHeldBack() = default;
-    SignalsHeldBack(const SignalsHeldBack&) = delete;
-    SignalsHeldBack& operator=(const SignalsHeldBack&) = delete;
 
   private:
     static constexpr std::uint64_t kTrap = signal_bit(SIGTRAP);

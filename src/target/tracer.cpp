@@ -187,10 +187,11 @@ std::optional<Tracer::Stop> Tracer::next_stop_but_of(const Target* but) {
         return queued;
     }
     while (const auto stop = wait_for(Tid(-1), WNOHANG)) {
-        if (stop->target != but && !stop->target->lets_go_of_stops()) {
+        const bool is_let_go = stop->target->lets_go_of_stops();
+        if (stop->target != but && !is_let_go) {
             return behind_claimed(*stop);
         }
-        if (!stop->target->lets_go_of_stops() && !can_be_taken(*stop)) {
+        if (!is_let_go && !can_be_taken(*stop)) {
             queue_.push_once(*stop); // taken, its signal would come late should we die meanwhile
             collect_one_by_one();
             return queue_.pop_but_of(but);
