@@ -237,6 +237,20 @@ TEST(OwnDeathOf, WhatTheTargetMapsWhereOursWasIsItsOwn) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
+// A thread that sleeps tells of no register but two.
+TEST(OwnDeathOf, WhatNeighboursStacksHoldIsNoSleepersWayBack) {
+    Fixture fixture("joined_stacks");
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    Memleax memleax({"-q", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    EXPECT_GT(fixture.go().counts.at("frames"), 0);
+    memleax.process().signal(SIGKILL);
+    const auto result = memleax.finish();
+    EXPECT_THAT(result.errors, Not(HasSubstr("stay mapped")));
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::idle), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 /// False if the guardian is not found; then neither is killed.
 bool kill_with_its_guardian(Memleax& memleax) {
     const auto guardian = guardian_of(memleax);

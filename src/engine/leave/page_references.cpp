@@ -9,6 +9,7 @@
 
 #include "memleax/proc/modules.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/proc/robust_list.hpp"
 #include "memleax/target/stopped_thread.hpp"
 #include "memleax/unwind/unwound_stack.hpp"
 
@@ -25,8 +26,8 @@ class ReferenceSearch::Stacks {
   public:
     Stacks(Target& target, std::span<const AddrRange> pages) : target_(target), pages_(pages) {}
 
-    /// From there on; `thread_pointer` 0: it is not known.
-    std::optional<AddrRange> search(RemoteAddr sp, std::uint64_t thread_pointer) {
+    /// From there on; `own_data`: a place in the thread's own data, 0 if none is known.
+    std::optional<AddrRange> search(RemoteAddr sp, std::uint64_t own_data) {
         const Mapping* mapping = find_mapping(sp);
         if (mapping == nullptr) {
             read_mappings(); // it may be newer than what was read
@@ -38,9 +39,8 @@ class ReferenceSearch::Stacks {
         const std::uint64_t begin = sp.value() & ~7ULL;
         // A thread's own data is at its stack's end (but for the first one's); behind it may be
         // another's stack, with frames that mean nothing.
-        const bool is_bound =
-            thread_pointer > sp.value() && mapping->range.contains(thread_pointer);
-        const std::uint64_t end = is_bound ? thread_pointer : mapping->range.end;
+        const bool is_bound = own_data > sp.value() && mapping->range.contains(own_data);
+        const std::uint64_t end = is_bound ? own_data : mapping->range.end;
         stack_.resize(std::min(end - begin, kMostStack));
         stack_.resize(target_.memory().try_read(RemoteAddr(begin), stack_));
         for (std::size_t at = arch::kSignalFramePcOffset + arch::kSignalFrameReturnWord;
@@ -135,9 +135,9 @@ std::optional<AddrRange> ReferenceSearch::find(Tid tid) {
     const auto sp = target_.stack_pointer(tid);
     arch::Registers regs;
     const bool is_known = target_.is_stopped(tid) && StoppedThread(tid).get_registers(&regs);
-    const auto page =
-        sp ? stacks_->search(*sp, is_known ? StoppedThread(tid).thread_pointer(regs) : 0)
-           : std::nullopt;
+    const auto page = sp ? stacks_->search(*sp, is_known ? StoppedThread(tid).thread_pointer(regs)
+                                                         : robust_list_head(tid))
+                         : std::nullopt;
     return page && !leads_past(tid) ? page : std::nullopt;
 }
 
