@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Signals that were held back come once each, with what was sent along, and in the order in which
 // they were sent.
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <functional>
@@ -9,10 +10,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "memleax/base/patience.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/stopped_thread.hpp"
 #include "memleax/target/target.hpp"
@@ -210,7 +213,7 @@ TEST_F(HeldSignals, YoungerOnesComeLaterWhereItIsLetGoOf) {
         expect_stop(target, SIGUSR1);
         send_to_thread(SIGRTMIN, 3);
         send_to_thread(SIGRTMIN, 4);
-        target.signals().send_all_held();
+        EXPECT_EQ(target.signals().send_all_held().size(), 0U);
         target.detach(tid(), target.stop_signal(tid()));
     });
     EXPECT_THAT(finish(), ElementsAre(1, 2, 3, 4, -8));
@@ -230,7 +233,7 @@ TEST_F(HeldSignals, YoungerOnesComeLaterWhereTheyAreBlocked) {
         ASSERT_TRUE(target.next_event(Target::Wait::block));
         send_to_thread(SIGRTMIN, 2);
         send_to_thread(SIGRTMIN, 3);
-        target.signals().send_all_held();
+        EXPECT_EQ(target.signals().send_all_held().size(), 0U);
         const auto info = try_read_process_info(tid());
         EXPECT_TRUE(info && (info->blocked_signals & signal_bit(SIGRTMIN)) != 0);
         target.detach(tid(), target.stop_signal(tid()));
@@ -249,7 +252,7 @@ TEST_F(HeldSignals, YoungerOnesStayInTheirQueueWhereTheyHaveNoValue) {
         expect_stop(target, SIGUSR1);
         send_to_thread(SIGRTMIN, 2);
         ASSERT_EQ(syscall(SYS_tgkill, pid(), pid(), SIGRTMIN), 0); // with 0
-        target.signals().send_all_held();
+        EXPECT_EQ(target.signals().send_all_held().size(), 0U);
         target.detach(tid(), target.stop_signal(tid()));
     });
     EXPECT_THAT(finish(), ElementsAre(2, 0, 1, -8));
@@ -331,6 +334,85 @@ TEST_F(HeldSignals, EachNumberIsSentForItself) {
         EXPECT_THAT(stops, ::testing::UnorderedElementsAre(SIGUSR1, SIGRTMIN));
     });
     EXPECT_THAT(finish(), ::testing::UnorderedElementsAre(-1, 2));
+}
+
+class HeldSignalsWithoutRoom : public HeldSignals {
+  protected:
+    void limit(rlim_t most) const {
+        rlimit to{};
+        ASSERT_EQ(prlimit(tid().value(), RLIMIT_SIGPENDING, nullptr, &to), 0);
+        to.rlim_cur = std::min(most, to.rlim_max);
+        ASSERT_EQ(prlimit(tid().value(), RLIMIT_SIGPENDING, &to, nullptr), 0);
+    }
+    void hold_two(Target& target) const {
+        for (const int value : {1, 2}) {
+            send(SIGRTMIN, value);
+            expect_stop(target, SIGRTMIN);
+            hold(target);
+        }
+        limit(0);
+    }
+    static siginfo_t queued(int value) {
+        siginfo_t info{};
+        info.si_signo = SIGRTMIN;
+        info.si_code = SI_QUEUE;
+        info.si_value.sival_int = value;
+        return info;
+    }
+};
+
+TEST_F(HeldSignalsWithoutRoom, StayHeldAndOwed) {
+    trace([this](Target& target) {
+        hold_two(target);
+        ASSERT_TRUE(target.signals().send_held(tid()));
+        EXPECT_TRUE(target.signals().any_held());
+        EXPECT_EQ(target.record().owed_count.load(), 2U);
+        limit(RLIM_INFINITY);
+        for (int i = 0; i < 2; ++i) {
+            target.signals().send_held_to_running(); // as at a tick
+            expect_stop(target, SIGRTMIN);
+            deliver(target);
+        }
+        EXPECT_FALSE(target.signals().any_held());
+        EXPECT_EQ(target.record().owed_count.load(), 0U);
+    });
+    EXPECT_THAT(finish(), ElementsAre(1, 2));
+}
+
+// That came while a thread executed something for us.
+TEST_F(HeldSignalsWithoutRoom, AreSentOneBehindTheOther) {
+    trace([this](Target& target) {
+        limit(0);
+        target.signals().send_again(tid(), queued(1));
+        limit(RLIM_INFINITY);
+        target.signals().send_again(tid(), queued(2));
+        EXPECT_EQ(target.record().owed_count.load(), 1U);
+        for (int i = 0; i < 2; ++i) {
+            target.signals().send_held_to_running();
+            expect_stop(target, SIGRTMIN);
+            deliver(target);
+        }
+    });
+    EXPECT_THAT(finish(), ElementsAre(1, 2));
+}
+
+TEST_F(HeldSignalsWithoutRoom, AreWaitedForWhenTheThreadIsLetGoOf) {
+    trace([this](Target& target) {
+        hold_two(target);
+        target.interrupt(tid());
+        ASSERT_TRUE(target.next_event(Target::Wait::block));
+        auto late = target.signals().send_all_held();
+        EXPECT_EQ(late.size(), 2U);
+        target.detach(tid());
+        std::thread make_room([this] { limit(RLIM_INFINITY); });
+        constexpr std::int64_t kLongMs = 60'000;
+        target.signals().send_late(std::move(late), Patience(kLongMs));
+        make_room.join();
+        EXPECT_EQ(target.record().owed_count.load(), 0U);
+    });
+    EXPECT_EQ(next_value(), 1);
+    EXPECT_EQ(next_value(), 2);
+    EXPECT_THAT(finish(), ElementsAre());
 }
 
 // Without a handler it would have been its end.

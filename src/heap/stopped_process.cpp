@@ -54,7 +54,7 @@ void StoppedProcess::end_copy() {
 
 std::int64_t StoppedProcess::let_go() {
     if (target_ != nullptr) {
-        target_->signals().send_all_held();
+        auto late = target_->signals().send_all_held();
         std::vector<std::pair<Tid, int>> stopped;
         for (const auto& [tid, thread] : target_->threads()) {
             if (thread.state == TracedThread::State::stopped) {
@@ -65,6 +65,9 @@ std::int64_t StoppedProcess::let_go() {
             target_->detach(tid, signal);
         }
         stood_ns_ = since_.value() != 0 ? monotonic_now().value() - since_.value() : 0;
+        if (!late.empty()) { // threads that run make room
+            target_->signals().send_late(std::move(late), Patience(kMostMsForOthers));
+        }
         target_.reset();
     }
     return stood_ns_;

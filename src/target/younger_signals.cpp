@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <ctime>
 #include <utility>
+#include <vector>
 
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -133,7 +134,8 @@ void ThreadSignals::note_owed(Tid tid, const Signals& own, const Signals& held) 
     record_.set_owed(tid, owed);
 }
 
-void ThreadSignals::send_all_held() {
+std::vector<ThreadSignals::Late> ThreadSignals::send_all_held() {
+    std::vector<Late> late;
     auto all = std::exchange(held_, {});
     for (auto& [tid, held] : all) {
         Signals own; // that it is stopped for
@@ -146,13 +148,19 @@ void ThreadSignals::send_all_held() {
         if (target_.stop_signal(tid) == 0 || (!own.empty() && !is_exception(info.si_signo))) {
             take_younger(tid, &own, &held);
         }
-        while (!held.empty()) {
-            const siginfo_t oldest = held.front();
-            held.erase(held.begin());
-            send_again(tid, oldest);
+        bool has_room = true;
+        while (!held.empty() && has_room) { // one behind the other
+            has_room = send(tid, held.front());
+            if (has_room) {
+                held.erase(held.begin());
+            }
             note_owed(tid, own, held); // of one number, another may have been struck off
         }
+        for (const siginfo_t& signal : held) {
+            late.push_back({tid, signal});
+        }
     }
+    return late;
 }
 
 } // namespace memleax

@@ -16,6 +16,7 @@
 
 namespace memleax {
 
+class Patience;
 class Target;
 
 /// Those of one process. What a thread has not got yet is owed to it in the RecoveryRecord. Signals
@@ -24,7 +25,8 @@ class ThreadSignals {
   public:
     ThreadSignals(Target& target, RecoveryRecord& record) : target_(target), record_(record) {}
 
-    /// A signal that was taken out of its stop, with its payload.
+    /// A signal that was taken out of its stop, with its payload. While no room is for it
+    /// (RLIMIT_SIGPENDING) it is held back, and stays owed.
     void send_again(Tid tid, const siginfo_t& info);
     /// A thread that stands in a signal's stop is to go on without it. It stays owed to it. False:
     /// there are too many already, or it has no handler for it and would not be stopped by it, so
@@ -33,7 +35,8 @@ class ThreadSignals {
     /// Have signals been held back from any thread?
     [[nodiscard]] bool any_held() const { return !held_.empty(); }
     /// Sends one of the signals that were held back from a thread, unless one of its number is
-    /// about to stop the thread anyway, and is given in that one's place. False if there is none.
+    /// about to stop the thread anyway, and is given in that one's place, or there is no room for
+    /// it now. False if there is none.
     bool send_held(Tid tid);
     /// Is one that was sent again still to come to this thread, if only when it does not block that
     /// any more (its handler returns)? Before that it must not be let go of: younger ones may be in
@@ -43,9 +46,17 @@ class ThreadSignals {
     [[nodiscard]] bool has_timely_held(Tid tid);
     /// send_held() to all of them, but for those that stand where they are to have gone on first.
     void send_held_to_running();
+    struct Late {
+        Tid tid;
+        siginfo_t info;
+    };
     /// All of them, to whomever they belong, as their threads are about to be let go of: those of a
-    /// thread that is stopped come before what was queued for it with a value since.
-    void send_all_held();
+    /// thread that is stopped come before what was queued for it with a value since. Those for
+    /// which there is no room now, which nobody holds any more.
+    [[nodiscard]] std::vector<Late> send_all_held();
+    /// These, as soon as there is room, also to a thread that has been let go of. Until the
+    /// patience is over: then the user is told.
+    void send_late(std::vector<Late> late, const Patience& patience);
 
     /// If it stands in a QuietStop and has a signal pending that it does not block, lets it run
     /// into that signal's stop, which next_event() tells of in place of the other.
@@ -110,6 +121,8 @@ class ThreadSignals {
         Signals due;
     };
 
+    /// False: there is no room, and it is owed as before.
+    bool send(Tid tid, const siginfo_t& info);
     void give_oldest(Tid tid, int signal);
     /// Takes what a stopped thread has in its queue of the numbers that have been held back from
     /// it, and adds it to those. `own` is what it is stopped for, and is given with its detach, or

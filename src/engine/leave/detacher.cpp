@@ -147,9 +147,12 @@ Result<void> Detacher::unmap_pages(Tid worker) {
 
 // Whoever is let go of would take the CPU from us for some milliseconds, while others stand still.
 void Detacher::let_go() {
-    target_.signals().send_all_held(); // to whoever did not get out
+    auto late = target_.signals().send_all_held(); // to whoever did not get out
     run_before_others();
     detach_stopped();
+    if (!late.empty() && !target_gone_) { // threads that run make room
+        target_.signals().send_late(std::move(late), Patience(kMostMsForOthers));
+    }
 }
 
 void Detacher::detach_stopped() {
