@@ -106,11 +106,13 @@ void ReportAssembler::add(ProcessAccount& process, bool has_looked_at_heap, Repo
     described.comm = facts.comm;
     described.exe = facts.executable;
     // Those that were there before are watched one after the other, and the watching begins with
-    // the last of them.
-    described.begin_s =
-        facts.watched ? std::max(clock_.seconds_since_begin(*facts.watched), 0.0) : 0;
+    // the last of them: one may have ended before.
+    const auto seconds = [this](MonotonicNs time) {
+        return std::max(clock_.seconds_since_begin(time), 0.0);
+    };
+    described.begin_s = facts.watched ? seconds(*facts.watched) : 0;
     if (facts.ended) {
-        described.end_s = clock_.seconds_since_begin(*facts.ended);
+        described.end_s = seconds(*facts.ended);
     }
     described.status = facts.status;
     described.looks = process.memory();
