@@ -192,10 +192,13 @@ Result<void> LifeCycle::refresh_modules(Tid worker) {
                           added->load_bias == gone->load_bias;
                }) != 0;
     });
+    // It may have gone before anybody was stopped, and what is ours be where it was.
     for (const auto& module : changes->removed) {
-        engine_->forget(module->range);
-        follower_.forget_functions(module->range);
-        account_.events.on_code_gone(module->range);
+        for (const AddrRange& range : breakpoints_.own_codes().outside(module->range)) {
+            engine_->forget(range);
+            follower_.forget_functions(range);
+            account_.events.on_code_gone(range);
+        }
     }
     engine_->modules_changed();
     follower_.modules_changed();

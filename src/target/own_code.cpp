@@ -23,6 +23,24 @@ std::vector<AddrRange> OwnCodes::data_ranges() const {
     return result;
 }
 
+std::vector<AddrRange> OwnCodes::outside(AddrRange range) const {
+    std::vector<AddrRange> own = ranges();
+    std::ranges::sort(own, {}, &AddrRange::begin);
+    std::vector<AddrRange> result;
+    for (const AddrRange& each : own) {
+        if (each.overlaps(range)) {
+            if (range.begin < each.begin) {
+                result.push_back({range.begin, each.begin});
+            }
+            range.begin = std::min(each.end, range.end);
+        }
+    }
+    if (!range.empty()) {
+        result.push_back(range);
+    }
+    return result;
+}
+
 bool OwnCodes::will_be_back(Tid tid, RemoteAddr sp) const {
     return std::any_of(parts_.begin(), parts_.end(),
                        [tid, sp](const OwnCode* part) { return part->will_be_back(tid, sp); });

@@ -57,6 +57,8 @@ class OwnCodes {
     [[nodiscard]] bool contains(CodeAddr pc) const;
     [[nodiscard]] std::vector<AddrRange> ranges() const;
     [[nodiscard]] std::vector<AddrRange> data_ranges() const;
+    /// The parts of this one, by address, that are in none of ranges().
+    [[nodiscard]] std::vector<AddrRange> outside(AddrRange range) const;
     [[nodiscard]] bool will_be_back(Tid tid, RemoteAddr sp) const;
     [[nodiscard]] bool may_be_back(Tid tid, RemoteAddr sp) const;
     [[nodiscard]] std::set<Tid> inside() const;
