@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // A child process that shares the target's memory, and so its breakpoints, and lives on.
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "leaks_support.hpp"
 #include "snapshot_support.hpp"
+#include "stress_support.hpp"
 
 namespace memleax::testing {
 namespace {
@@ -40,6 +46,81 @@ TEST(MemorySharer, BornWhileWatchedIsWatchedAndLeft) {
     EXPECT_EQ(result.status, 0) << result.errors;
     expect_truth(result.json(), answer);
     EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
+    EXPECT_THAT(fixture.go().failures, IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+/// One whose birth the kernel tells no tracer of (CLONE_UNTRACED); the fixture's argument says
+/// whether it is a thread of the process.
+class HiddenSharer : public ::testing::TestWithParam<const char*> {
+  protected:
+    Fixture fixture_{"sharer", {GetParam()}};
+};
+
+// The hits of a child that nobody traces seem to say that memleax is dead.
+TEST_P(HiddenSharer, IsToldOfAndWatchedFromThenOn) {
+    const TargetSnapshot before = take_snapshot(fixture_.pid());
+    Memleax memleax = watch(fixture_);
+    memleax.wait_until_watching();
+    fixture_.ask("anew");
+    FixtureAnswer earlier = fixture_.ask("call");
+    ASSERT_TRUE(memleax.process().find_error_line("CLONE_UNTRACED")) << memleax.process().state();
+    FixtureAnswer answer = fixture_.go();
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    // What was live at the warning is set aside.
+    for (auto& [function, leak] : answer.truth) {
+        const Leak& set_aside = earlier.truth[function];
+        leak = {leak.blocks - set_aside.blocks, leak.bytes - set_aside.bytes};
+    }
+    expect_truth(result.json(), answer);
+    EXPECT_EQ(result.json()["session"]["events"]["double_free"], 0);
+    EXPECT_THAT(differences(before, take_snapshot(fixture_.pid()), Meanwhile::worked), IsEmpty());
+    EXPECT_THAT(fixture_.go().failures, IsEmpty());
+    EXPECT_EQ(fixture_.quit(), 0);
+}
+
+// One after the other, while memleax comes and goes.
+TEST_P(HiddenSharer, IsLeftAsItWas) {
+    constexpr int kMostWatchedUs = 50'000;
+    const TargetSnapshot before = take_snapshot(fixture_.pid());
+    Stress stress(5);
+    while (stress.next()) {
+        fixture_.process().send("spin");
+        ASSERT_EQ(fixture_.process().read_line(), "spinning");
+        Memleax memleax = watch(fixture_);
+        memleax.wait_until_watching();
+        std::this_thread::sleep_for(std::chrono::microseconds(stress.number_to(kMostWatchedUs)));
+        const auto result = memleax.interrupt_and_finish();
+        EXPECT_EQ(result.status, 0) << result.errors;
+        EXPECT_EQ(result.json()["session"]["events"]["double_free"], 0);
+        EXPECT_THAT(fixture_.ask("stop").failures, IsEmpty());
+        EXPECT_THAT(differences(before, take_snapshot(fixture_.pid()), Meanwhile::worked),
+                    IsEmpty());
+    }
+    EXPECT_EQ(fixture_.quit(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, HiddenSharer, ::testing::Values("untraced", "thread"),
+                         [](const auto& row) { return std::string(row.param); });
+
+// It is stopped just before our handler's first instruction, most probably.
+TEST(MemorySharer, HiddenAndStoppedAtABreakpointIsMovedOut) {
+    Fixture fixture("sharer", {"untraced"});
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    Stress stress(3);
+    while (stress.next()) {
+        Memleax memleax = watch(fixture);
+        memleax.wait_until_watching();
+        const auto child = static_cast<pid_t>(fixture.ask("busy").counts.at("child"));
+        ASSERT_EQ(kill(child, SIGSTOP), 0);
+        const auto result = memleax.interrupt_and_finish();
+        EXPECT_EQ(result.status, 0) << result.errors;
+        ASSERT_EQ(kill(child, SIGCONT), 0);
+        EXPECT_THAT(fixture.ask("rest").failures, IsEmpty());
+        EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked),
+                    IsEmpty());
+    }
     EXPECT_THAT(fixture.go().failures, IsEmpty());
     EXPECT_EQ(fixture.quit(), 0);
 }

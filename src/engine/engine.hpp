@@ -38,6 +38,8 @@ class EngineHost {
     virtual void on_module_event(Tid tid) = 0;
     /// Its name is another one from now on.
     virtual void on_engine_changed() = 0;
+    /// TrapHandler::had_unattended_hit().
+    virtual void on_unattended_hit() = 0;
 };
 
 /// Invariants: whatever an engine resumes has its pc in the original code or where it may go on
@@ -80,6 +82,9 @@ class Engine {
     /// See Watch.
     virtual void compare(const std::shared_ptr<StackComparison>& comparison) = 0;
     virtual void on_thread_gone(Tid tid) = 0;
+    /// Somebody whom we do not trace has run into a breakpoint, and that is still to be forgotten:
+    /// calls of others may have passed unseen since.
+    virtual void on_unattended_hit() {}
     /// A thread stands in a stop that means nothing by itself: its first one, or an interrupt's.
     virtual void on_quiet_stop(Tid /*tid*/) {}
     /// Now and then, while nothing may happen. See Watch.

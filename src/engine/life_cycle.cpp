@@ -51,6 +51,7 @@ void LifeCycle::on_stop(const TrapStop& stop) {
         held_hits_.hold(stop.tid);
         return;
     }
+    look_for_unattended_hit();
     const bool is_outside = earlier_.any() && hits_more_than_a_probe(stop.tid);
     if (!engine_->on_trap(stop.tid)) {
         deliver(stop.tid, SIGTRAP);
@@ -215,6 +216,7 @@ void LifeCycle::on_own_exec(Tid tid) {
     earlier_.forget_all();
     own_pages_ = {};
     may_be_referenced_ = false;
+    told_of_untraced_ = false;
     tell_if_all_are_seen();
     modules_.forget_all();
     auto reopened = target_.reopen_memory();
@@ -276,6 +278,7 @@ void LifeCycle::on_silence() {
 }
 
 std::int64_t LifeCycle::on_tick() {
+    look_for_unattended_hit();
     target_.signals().send_held_to_running();
     if (earlier_.any()) {
         earlier_.look();
@@ -342,10 +345,20 @@ void LifeCycle::leave() {
         target_.defer(TrapStop{tid});
     }
     engine_->restore_code();
+    if (breakpoints_.handler().had_unattended_hit()) {
+        on_unattended_hit();
+    }
+    // One that has not been noticed may be at a breakpoint, or in a slot, all the same. Each
+    // process of the machine is looked at for that, which would take long behind a thousand forks.
+    const auto seized = target_.was_running() ? target_.seize_untraced() : Result<void>();
     Detacher detacher(target_, breakpoints_, trap_signal_, *this, may_be_referenced_,
                       [this]() -> Unwinder& { return engine_->unwinder(); });
     detacher.set_computing(held_hits_.computing());
     detacher.set_known_pages(own_pages_);
+    if (!seized) {
+        log_debug("{}", seized.error().message());
+        detacher.keep_pages();
+    }
     detacher.complete();
     engine_->on_left();
     if (detacher.target_ended()) {

@@ -66,6 +66,8 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
 
     void on_module_event(Tid tid) override;
     void on_engine_changed() override { observer_.on_engine_changed(); }
+    void on_unattended_hit() override;
+    void look_for_unattended_hit();
     void on_late_hit(Tid tid, const arch::Registers& regs, const Breakpoint& breakpoint) override;
     void on_thread_gone(const ThreadGone& gone) override;
     void forget_thread(Tid tid);
@@ -111,6 +113,8 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     bool stopped_ = false;           ///< by job control, as the observer has been told
     bool may_be_referenced_ = false; ///< see Detacher
     bool target_gone_ = false;
+    std::int64_t next_look_ = 0;    ///< for an unattended hit, in monotonic ns
+    bool told_of_untraced_ = false; ///< and its like may come at any time
     std::optional<int> end_status_; ///< of the process
 };
 

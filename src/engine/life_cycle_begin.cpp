@@ -82,6 +82,11 @@ Result<void> LifeCycle::watch_first(const WatchedPlaces& places, bool* executes)
     const bool is_child = known->second.is_child_process;
     engine_->set_signature_mask(StoppedThread(*worker).signature_mask());
     auto done = trap_signal_.install(*worker);
+    // One that was made since the others were seized has no handler of ours, and its first
+    // breakpoint would end it.
+    if (done && target_.was_running()) {
+        done = target_.seize_untraced();
+    }
     if (done) {
         done = watch_places(places, *worker);
     }
@@ -113,7 +118,7 @@ void LifeCycle::begin_to_see_calls() {
 }
 
 void LifeCycle::tell_if_all_are_seen() {
-    if (!earlier_.any()) {
+    if (!earlier_.any() && !told_of_untraced_) {
         account_.events.on_earlier_calls(false);
     }
 }

@@ -47,11 +47,25 @@ Result<std::unique_ptr<Target>> Target::seize(Tracer& tracer, Tid pid,
         return explain_seize_failure(pid, memory.error().errnum());
     }
     std::unique_ptr<Target> target(new Target(tracer, pid, *std::move(memory), std::move(record)));
-    auto seized = target->seize_threads();
+    target->was_running_ = true;
+    std::vector<Tid> reaped; // their end is no news, as nobody knows them
+    auto seized = target->seize_others(&reaped);
     if (!seized) {
         return std::move(seized).error();
     }
+    if (target->threads().empty()) {
+        return Error(fmt::format("no such process: {}", pid.value()));
+    }
     return target;
+}
+
+Result<void> Target::seize_untraced() {
+    std::vector<Tid> reaped;
+    auto seized = seize_others(&reaped);
+    for (const Tid tid : reaped) {
+        defer(ThreadGone{tid});
+    }
+    return seized;
 }
 
 Result<std::unique_ptr<Target>> Target::take_over(Target& parent, Tid child) {
@@ -70,7 +84,7 @@ Result<std::unique_ptr<Target>> Target::take_over(Target& parent, Tid child) {
     return target;
 }
 
-Result<void> Target::seize_threads() {
+Result<void> Target::seize_others(std::vector<Tid>* reaped) {
     // A thread that an unseized one clones during a pass is found by the next; one that a seized
     // one clones is ours from its birth. So a pass that finds nobody new has found all.
     WhileSeizing reaper(pid_);
@@ -114,14 +128,12 @@ Result<void> Target::seize_threads() {
             }
         }
     }
-    for (const Tid tid : reaper.finish()) {
+    *reaped = reaper.finish();
+    for (const Tid tid : *reaped) {
         parts_->remove_thread(tid);
     }
     if (!seized) {
         return std::move(seized).error();
-    }
-    if (threads().empty()) {
-        return Error(fmt::format("no such process: {}", pid_.value()));
     }
     return {};
 }

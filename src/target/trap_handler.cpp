@@ -138,6 +138,19 @@ RecoveryRecord::SignalAction TrapHandler::action(const RecoveryRecord::SignalAct
     return ours;
 }
 
+RemoteAddr TrapHandler::unattended() const {
+    return RemoteAddr(page_.begin) + std::int64_t{arch::kWayBackDataAt + arch::kUnattendedAt};
+}
+
+bool TrapHandler::had_unattended_hit() const {
+    return mapped() &&
+           target_.memory().try_read_object<std::uint8_t>(unattended()).value_or(0) != 0;
+}
+
+void TrapHandler::forget_unattended_hit() {
+    (void)target_.memory().write_object(unattended(), std::uint8_t{0});
+}
+
 bool TrapHandler::may_be_saved() const {
     return target_.record().handler_may_be_saved.load() != 0;
 }

@@ -63,12 +63,12 @@ class EventSink {
     virtual void on_code_gone(AddrRange range) = 0;
     /// Stacks that are new from now on are to be read with the module list of this generation.
     virtual void on_generation(std::uint32_t /*generation*/) {}
-    /// Calls from before the first event may still be under way, and give blocks of which nobody
-    /// tells: while that is so, no block that ends is to be remembered as freed. At first it is not
-    /// so.
+    /// Calls from before the first event may still be under way, or others come that are not seen,
+    /// and give blocks of which nobody tells: while that is so, no block that ends is to be
+    /// remembered as freed. At first it is not so.
     virtual void on_earlier_calls(bool /*any*/) {}
-    /// Nobody has watched for a while, and watching begins again: the blocks that were live may
-    /// have been freed since.
+    /// Nobody has watched for a while, or calls have passed unseen, and watching begins again: the
+    /// blocks that were live may have been freed since.
     virtual void on_gap(MonotonicNs /*time*/) {}
     /// The address space is gone (exec), and every block with it: none of them leaked.
     virtual void on_memory_gone(MonotonicNs /*time*/) {}

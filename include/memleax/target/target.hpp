@@ -54,6 +54,11 @@ class Target {
     /// memory) in its ExecStop, a process in its own right. After a failure it is still the
     /// parent's. It stands as it stood, and next_event() gives a QuietStop.
     static Result<std::unique_ptr<Target>> take_over(Target& parent, Tid child);
+    /// While it is watched: seizes those of whom the kernel has told nobody (CLONE_UNTRACED),
+    /// threads, and processes that share the memory.
+    Result<void> seize_untraced();
+    /// Did it run before it was seized, so that there may be such already?
+    [[nodiscard]] bool was_running() const { return was_running_; }
     ~Target();
     Target(const Target&) = delete;
     Target& operator=(const Target&) = delete;
@@ -169,7 +174,8 @@ class Target {
   private:
     Target(Tracer& tracer, Tid pid, RemoteMemory memory,
            std::shared_ptr<RecoveryRecord> record = nullptr);
-    Result<void> seize_threads();
+    /// All that are not seized. `reaped`: those of which nobody will tell the end.
+    Result<void> seize_others(std::vector<Tid>* reaped);
     /// Has a thread that was not seized yet, and has executed a program, taken its id?
     [[nodiscard]] bool has_been_replaced(Tid tid) const;
 
@@ -177,6 +183,7 @@ class Target {
     Tid pid_;
     RemoteMemory memory_;
     std::shared_ptr<RecoveryRecord> record_;
+    bool was_running_ = false;
     bool lets_go_ = false; ///< see let_go_of_stops()
     std::unique_ptr<Parts> parts_;
 };

@@ -38,6 +38,11 @@ class TrapHandler final : public OwnCode {
     /// May the target have kept the action(), to put it back some day? Then the page must stay.
     [[nodiscard]] bool may_be_saved() const;
 
+    /// Has a hit had no tracer, though we live: one of somebody that we do not trace
+    /// (Target::seize_untraced)? Until it is forgotten, the agent lets calls pass.
+    [[nodiscard]] bool had_unattended_hit() const;
+    void forget_unattended_hit();
+
     // OwnCode.
     [[nodiscard]] std::vector<AddrRange> ranges() const override {
         return mapped() ? std::vector{page_} : std::vector<AddrRange>();
@@ -56,6 +61,7 @@ class TrapHandler final : public OwnCode {
 
   private:
     [[nodiscard]] RemoteAddr data() const;
+    [[nodiscard]] RemoteAddr unattended() const;
 
     Target& target_;
     AddrRange page_;

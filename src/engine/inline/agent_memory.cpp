@@ -251,6 +251,9 @@ void AgentMemory::enable() {
 void AgentMemory::set_pointer_from(arch::ThreadPointerFrom from) {
     write_object(at(offsetof(Data, pointer_from)), static_cast<std::uint8_t>(from));
 }
+void AgentMemory::forget_unattended() {
+    write_object(at(offsetof(Data, unattended)), std::uint64_t{0});
+}
 void AgentMemory::set_tick(std::uint8_t tick) {
     write_object(at(offsetof(Data, tick)), tick);
 }

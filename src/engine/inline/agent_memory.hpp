@@ -50,6 +50,8 @@ class AgentMemory final : public CallTreeWriter, public AgentThreadsMemory {
 
     void enable();
     void set_pointer_from(arch::ThreadPointerFrom from);
+    /// As long as we live: no call passes that should trap.
+    void forget_unattended();
     void set_tick(std::uint8_t tick) override;
     void write_thread(std::uint32_t index, const agent::Thread& thread,
                       const agent::Progress& progress) override;

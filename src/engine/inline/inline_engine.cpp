@@ -2,6 +2,7 @@
 #include "inline_engine.hpp"
 
 #include <numeric>
+#include <utility>
 
 #include "memleax/base/clock.hpp"
 #include "memleax/base/log.hpp"
@@ -169,6 +170,7 @@ void InlineEngine::reset() {
     tree_.clear();
     patched_.reset();
     told_that_gave_up_ = false;
+    may_pass_ = true;
     stacks_.forget();
     pointers_.forget();
     told_pointer_from_ = {};
@@ -200,6 +202,21 @@ void InlineEngine::collect() {
     is_untold_ = memory_.mapped();
     if (is_untold_) {
         threads_.fetch();
+        if (may_pass_ && breakpoints_.handler().had_unattended_hit()) {
+            host_.on_unattended_hit();
+        }
+    }
+}
+
+// The agent takes it for the end of us and of the guardian, and lets calls of all threads pass that
+// should stop. From now on none passes: after our death each costs a signal then, as under int3.
+// What was recorded beside calls that nobody saw is not told: a free of a block that one of them
+// gave would look like a second one. So this has to come behind a fetch().
+void InlineEngine::on_unattended_hit() {
+    if (std::exchange(may_pass_, false) && memory_.mapped()) {
+        memory_.forget_unattended();
+        threads_.fetch();
+        (void)threads_.take();
     }
 }
 

@@ -41,6 +41,7 @@ class InlineEngine final : public Int3Engine {
     [[nodiscard]] bool leave_own_code(Tid tid) override;
     [[nodiscard]] bool takes_fault(Tid tid) override;
     void on_thread_gone(Tid tid) override;
+    void on_unattended_hit() override;
     void on_quiet_stop(Tid tid) override;
     std::int64_t on_tick() override;
     void begin_to_leave() override;
@@ -126,6 +127,7 @@ class InlineEngine final : public Int3Engine {
     absl::flat_hash_map<Tid, Trapping> trapping_;
     std::vector<Rule> rules_;
     bool is_untold_ = false; ///< what was fetched last
+    bool may_pass_ = true;   ///< calls, unseen, after an unattended hit
     bool left_ = false;
     bool told_that_gave_up_ = false;
     StopCounts stops_{};                ///< of calls

@@ -48,6 +48,8 @@ class Detacher {
     void set_computing(const ComputingThreads& computing) { computing_ = computing; }
     /// Pages as they were, for copies that come when the process's memory is gone.
     void set_known_pages(const OwnPages& pages) { known_pages_ = pages; }
+    /// Somebody may be in them who cannot be stopped.
+    void keep_pages() { any_missed_ = true; }
     /// A page that nobody has written down what it is for; it goes with the others.
     void unmap_too(AddrRange page) { unknown_page_ = page; }
 
