@@ -63,7 +63,7 @@ ROWS = [
     ("names", "DWARF 2 to 5, compressed, split (.dwo, .dwp), dwz",
      r"Names.*/(plain|dwarf_.|compressed\w*|split\w*|dwp_\w+|dwz\w*)$"),
     ("names", "gcc and clang; ld, gold and lld; PIE, static, static-pie, LTO",
-     r"Names.*/(clang|lld|gold|no_pie|static_\w+|lto|thin_lto|function_sections|no_build_id|ifunc)$"),
+     r"Names.*/(clang|some_in_aranges|lld|gold|no_pie|static_\w+|lto|thin_lto|function_sections|no_build_id|ifunc)$"),
     ("names", "segments of other kinds, prelinked", r"Names.*/(odd_segments|one_code_segment|prelinked)$"),
     ("names", "separate debug files: build-id, .gnu_debuglink, -d, --debug-dir",
      r"Names.*/(debuglink\w*|debug_info\w*|debug_dir\w*)$"),

@@ -216,6 +216,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"dwarf_4", "$cc -gdwarf-4 $src -o program"},
         Case{"dwarf_5", "$cc -gdwarf-5 $src -o program"},
         Case{"clang", "clang-14 -O2 -g -fno-builtin -pthread $src -o program"},
+        // Units in .debug_aranges and one that is not, as where compilers are mixed.
+        Case{
+            "some_in_aranges",
+            "for i in before after; do echo \"int $i(int n) { return n * 3; }\" >$i.c; done; "
+            "$cc -c before.c after.c $src; "
+            "objcopy --remove-section .debug_aranges --remove-section .rela.debug_aranges names.o; "
+            "$cc before.o names.o after.o -o program"},
         Case{"compressed", "$cc -gz=zlib $src -o program"},
         Case{"compressed_gnu", "$cc -gz=zlib-gnu $src -o program"},
         Case{"no_pie", "$cc -fno-pie -no-pie $src -o program"},

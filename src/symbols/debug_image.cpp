@@ -192,20 +192,21 @@ std::optional<UnitAddress> DebugImage::find_unit(ElfAddr address) {
     if (dwarf == nullptr) {
         return std::nullopt;
     }
-    std::optional<Dwarf_Die> unit;
-    if (const Dwarf_Die* found = dwfl_module_addrdie(module_, address.value(), &bias)) {
-        unit = *found;
-    } else {
-        unit = find_unit_by_range(dwarf, address.value() - bias);
-    }
+    const Dwarf_Addr in_dwarf = address.value() - bias;
+    Dwarf_Die by_table;
+    // Not dwfl_module_addrdie(): it gives the code of a unit that is not in .debug_aranges to the
+    // unit before it there.
+    const std::optional<Dwarf_Die> unit = dwarf_addrdie(dwarf, in_dwarf, &by_table) != nullptr
+                                              ? by_table
+                                              : find_unit_by_range(dwarf, in_dwarf);
     if (!unit) {
         return std::nullopt;
     }
-    return UnitAddress{*unit, &functions_of(*unit), address.value() - bias};
+    return UnitAddress{*unit, &functions_of(*unit), in_dwarf};
 }
 
-/// For compilers that write no .debug_aranges (clang, rustc): each unit tells its own ranges. libdw
-/// does this itself from 0.191 on.
+/// For compilers that write no .debug_aranges (clang, rustc, go), also of a part of the program:
+/// each unit tells its own ranges. libdw does this itself from 0.191 on.
 std::optional<Dwarf_Die> DebugImage::find_unit_by_range(Dwarf* dwarf, Dwarf_Addr address) {
     if (!units_) {
         units_.emplace();
