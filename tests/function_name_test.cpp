@@ -36,6 +36,7 @@ TEST(BareName, KnowsOperators) {
     EXPECT_EQ(bare_name("a::operator->() const"), "a::operator->");
     EXPECT_EQ(bare_name("bool a::operator<(a const&, a const&)"), "a::operator<");
     EXPECT_EQ(bare_name("a::operator unsigned long() const"), "a::operator unsigned long");
+    EXPECT_EQ(bare_name("<fn() -> i32 as a::Keep>::keep"), "<fn() -> i32 as a::Keep>::keep");
 }
 
 TEST(BareName, TakesWhatIsBroken) {

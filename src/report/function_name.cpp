@@ -55,6 +55,8 @@ std::string_view without_return_type(std::string_view name) {
                 break;
             }
             --i;
+        } else if (name.substr(i).starts_with("->")) { // Rust: "<fn() -> T as Trait>::f"
+            ++i;
         } else if (c == '<' || c == '(' || c == '{' || c == '[') {
             ++depth;
         } else if (c == '>' || c == ')' || c == '}' || c == ']') {

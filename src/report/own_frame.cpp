@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <span>
 #include <string_view>
 
+#include "begins_one_of.hpp"
 #include "function_name.hpp"
+#include "rust_name.hpp"
 
 namespace memleax {
 
@@ -20,21 +21,16 @@ constexpr std::array<std::string_view, 16> kRuntimeModules{
     "libtcmalloc", "libmimalloc", "linux-vdso", "[vdso]"};
 
 /// What names in standard libraries begin with, also where they were compiled into the program.
-constexpr std::array<std::string_view, 16> kRuntimeNames{
-    "std::",        "__gnu_cxx::",  "operator new", "operator delete", "__cxxabiv1::",   "core::",
-    "alloc::alloc", "alloc::vec::", "alloc::boxed", "alloc::string",   "alloc::raw_vec", "<alloc::",
-    "<core::",      "<std::",       "__rust_",      "__rustc"};
+/// Rust's have a file of their own.
+constexpr std::array<std::string_view, 9> kRuntimeNames{
+    "std::",   "__gnu_cxx::", "operator new", "operator delete", "__cxxabiv1::", "__rust_",
+    "__rustc", "__rdl_",      "__rg_"};
 
 /// A program can have its allocator linked in.
 constexpr std::array<std::string_view, 15> kAllocators{
     "malloc",        "calloc",         "realloc",       "reallocarray",   "memalign",
     "aligned_alloc", "posix_memalign", "valloc",        "pvalloc",        "strdup",
     "strndup",       "__libc_malloc",  "__libc_calloc", "__libc_realloc", "__rdl_alloc"};
-
-bool begins_one_of(std::string_view text, std::span<const std::string_view> list) {
-    return std::any_of(list.begin(), list.end(),
-                       [text](std::string_view each) { return text.starts_with(each); });
-}
 
 } // namespace
 
@@ -45,7 +41,8 @@ bool is_allocator(const SourceFrame& frame) {
 }
 
 bool is_standard_library(const SourceFrame& frame) {
-    return begins_one_of(bare_name(frame.function), kRuntimeNames);
+    const std::string_view name = bare_name(frame.function);
+    return begins_one_of(name, kRuntimeNames) || is_rust_library(name);
 }
 
 bool is_own_code(const SourceFrame& frame) {

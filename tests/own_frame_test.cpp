@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Which functions are the user's, and which a standard library's or an allocator's.
+#include "memleax/report/own_frame.hpp"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "report_support.hpp"
+
+namespace memleax {
+namespace {
+
+bool is_own(const std::string& function) {
+    return is_own_code(frame(2, "app", function));
+}
+
+TEST(OwnFrame, RustsLibraryIsPassedOver) {
+    for (const char* name :
+         {"alloc::rc::Rc<T>::new",
+          "alloc::sync::Arc<T>::new",
+          "alloc::fmt::format::{{closure}}",
+          "alloc::collections::btree::map::BTreeMap<K,V>::insert",
+          "alloc::vec::from_elem",
+          "alloc::slice::<impl [T]>::to_vec",
+          "alloc::borrow::Cow<B>::into_owned",
+          "hashbrown::raw::alloc::inner::do_alloc",
+          "core::option::Option<T>::map_or_else",
+          "std::collections::hash::map::HashMap<K, V, S, A>::insert",
+          "__rust_alloc",
+          "<alloc::raw_vec::RawVecInner<_>>::reserve::do_reserve_and_handle::<alloc::alloc::"
+          "Global>",
+          "<T as alloc::vec::spec_from_elem::SpecFromElem>::from_elem",
+          "<&mut alloc::string::String as core::fmt::Write::write_fmt::SpecWriteFmt>::"
+          "spec_write_fmt",
+          "<alloc::vec::Vec<shop::Row> as core::clone::Clone>::clone",
+          "<str as alloc::string::ToString>::to_string",
+          "<[shop::Row]>::to_vec",
+          "<&[u8] as <alloc::ffi::c_str::CString>::new::SpecNewImpl>::spec_new_impl",
+          "<fn() -> i32 as core::ops::function::FnOnce<()>>::call_once",
+          "<<std::sync::once::Once>::call_once<std::rt::cleanup::{closure#0}>::{closure#0} as "
+          "core::ops::function::FnOnce<(&std::sync::once::OnceState,)>>::call_once"}) {
+        EXPECT_FALSE(is_own(name)) << name;
+        EXPECT_TRUE(is_standard_library(frame(2, "app", name))) << name;
+    }
+}
+
+TEST(OwnFrame, AnImplIsTheUsersByItsTypeOrItsTrait) {
+    for (const char* name :
+         {"shop::Row::new", "<shop::Row>::new", "<shop::Row as core::fmt::Debug>::fmt",
+          "<&shop::Row as core::iter::traits::collect::IntoIterator>::into_iter",
+          "<alloc::vec::Vec<u8> as shop::Keep>::keep", "<T as shop::Keep>::keep",
+          "<str as shop::Keep>::keep", "<[u8] as shop::Keep>::keep",
+          "<shop::main::{closure#0} as core::ops::function::FnOnce<()>>::call_once",
+          "<<shop::Row>::new::Part as core::clone::Clone>::clone",
+          "<shop::Row<alloc::alloc::Global> as core::clone::Clone>::clone",
+          // What only looks like one: other languages, and broken names.
+          "<module>", "<anonymous>", "<", "<T as", "<shop::Row as core::", "alloc::Pool::get",
+          "allocate", "core_dump"}) {
+        EXPECT_TRUE(is_own(name)) << name;
+    }
+}
+
+/// What the library does for each of the user's types, and what hands out its memory.
+TEST(OwnFrame, SomeTraitsAreTheLibrarysForEveryType) {
+    for (const char* name :
+         {"<shop::Row as alloc::string::ToString>::to_string",
+          "<shop::Row as alloc::string::SpecToString>::spec_to_string",
+          "<shop::Row as alloc::vec::spec_from_elem::SpecFromElem>::from_elem::<A>",
+          "<shop::Row as alloc::slice::hack::ConvertVec>::to_vec",
+          "<shop::Row as <[_]>::to_vec_in::ConvertVec>::to_vec::<alloc::alloc::Global>",
+          "<shop::Row as core::convert::Into<u8>>::into",
+          "<shop::Jemalloc as core::alloc::global::GlobalAlloc>::alloc"}) {
+        EXPECT_FALSE(is_own(name)) << name;
+    }
+    EXPECT_TRUE(is_own("<shop::Row as shop::SpecToString>::to_string"));
+    EXPECT_TRUE(is_own("<shop::Row as shop::ToString>::to_string"));
+    EXPECT_TRUE(is_own("<shop::Row as <shop::Row>::new::Local>::f"));
+}
+
+TEST(OwnFrame, NamesMayNestAsDeepAsTheyAreLong) {
+    const std::string deep(60'000, '<');
+    EXPECT_TRUE(is_own(deep));
+    std::string closed;
+    for (int i = 0; i < 10'000; ++i) {
+        closed += "<a::";
+    }
+    for (int i = 0; i < 10'000; ++i) {
+        closed += ">::f";
+    }
+    EXPECT_TRUE(is_own(closed));
+}
+
+} // namespace
+} // namespace memleax
