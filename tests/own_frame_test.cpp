@@ -78,6 +78,30 @@ TEST(OwnFrame, SomeTraitsAreTheLibrarysForEveryType) {
     EXPECT_TRUE(is_own("<shop::Row as <shop::Row>::new::Local>::f"));
 }
 
+SourceFrame inlined(const std::string& function, const std::string& file) {
+    return frame(2, "app", function, {}, file, 137, true);
+}
+
+TEST(OwnFrame, InlinesOfTheCLibrarysHeadersArePassedOver) {
+    for (const char* file :
+         {"/usr/include/x86_64-linux-gnu/bits/stdio2.h", "/usr/include/bits/stdlib.h",
+          "/opt/arm/usr/include/bits/unistd.h", "/usr/include/fortify/stdio.h",
+          "/nix/store/0c7c96-glibc-2.38-44-dev/include/bits/stdio2.h"}) {
+        EXPECT_FALSE(is_own_code(inlined("asprintf", file))) << file;
+        EXPECT_EQ(own_frame({frame(1, "libc.so.6", "malloc"), inlined("asprintf", file),
+                             frame(2, "app", "name_of", 4, "shop.c", 7)}),
+                  2U);
+    }
+    // Other libraries' headers, the user's, and a function in which a line of a header stands.
+    EXPECT_TRUE(is_own_code(inlined("pool_get", "/usr/include/pool/pool.h")));
+    EXPECT_TRUE(is_own_code(inlined("pool_get", "/home/me/shop/include/bits/pool.h")));
+    EXPECT_TRUE(is_own_code(inlined("shop::Row::put", "/usr/include/c++/12/bits/stl_tree.h")));
+    EXPECT_TRUE(is_own_code(inlined("name_of", "")));
+    SourceFrame whole = inlined("name_of", "/usr/include/x86_64-linux-gnu/bits/stdio2.h");
+    whole.inlined = false;
+    EXPECT_TRUE(is_own_code(whole));
+}
+
 TEST(OwnFrame, NamesMayNestAsDeepAsTheyAreLong) {
     const std::string deep(60'000, '<');
     EXPECT_TRUE(is_own(deep));

@@ -32,6 +32,17 @@ constexpr std::array<std::string_view, 15> kAllocators{
     "aligned_alloc", "posix_memalign", "valloc",        "pvalloc",        "strdup",
     "strndup",       "__libc_malloc",  "__libc_calloc", "__libc_realloc", "__rdl_alloc"};
 
+/// The C library's functions that the compiler takes from a header, as asprintf and realpath with
+/// _FORTIFY_SOURCE: glibc has them in bits/, musl's in fortify/. C++'s headers there have names
+/// that say so.
+bool is_c_header(const SourceFrame& frame) {
+    const std::string_view file = frame.file;
+    constexpr auto kNone = std::string_view::npos;
+    return frame.inlined && frame.function.find("::") == std::string::npos &&
+           (file.find("/usr/include/") != kNone || file.find("-glibc-") != kNone) &&
+           (file.find("/bits/") != kNone || file.find("/fortify/") != kNone);
+}
+
 } // namespace
 
 bool is_allocator(const SourceFrame& frame) {
@@ -42,7 +53,7 @@ bool is_allocator(const SourceFrame& frame) {
 
 bool is_standard_library(const SourceFrame& frame) {
     const std::string_view name = bare_name(frame.function);
-    return begins_one_of(name, kRuntimeNames) || is_rust_library(name);
+    return begins_one_of(name, kRuntimeNames) || is_rust_library(name) || is_c_header(frame);
 }
 
 bool is_own_code(const SourceFrame& frame) {

@@ -15,7 +15,8 @@ bool is_own_code(const SourceFrame& frame);
 /// Is this frame an allocator's function, by its name?
 bool is_allocator(const SourceFrame& frame);
 
-/// Does its name say that it is in a standard library, wherever it was compiled into?
+/// Is this frame in a standard library, wherever it was compiled into? By its name, or, inlined C,
+/// by the header that it comes from.
 bool is_standard_library(const SourceFrame& frame);
 
 /// Index of the innermost frame of the user's own code that is no wrapper of an allocator, with a
