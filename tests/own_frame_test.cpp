@@ -78,6 +78,26 @@ TEST(OwnFrame, SomeTraitsAreTheLibrarysForEveryType) {
     EXPECT_TRUE(is_own("<shop::Row as <shop::Row>::new::Local>::f"));
 }
 
+TEST(OwnFrame, OperatorsOfAClassAreLikeTheGlobalOnes) {
+    for (const char* name :
+         {"operator new(unsigned long)", "v8::internal::Malloced::operator new(unsigned long)",
+          "shop::Row::operator new[](unsigned long)", "shop::Pool<shop::Row>::operator new",
+          "void* shop::Row::operator new<int>(unsigned long, int)",
+          "shop::(anonymous namespace)::Row::operator new(unsigned long, std::nothrow_t const&)"}) {
+        EXPECT_TRUE(is_allocator(frame(2, "app", name))) << name;
+        EXPECT_FALSE(is_own(name)) << name;
+    }
+    EXPECT_FALSE(is_own("shop::Row::operator delete(void*)"));
+    EXPECT_FALSE(is_own("shop::Row::operator delete[](void*, unsigned long)"));
+    EXPECT_FALSE(is_standard_library(frame(2, "app", "shop::Row::operator new(unsigned long)")));
+    for (const char* name :
+         {"shop::Row::operator newtype() const", "shop::Row::operator_new(unsigned long)",
+          "shop::Row::operator new(unsigned long)::{lambda()#1}::operator()() const",
+          "shop::Row::new_row()", "my_operator new"}) {
+        EXPECT_TRUE(is_own(name)) << name;
+    }
+}
+
 SourceFrame inlined(const std::string& function, const std::string& file) {
     return frame(2, "app", function, {}, file, 137, true);
 }

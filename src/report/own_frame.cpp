@@ -32,6 +32,16 @@ constexpr std::array<std::string_view, 15> kAllocators{
     "aligned_alloc", "posix_memalign", "valloc",        "pvalloc",        "strdup",
     "strndup",       "__libc_malloc",  "__libc_calloc", "__libc_realloc", "__rdl_alloc"};
 
+/// Is `name` this operator, of all or of a class: "operator new", "shop::Row::operator new[]"?
+bool is_operator(std::string_view name, std::string_view which) {
+    const auto at = name.rfind(which);
+    if (at == std::string_view::npos || (at > 0 && name[at - 1] != ':')) {
+        return false;
+    }
+    const std::string_view rest = name.substr(at + which.size());
+    return rest.empty() || rest.starts_with('[') || rest.starts_with('<');
+}
+
 /// The C library's functions that the compiler takes from a header, as asprintf and realpath with
 /// _FORTIFY_SOURCE: glibc has them in bits/, musl's in fortify/. C++'s headers there have names
 /// that say so.
@@ -48,7 +58,7 @@ bool is_c_header(const SourceFrame& frame) {
 bool is_allocator(const SourceFrame& frame) {
     const std::string_view name = bare_name(frame.function);
     return std::find(kAllocators.begin(), kAllocators.end(), name) != kAllocators.end() ||
-           name.starts_with("operator new");
+           is_operator(name, "operator new");
 }
 
 bool is_standard_library(const SourceFrame& frame) {
@@ -60,7 +70,7 @@ bool is_own_code(const SourceFrame& frame) {
     if (begins_one_of(frame.module, kRuntimeModules) || is_standard_library(frame)) {
         return false;
     }
-    return !is_allocator(frame);
+    return !is_allocator(frame) && !is_operator(bare_name(frame.function), "operator delete");
 }
 
 std::size_t own_frame(const Backtrace& frames, const Wrappers& wrappers) {
