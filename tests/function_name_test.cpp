@@ -39,6 +39,16 @@ TEST(BareName, KnowsOperators) {
     EXPECT_EQ(bare_name("<fn() -> i32 as a::Keep>::keep"), "<fn() -> i32 as a::Keep>::keep");
 }
 
+/// Those of generated code, from perf maps.
+TEST(BareName, NamesWithoutParametersMayHaveBlanks) {
+    for (const char* name :
+         {"JS:^createUnsafeBuffer node:internal/buffer:1056:28", "JS:*onReq /srv/my app/l.js:2:15",
+          "py::handle:/srv/my app/main.py", "vtable stub"}) {
+        EXPECT_EQ(bare_name(name), name);
+    }
+    EXPECT_EQ(bare_name("int java.lang.String.hashCode()"), "java.lang.String.hashCode");
+}
+
 TEST(BareName, TakesWhatIsBroken) {
     EXPECT_EQ(bare_name(")"), ")");
     EXPECT_EQ(bare_name("("), "(");

@@ -43,7 +43,7 @@ std::string_view without_parameters(std::string_view name) {
     return name.substr(0, open);
 }
 
-/// Function templates bring their return type along.
+/// Function templates bring their return type along. Only for what had parameters.
 std::string_view without_return_type(std::string_view name) {
     std::size_t begin = 0;
     int depth = 0;
@@ -72,7 +72,12 @@ std::string_view without_return_type(std::string_view name) {
 
 std::string_view bare_name(std::string_view function) {
     std::string_view name = function.substr(0, function.find(" [clone "));
-    name = without_return_type(without_parameters(without_qualifiers(name)));
+    const std::string_view all = without_qualifiers(name);
+    name = without_parameters(all);
+    // A name without parameters has no return type either: "JS:^createBuffer node:buffer:7:1".
+    if (name.size() != all.size()) {
+        name = without_return_type(name);
+    }
     return name.empty() ? function : name;
 }
 
