@@ -61,6 +61,12 @@ TEST(OwnFrame, AnImplIsTheUsersByItsTypeOrItsTrait) {
     }
 }
 
+TEST(OwnFrame, CppHasNamespacesOfRustsNames) {
+    EXPECT_TRUE(is_own("core::Session::open(unsigned int)"));
+    EXPECT_TRUE(is_own("alloc::vec::Pool::get(unsigned long)"));
+    EXPECT_FALSE(is_own("std::vector<int>::push_back(int const&)"));
+}
+
 /// What the library does for each of the user's types, and what hands out its memory.
 TEST(OwnFrame, SomeTraitsAreTheLibrarysForEveryType) {
     for (const char* name :
