@@ -37,6 +37,21 @@ Leaks live_by_name(const nlohmann::json& report, const Leaks& names) {
     return live;
 }
 
+/// A call stack is named by the program's function, not by one of the library that it called.
+void expect_named_by(const nlohmann::json& report, const Leaks& names) {
+    for (const auto& stack : report.at("callstacks")) {
+        for (const auto& [name, leak] : names) {
+            const auto& frames = stack.at("frames");
+            const bool has_it = std::any_of(frames.begin(), frames.end(), [&](const auto& frame) {
+                return frame.value("function", "").ends_with("::" + name);
+            });
+            if (has_it) {
+                EXPECT_THAT(std::string(stack.at("where")), HasSubstr("::" + name));
+            }
+        }
+    }
+}
+
 class Rust : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Rust, BlocksAreCountedByName) {
@@ -55,6 +70,7 @@ TEST_P(Rust, BlocksAreCountedByName) {
     record_compared("counts");
     record_compared("frames");
     EXPECT_EQ(live_by_name(result.json(), answer.truth), answer.truth);
+    expect_named_by(result.json(), answer.truth);
     EXPECT_EQ(result.json().at("session").at("events").at("unknown_free"), 0);
     EXPECT_EQ(fixture.quit(), 0);
 }

@@ -38,7 +38,8 @@ TEST(Wrappers, AreKnownByTheirNames) {
     for (const char* name :
          {"xmalloc", "zmalloc", "my_malloc", "palloc", "os::malloc(unsigned long, MEMFLAGS)",
           "_PyObject_Malloc", "g_malloc0", "xstrdup", "CRYPTO_zalloc", "ngx_palloc",
-          "ngx_create_pool", "sqlite3Malloc", "MemoryContextAllocZero"}) {
+          "ngx_create_pool", "sqlite3Malloc", "MemoryContextAllocZero", "_rjem_mallocx",
+          "_rjem_rallocx"}) {
         EXPECT_TRUE(wrappers.contains(frame(2, "app", name))) << name;
         EXPECT_EQ(own_frame(by_way_of(frame(2, "app", name), 0), wrappers), 2U) << name;
     }

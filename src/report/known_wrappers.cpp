@@ -42,7 +42,7 @@ constexpr std::array kWrappers{
     "my_multi_malloc*", "alloc_root", "isc__mem_get", "isc__mem_allocate", "isc__mem_strdup",
     // allocators with names of their own, linked into the program
     "je_*alloc*", "mi_*alloc*", "tc_*alloc*", "mi_new*", "tc_new*", "do_malloc*", "*::do_malloc*",
-    "*::do_slow_malloc*", "imalloc*"};
+    "*::do_slow_malloc*", "imalloc*", "*mallocx", "*rallocx"};
 
 } // namespace
 
