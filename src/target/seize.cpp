@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Seizing all of a process, also one that executes a program at that moment.
+#include <algorithm>
 #include <cerrno>
 
 #include <fmt/format.h>
@@ -17,6 +18,12 @@ namespace memleax {
 
 namespace {
 
+/// Dead by now, or on its way there (EPERM when its memory has gone), or born of a seized thread
+/// and ours already.
+bool has_no_need(const ProcessInfo& info) {
+    return info.has_ended() || info.is_exiting || info.tracer.value() == gettid();
+}
+
 /// Seizes a thread, or finds out that there is no need to: true if it was seized.
 Result<bool> try_seize(Tid tid) {
     // While another thread of its process executes a program the first thread is dead for a moment,
@@ -29,9 +36,7 @@ Result<bool> try_seize(Tid tid) {
         }
         errnum = errno;
         const auto info = try_read_process_info(tid);
-        // Gone or dead by now, or on its way there (EPERM when its memory has gone), or born of a
-        // seized thread and ours already.
-        if (!info || info->has_ended() || info->is_exiting || info->tracer.value() == gettid()) {
+        if (!info || has_no_need(*info)) {
             return false;
         }
     }
@@ -59,7 +64,23 @@ Result<std::unique_ptr<Target>> Target::seize(Tracer& tracer, Tid pid,
     return target;
 }
 
+// Without anybody to seize, as most often, no thread that reaps is made, and waited for: beside a
+// hundred busy threads that takes its time.
 Result<void> Target::seize_untraced() {
+    const auto is_all_ours = [this](Tid process) {
+        const std::vector<Tid> tids = list_threads(process);
+        return std::all_of(tids.begin(), tids.end(), [this](Tid tid) {
+            if (is_seized(tid) || is_kernels_worker(tid)) {
+                return true;
+            }
+            const auto info = try_read_process_info(tid);
+            return !info || has_no_need(*info);
+        });
+    };
+    const std::vector<Tid> sharers = processes_sharing_memory(pid_);
+    if (is_all_ours(pid_) && std::all_of(sharers.begin(), sharers.end(), is_all_ours)) {
+        return {};
+    }
     std::vector<Tid> reaped;
     auto seized = seize_others(&reaped);
     for (const Tid tid : reaped) {
@@ -93,8 +114,7 @@ Result<void> Target::seize_others(std::vector<Tid>* reaped) {
         for (bool found = true; found;) {
             found = false;
             for (const Tid tid : list_threads(process)) {
-                if ((threads().contains(tid) && !has_been_replaced(tid)) ||
-                    is_kernels_worker(tid)) {
+                if (is_seized(tid) || is_kernels_worker(tid)) {
                     continue;
                 }
                 auto seized = try_seize(tid);
@@ -138,12 +158,12 @@ Result<void> Target::seize_others(std::vector<Tid>* reaped) {
     return {};
 }
 
-bool Target::has_been_replaced(Tid tid) const {
-    if (tid != pid_) {
+bool Target::is_seized(Tid tid) const {
+    if (!threads().contains(tid)) {
         return false;
     }
-    const auto info = try_read_process_info(tid);
-    return info && !info->has_ended() && info->tracer.value() != gettid();
+    const auto info = tid == pid_ ? try_read_process_info(tid) : std::nullopt;
+    return !info || info->has_ended() || info->tracer.value() == gettid();
 }
 
 } // namespace memleax

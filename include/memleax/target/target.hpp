@@ -176,8 +176,8 @@ class Target {
            std::shared_ptr<RecoveryRecord> record = nullptr);
     /// All that are not seized. `reaped`: those of which nobody will tell the end.
     Result<void> seize_others(std::vector<Tid>* reaped);
-    /// Has a thread that was not seized yet, and has executed a program, taken its id?
-    [[nodiscard]] bool has_been_replaced(Tid tid) const;
+    /// Unless a thread that was not, and has executed a program, has taken its id.
+    [[nodiscard]] bool is_seized(Tid tid) const;
 
     StopHandler* handler_ = nullptr;
     Tid pid_;
