@@ -73,6 +73,12 @@ TEST_F(FirstSentence, CallsNothingElseALeak) {
     leak().judgement = judged(Verdict::too_early, reason::SeenShortly{.seen_s = 4}, 2, 1500);
     EXPECT_EQ(sentence_of(report),
               "Too early to tell: 1 call stack holds 2.0 KiB in 20 blocks after 12.3 s");
+    leak().expired = {}; // so that the text has no call stack
+    report.session.duration_s = 1.5;
+    EXPECT_EQ(sentence_of(report), "Too early to tell: 1 call stack holds 2.0 KiB in 20 blocks "
+                                   "after 1.5 s; to see where, give a shorter --expire (10 s)");
+    report.session.duration_s = 12.345;
+    leak().expired = leak().live;
     report.callstacks.push_back(leak());
     leak().judgement = judged(Verdict::plateau, reason::NoneLately{.left = 20, .lately_s = 40});
     EXPECT_EQ(sentence_of(report), "No leak seen: 2 call stacks hold 3.9 KiB in 40 blocks; too "
@@ -90,6 +96,59 @@ TEST_F(FirstSentence, CallsNothingElseALeak) {
     report.totals.live = {};
     EXPECT_EQ(sentence_of(report),
               "No leak seen: nothing that was allocated meanwhile is still live");
+}
+
+// A buffer that grows by realloc, or by a new block and a copy, is one block at any time.
+TEST_F(FirstSentence, OfABlockThatGrows) {
+    leak().live = {1, 323 * 1024 * 1024};
+    leak().judgement = judged(Verdict::growing, reason::EverLarger{leak().live, 100}, 0, 1500);
+    EXPECT_EQ(sentence_of(report),
+              "GROWING: parse_line (leak.c:7) by way of strdup: 5.1 MiB an hour, 1 block has grown "
+              "to 323.0 MiB; too early to tell a leak from a buffer that fills");
+    report.callstacks.push_back(leak());
+    leak().live = {2, 400 * 1024 * 1024};
+    leak().judgement = judged(Verdict::growing, reason::EverLarger{leak().live, 100}, 0, 3000);
+    EXPECT_EQ(sentence_of(report),
+              "GROWING: parse_line (leak.c:7) by way of strdup: 10.3 MiB an hour, 2 blocks have "
+              "grown to 400.0 MiB; too early to tell a leak from a buffer that fills; 1 more call "
+              "stack grows");
+}
+
+// A pause sets aside what a look has found to be lost: its call stack still has a name.
+TEST_F(FirstSentence, OfLostBlocksThatWereSetAside) {
+    LeakFindings& found = report.leak_check.emplace();
+    found.complete = true;
+    const auto lost = [](LossClass loss, std::uint64_t stack, BlockCount count) {
+        LeakRecord record;
+        record.loss = loss;
+        record.callstack = stack;
+        record.count = count;
+        return record;
+    };
+    leak().judgement = judged(Verdict::too_early, reason::SeenShortly{.seen_s = 4}, 2, 1500);
+    report.callstacks.push_back(leak());
+    report.callstacks.front().id = 4;
+    report.callstacks.front().frames = small_stack();
+    found.records = {lost(LossClass::definite, 0, {165, 220365}),
+                     lost(LossClass::definite, 4, {500, 4000}),
+                     lost(LossClass::definite, leak().id, {577, 4096}),
+                     lost(LossClass::indirect, leak().id, {1, 1024}),
+                     lost(LossClass::reachable, 4, {1, 1 << 20})};
+    report.totals.untracked = {2540, 4 << 20};
+    EXPECT_EQ(sentence_of(report),
+              "LOST: parse_line (leak.c:7) by way of strdup: 5.0 KiB in 578 blocks that nothing "
+              "points to any more; 1 more call stack has lost blocks; besides, lost: 215.2 KiB in "
+              "165 blocks, allocated where nobody watched; but 4.0 MiB in 2540 blocks were set "
+              "aside, of which nobody knows whether they are freed");
+    found.records.erase(found.records.begin(), found.records.begin() + 2);
+    report.totals.untracked = {};
+    EXPECT_EQ(sentence_of(report), "LOST: parse_line (leak.c:7) by way of strdup: 5.0 KiB in 578 "
+                                   "blocks that nothing points to any more");
+    leak().judgement =
+        judged(Verdict::leaking, reason::StayForGood{.share = 0.4}, 1, 2 * 1024 * 1024);
+    EXPECT_EQ(sentence_of(report),
+              "LEAK: parse_line (leak.c:7) by way of strdup: 2.0 MiB a "
+              "second, 40 % never freed; besides, lost: 5.0 KiB in 578 blocks");
 }
 
 // Of a process that nobody watched when it allocated them, a look at its heap tells.

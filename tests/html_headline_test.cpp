@@ -57,6 +57,17 @@ TEST_F(HtmlHeadline, SaysWhatGrowsWhereNothingLeaks) {
         "<p>It grows by 320 B/s: <code>shop::AuditLog::append&lt;shop::Login&gt;</code></p>\n");
 }
 
+TEST_F(HtmlHeadline, SaysThatABlockGrows) {
+    Report report = quiet_report();
+    report.callstacks.resize(1);
+    CallStackReport& stack = report.callstacks.front();
+    stack.live = {1, 308 * 1024 * 1024};
+    stack.judgement = judged(Verdict::growing, reason::EverLarger{stack.live, 100}, 0, 3 << 20);
+    EXPECT_THAT(verdict(report),
+                HasSubstr("<h1 class=\"growing\">No certain leak, but 1 call stack grows: "
+                          "308.0&nbsp;MiB in 1 block</h1>\n<p>It grows by 3.0 MiB/s: <code>"));
+}
+
 TEST_F(HtmlHeadline, SaysThatAllIsWell) {
     EXPECT_EQ(
         verdict(quiet_report()),

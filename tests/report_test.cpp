@@ -182,6 +182,35 @@ CallStack[3]: may-leak=20 (2020 bytes)
 )");
 }
 
+// The sum does not suspect what the verdicts clear.
+TEST(TextReport, TheSumGoesByTheVerdicts) {
+    const auto sum_of = [](const Report& report) {
+        const std::string text = text_of(write_text, report);
+        return text.substr(text.rfind("== "));
+    };
+    Report report = sample_report();
+    report.callstacks[1].judgement = judged(Verdict::settled, reason::OldFreed{});
+    EXPECT_EQ(sum_of(report), "== 1 call stack may leak: 2020 bytes in 20 blocks older than 10 s; "
+                              "1 call stack settled or at a plateau: 5 bytes in 1 block older than "
+                              "10 s; live in all: 22 (2125 bytes).\n");
+    report.callstacks[2].judgement = judged(Verdict::plateau, reason::NoneLately{});
+    EXPECT_EQ(sum_of(report), "== 2 call stacks settled or at a plateau: 2025 bytes in 21 blocks "
+                              "older than 10 s; live in all: 22 (2125 bytes).\n");
+    // None of whose blocks need be old.
+    report.callstacks[0].judgement =
+        judged(Verdict::growing, reason::EverLarger{{1, 100}, 20}, 0, 5);
+    report.callstacks.erase(report.callstacks.begin() + 1, report.callstacks.end());
+    EXPECT_TRUE(report.callstacks[0].is_suspect());
+    const std::string text = text_of(write_text, report);
+    EXPECT_NE(text.find("CallStack[9]: may-leak=0 (0 bytes)\n    verdict: growing, 421.9 KiB a day "
+                        "(1 block, replaced by ever larger ones for 20 s; it may be a buffer that "
+                        "fills)\n"),
+              std::string::npos)
+        << text;
+    EXPECT_EQ(sum_of(report), "== 1 call stack may leak: 100 bytes in 1 block replaced by ever "
+                              "larger ones; live in all: 22 (2125 bytes).\n");
+}
+
 TEST(TextReport, EmptyAndEndReasons) {
     Report report;
     report.target = {.pid = 1, .exe = "/x\ny", .arch = "x86_64", .threads = 1};

@@ -314,6 +314,86 @@ void buffer_that_grows_by_realloc(Stream& s, double end) {
     }
 }
 
+void buffer_that_grows_by_realloc_and_stops(Stream& s, double end) {
+    std::uint64_t size = 100;
+    auto buffer = s.alloc(size);
+    while (s.now() <= end) {
+        s.next(s.rate / 20);
+        if (s.now() < 60) {
+            size += 10;
+            buffer = s.realloc(buffer, size);
+        }
+    }
+}
+
+/// Of a log that is written out, and begins anew.
+void buffer_that_grows_and_is_let_go(Stream& s, double end) {
+    std::uint64_t size = 0;
+    std::uint64_t buffer = 0;
+    double since = 0;
+    while (s.now() <= end) {
+        s.next(s.rate / 20);
+        if (buffer != 0 && s.now() - since > 15) {
+            s.free(buffer);
+            buffer = 0;
+            size = 0;
+            since = s.now();
+        }
+        size += 10;
+        buffer = buffer == 0 ? s.alloc(size) : s.realloc(buffer, size);
+    }
+}
+
+/// By a factor, as std::vector does it: the new block is there before the old one is freed.
+void push_back(Stream& s, double end, double until, double factor) {
+    double capacity = 1;
+    auto buffer = s.alloc(8);
+    for (double elements = 0; s.now() <= end; elements += s.now() < until ? 1 : 0) {
+        s.next(s.rate);
+        if (elements >= capacity) {
+            capacity = std::ceil(capacity * factor);
+            const auto larger = s.alloc(8 * static_cast<std::uint64_t>(capacity));
+            s.free(buffer);
+            buffer = larger;
+        }
+    }
+}
+
+void vector_that_is_never_cleared(Stream& s, double end) {
+    push_back(s, end, end, 2);
+}
+
+void vector_that_grows_by_half(Stream& s, double end) {
+    push_back(s, end, end, 1.5);
+}
+
+void list_that_grows_by_an_eighth(Stream& s, double end) {
+    push_back(s, end, end, 1.125);
+}
+
+void vector_that_is_full(Stream& s, double end) {
+    push_back(s, end, 40, 2);
+}
+
+/// Read again from time to time, and of another size.
+void configuration_that_is_replaced(Stream& s, double end) {
+    auto block = s.alloc(1000);
+    while (s.now() <= end) {
+        s.next(0.1);
+        const auto next = s.alloc(500 + s.random() % 1000);
+        s.free(block);
+        block = next;
+    }
+}
+
+/// Each time a larger one, of what is kept elsewhere; but it is freed at once.
+void scratch_buffers_that_grow(Stream& s, double end) {
+    for (std::uint64_t size = 100; s.now() <= end; size += 100) {
+        s.next(2);
+        s.free_after(s.alloc(size), 0.05);
+    }
+}
+
 void churn_of_short_and_long_lives(Stream& s, double end) {
     while (s.now() <= end) {
         s.next(s.rate);
@@ -446,6 +526,54 @@ std::vector<Program> programs() {
          always(130)},
         {"buffer_that_grows_by_realloc",
          buffer_that_grows_by_realloc,
+         always(600),
+         {"E0 G10"},
+         Verdict::growing,
+         {40, 20, 20}},
+        {"buffer_that_grows_by_realloc_and_stops",
+         buffer_that_grows_by_realloc_and_stops,
+         always(600),
+         {"E0 G10 S64 P69 S72 P73", "E0 G10 P68", "E0 G10 P68"},
+         Verdict::plateau,
+         always(100)},
+        {"buffer_that_grows_and_is_let_go",
+         buffer_that_grows_and_is_let_go,
+         always(600),
+         {"E0 G10 S16", "E0 G11 S15 G29 S30", "E0 G11 S15 G29 S30"},
+         Verdict::settled,
+         always(100)},
+        {"vector_that_is_never_cleared",
+         vector_that_is_never_cleared,
+         always(400),
+         {"E0 G10"},
+         Verdict::growing,
+         always(30)},
+        {"vector_that_grows_by_half",
+         vector_that_grows_by_half,
+         always(400),
+         {"E0 G10"},
+         Verdict::growing,
+         always(30)},
+        {"list_that_grows_by_an_eighth",
+         list_that_grows_by_an_eighth,
+         always(400),
+         {"E0 G10"},
+         Verdict::growing,
+         always(30)},
+        {"vector_that_is_full",
+         vector_that_is_full,
+         always(600),
+         {"E0 G10 S61 P63", "E0 G10 S55 P64", "E0 G10 S68 P83 S96 P99"},
+         Verdict::plateau,
+         always(150)},
+        {"configuration_that_is_replaced",
+         configuration_that_is_replaced,
+         always(1200),
+         {"E0 S10 E17 S20"},
+         Verdict::settled,
+         always(100)},
+        {"scratch_buffers_that_grow",
+         scratch_buffers_that_grow,
          always(600),
          {"E0 S10"},
          Verdict::settled,

@@ -272,6 +272,85 @@ TEST_F(MostStay, IsMoreThanNineInTen) {
               Reason(reason::Stay{.share = 281 / 300.0, .during_s = 1000, .may_fill_up = true}));
 }
 
+/// One block at any time, each replaced by a larger one.
+struct OneBlock : testing::Test {
+    static IntervalCount grown(std::int64_t begin, std::int64_t end, std::uint64_t size,
+                               std::uint64_t live, std::int64_t life, std::uint64_t blocks = 4) {
+        return {MonotonicNs(begin),
+                MonotonicNs(end),
+                {blocks, blocks * size},
+                {live, live * size},
+                life};
+    }
+    /// 10 s after it was replaced last.
+    [[nodiscard]] Judgement judge_now() const {
+        return memleax::judge(intervals, MonotonicNs(s(100)), MonotonicNs(s(90)));
+    }
+    Intervals intervals{grown(0, s(20), 100, 0, s(5)), grown(s(20), s(40), 200, 0, s(5)),
+                        grown(s(40), s(60), 300, 0, s(5)), grown(s(60), s(80), 400, 0, s(5)),
+                        grown(s(80), s(100), 500, 1, s(5))};
+};
+
+TEST_F(OneBlock, ThatIsEverLargerGrows) {
+    const double per_s = (500 - 200) / 70.0; // since the middle of the last of the older half
+    EXPECT_EQ(judge_now(),
+              (Judgement{Verdict::growing, per_s,
+                         reason::EverLarger{.live = {1, 500}, .during_s = 100}, 0, per_s}));
+}
+
+TEST_F(OneBlock, ThatIsNotLargerEachTimeHasSettled) {
+    intervals[2].alloc.bytes = 800;
+    EXPECT_EQ(judge_now().verdict, Verdict::settled);
+}
+
+TEST_F(OneBlock, ThatHasShrunkHasSettled) {
+    intervals[4].live.bytes = 499;
+    EXPECT_EQ(judge_now().verdict, Verdict::settled);
+}
+
+TEST_F(OneBlock, GrowsForTwiceItsLongestLife) {
+    const MonotonicNs last(s(90)); // when it was replaced
+    const auto verdict_at = [&](std::int64_t now) {
+        return memleax::judge(intervals, MonotonicNs(now), last).verdict;
+    };
+    EXPECT_EQ(verdict_at(s(100) + kJust), Verdict::growing);
+    EXPECT_EQ(verdict_at(s(100) + 2 * kJust), Verdict::settled);
+    intervals[0].longest_life = s(20);
+    EXPECT_EQ(verdict_at(s(130) + kJust), Verdict::growing);
+    EXPECT_NE(verdict_at(s(130) + 2 * kJust), Verdict::growing);
+}
+
+TEST_F(OneBlock, IsReplacedOnlyIfThereIsOneAtAnyTime) {
+    for (IntervalCount& each : intervals) {
+        each.longest_life = s(60) / 19 + kJust;
+    }
+    intervals[4].longest_life = s(5); // so that it is growing at all
+    EXPECT_EQ(judge_now().verdict, Verdict::growing) << "19 lives in 60 s";
+    for (IntervalCount& each : intervals) {
+        each.longest_life = s(5) / 2;
+    }
+    intervals[4].longest_life = s(5);
+    EXPECT_EQ(judge_now().verdict, Verdict::settled);
+}
+
+TEST_F(OneBlock, IsEverLargerInFiveIntervalsOrByAFactor) {
+    intervals.erase(intervals.begin(), intervals.begin() + 1);
+    EXPECT_EQ(judge_now().verdict, Verdict::settled) << "four, and not three times as large";
+    intervals[0].alloc.bytes = 4 * 166;
+    EXPECT_EQ(judge_now().verdict, Verdict::growing) << "three times";
+    // As large as all before it, in two intervals.
+    intervals = {grown(0, s(50), 100, 0, s(20), 8), grown(s(50), s(100), 320, 1, 0, 1)};
+    EXPECT_EQ(judge_now().verdict, Verdict::growing);
+    intervals[1].alloc.bytes = intervals[1].live.bytes = 319;
+    EXPECT_NE(judge_now().verdict, Verdict::growing);
+    intervals = {grown(0, s(50), 100, 0, s(20), 3), grown(s(50), s(100), 250, 1, 0, 1)};
+    EXPECT_EQ(judge_now().verdict, Verdict::growing);
+    intervals[1].alloc.bytes = intervals[1].live.bytes = 249;
+    EXPECT_NE(judge_now().verdict, Verdict::growing) << "it is not that much larger";
+    intervals = {grown(0, s(50), 100, 0, s(20), 2), grown(s(50), s(100), 400, 1, 0, 1)};
+    EXPECT_NE(judge_now().verdict, Verdict::growing) << "too few were replaced";
+}
+
 TEST(Verdict, DoesNotDependOnTheExpireThreshold) {
     std::vector<std::string> said;
     for (const std::int64_t expire : {std::int64_t{1}, kNsPerSecond, 1000 * kNsPerSecond}) {

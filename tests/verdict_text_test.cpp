@@ -53,6 +53,8 @@ TEST(VerdictText, Reasons) {
                       .share = 0.5, .intervals = 5, .intervals_with_live = 3, .since_s = 100},
                   2),
               "50% of blocks stay in 3 of 5 intervals back to 100 s; 2 blocks/s");
+    EXPECT_EQ(text(reason::EverLarger{.live = {1, 4096}, .during_s = 100}),
+              "1 block, replaced by ever larger ones for 100 s; it may be a buffer that fills");
 }
 
 TEST(VerdictText, TheHolderComesLast) {

@@ -31,6 +31,20 @@ constexpr double kPartToSlacken = 1.0 / 8;
 constexpr double kExpectedToSlacken = 10;
 constexpr double kSlackened = 1.0 / 8;
 constexpr double kFalling = 0.5;
+/// Intervals in each of which blocks are larger than before: so many are hardly chance, ...
+constexpr std::size_t kLeastRises = 5;
+/// ... and fewer are enough where many blocks were replaced, the last one being as large as
+/// several of the first, ...
+constexpr std::size_t kLeastRisesIfSteep = 3;
+constexpr std::uint64_t kReplacedIfSteep = 8;
+constexpr double kSteep = 3;
+/// ... or as several that were replaced, and nearly as all of them together: a buffer that grows by
+/// a factor makes few blocks. With 2 it is as large, with 1.5 half as large.
+constexpr std::uint64_t kLeastReplaced = 3;
+constexpr double kLargerByFactor = 2.5;
+constexpr double kAsLargeAsAllBefore = 0.4;
+/// Twice the size takes it twice the time.
+constexpr std::int64_t kNextLives = 2;
 
 using Intervals = std::span<const IntervalCount>;
 
@@ -56,10 +70,18 @@ struct Sum {
                    ? 0
                    : static_cast<double>(live.blocks) / static_cast<double>(alloc.blocks);
     }
+    /// Bytes of a block, on average.
+    [[nodiscard]] double size() const { return mean(alloc); }
+    [[nodiscard]] double live_size() const { return mean(live); }
     [[nodiscard]] double blocks_per_s() const { return per_second(live.blocks); }
     [[nodiscard]] double bytes_per_s() const { return per_second(live.bytes); }
 
   private:
+    static double mean(const BlockCount& count) {
+        return count.blocks == 0
+                   ? 0
+                   : static_cast<double>(count.bytes) / static_cast<double>(count.blocks);
+    }
     [[nodiscard]] double per_second(std::uint64_t n) const {
         return seconds <= 0 ? 0 : static_cast<double>(n) / seconds;
     }
@@ -91,6 +113,44 @@ bool is_merged(Intervals run) {
            });
 }
 
+/// Of intervals with allocations, in each of which blocks are larger, on average, than in the one
+/// before.
+struct Rise {
+    std::size_t intervals = 0;
+    const IntervalCount* oldest = nullptr;
+    const IntervalCount* half_time = nullptr; ///< the newest that ended before the newer half
+    const IntervalCount* newest = nullptr;
+    double lives_s = 0; ///< of the freed blocks together, at most
+
+    [[nodiscard]] double between_s() const {
+        return seconds(newest->begin.value() - oldest->end.value());
+    }
+    static std::optional<Rise> of(Intervals intervals);
+};
+
+std::optional<Rise> Rise::of(Intervals intervals) {
+    Rise rise;
+    const std::int64_t half =
+        intervals.front().begin.value() / 2 + intervals.back().end.value() / 2;
+    double last = 0;
+    for (const IntervalCount& i : intervals) {
+        if (i.alloc.blocks == 0) {
+            continue;
+        }
+        const double size = Sum(Intervals(&i, 1)).size();
+        if (rise.intervals > 0 && size <= last) {
+            return std::nullopt;
+        }
+        last = size;
+        rise.oldest = rise.intervals++ == 0 ? &i : rise.oldest;
+        rise.half_time = rise.half_time == nullptr || i.end.value() <= half ? &i : rise.half_time;
+        rise.newest = &i;
+        rise.lives_s +=
+            static_cast<double>(i.alloc.blocks - i.live.blocks) * seconds(i.longest_life);
+    }
+    return rise;
+}
+
 /// One judgement under way.
 class Judge {
   public:
@@ -100,7 +160,10 @@ class Judge {
 
   private:
     [[nodiscard]] std::int64_t age(MonotonicNs time) const { return now_.value() - time.value(); }
+    Judgement judge_by_count(std::int64_t seen);
     Judgement judge_without_old();
+    /// Of blocks that are no more than before: is each one replaced by a larger one?
+    std::optional<Judgement> judge_by_size(const Sum& sum);
     Judgement judge_run(Intervals run, Intervals old, bool most_stay);
     /// For how long at least a block of these has lived.
     [[nodiscard]] std::int64_t proved(Intervals old, bool is_even) const;
@@ -147,6 +210,12 @@ Judgement Judge::judge() {
                     reason::AllFreed{.allocated = sum.alloc.blocks,
                                      .longest_life_s = seconds(longest_life_)});
     }
+    const Judgement judgement = judge_by_count(seen);
+    return judgement.verdict >= Verdict::growing ? judgement
+                                                 : judge_by_size(sum).value_or(judgement);
+}
+
+Judgement Judge::judge_by_count(std::int64_t seen) {
     // Not a product: lives may be as long as time itself.
     const std::int64_t old_age = longest_life_ > age(all_.front().begin)
                                      ? INT64_MAX
@@ -197,6 +266,43 @@ Judgement Judge::judge_without_old() {
         run = run.subspan(1);
     }
     return judge_run(run, {}, true);
+}
+
+std::optional<Judgement> Judge::judge_by_size(const Sum& sum) {
+    const auto rise = Rise::of(all_);
+    if (!rise || sum.live_size() < Sum(Intervals(rise->newest, 1)).size()) {
+        return std::nullopt;
+    }
+    // Else there is nothing between two blocks: each time only what was asked for has grown.
+    const bool is_replaced = rise->lives_s >= rise->between_s();
+    // The youngest live block is not older than this.
+    const std::int64_t quiet =
+        age(std::max(rise->newest->begin, oldest_live_.value_or(all_.front().begin)));
+    const bool goes_on = quiet <= kLeastOldAge || quiet / kNextLives <= longest_life_;
+    const BlockCount freed = sum.alloc - sum.live;
+    const Sum first(Intervals(rise->oldest, 1));
+    const bool is_steep = rise->intervals >= kLeastRisesIfSteep &&
+                          freed.blocks >= kReplacedIfSteep * sum.live.blocks &&
+                          sum.live_size() >= kSteep * first.size();
+    const double freed_bytes = static_cast<double>(freed.bytes);
+    const bool is_by_factor =
+        freed.blocks >= kLeastReplaced * sum.live.blocks &&
+        static_cast<double>(sum.live.bytes) >= kAsLargeAsAllBefore * freed_bytes &&
+        sum.live_size() * static_cast<double>(freed.blocks) >= kLargerByFactor * freed_bytes;
+    const bool is_rise = rise->intervals >= kLeastRises || is_steep || is_by_factor;
+    if (!is_replaced || !goes_on || !is_rise) {
+        return std::nullopt;
+    }
+    const Sum before(Intervals(rise->half_time, 1));
+    const double mid_age = seconds(age(rise->half_time->begin) / 2 + age(rise->half_time->end) / 2);
+    Judgement judgement;
+    judgement.verdict = Verdict::growing;
+    judgement.reason =
+        reason::EverLarger{.live = sum.live, .during_s = seconds(age(all_.front().begin))};
+    judgement.bytes_per_s =
+        (sum.live_size() - before.size()) * static_cast<double>(sum.live.blocks) / mid_age;
+    judgement.score = judgement.bytes_per_s;
+    return judgement;
 }
 
 std::optional<Sum> Judge::slackened(Intervals run) {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "first_sentence.hpp"
 
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <utility>
 #include <variant>
 
 #include <fmt/format.h>
@@ -58,34 +62,74 @@ std::string leak_sentence(const StackGroup& leaking, NameStyle style) {
                        others(leaking, "leak"));
 }
 
-std::string lost_sentence(const StackGroup& lost, NameStyle style) {
-    const Judgement& judgement = *lost.worst->judgement;
-    const auto* reason = std::get_if<reason::Lost>(&judgement.reason);
-    const BlockCount count =
-        reason != nullptr ? reason->definite + reason->indirect : lost.worst->live;
-    const std::string more =
-        lost.stacks < 2 ? ""
-                        : fmt::format("; {} more call stack{} lost blocks", lost.stacks - 1,
-                                      lost.stacks == 2 ? " has" : "s have");
-    return fmt::format("LOST: {}: {} that nothing points to any more{}",
-                       place_of(*lost.worst, style), amount_text(count), more);
+std::string lost_sentence(const CallStackReport& worst, BlockCount count, std::uint64_t stacks,
+                          NameStyle style) {
+    const std::string more = stacks < 2 ? ""
+                                        : fmt::format("; {} more call stack{} lost blocks",
+                                                      stacks - 1, stacks == 2 ? " has" : "s have");
+    return fmt::format("LOST: {}: {} that nothing points to any more{}", place_of(worst, style),
+                       amount_text(count), more);
 }
 
-/// Lost blocks that no call stack of the report has: mostly from before the watching.
-BlockCount lost_elsewhere(const Report& report) {
-    BlockCount count;
-    if (report.leak_check && leak_scope(report).is_some()) {
-        for (const LeakRecord& record : report.leak_check->records) {
-            const bool is_lost =
-                record.loss == LossClass::definite || record.loss == LossClass::indirect;
-            count = is_lost && record.callstack == 0 ? count + record.count : count;
+std::string lost_sentence(const StackGroup& lost, NameStyle style) {
+    const auto* reason = std::get_if<reason::Lost>(&lost.worst->judgement->reason);
+    return lost_sentence(*lost.worst,
+                         reason != nullptr ? reason->definite + reason->indirect : lost.worst->live,
+                         lost.stacks, style);
+}
+
+/// What a look has found to be lost, and no verdict says.
+struct LostElsewhere {
+    BlockCount unwatched; ///< no call stack has them: mostly from before the watching
+    /// Set aside since (a pause), so that the call stack has them no more. Those that are hidden
+    /// are not among them.
+    BlockCount set_aside;
+    std::uint64_t stacks = 0; ///< that these belong to
+    const CallStackReport* worst = nullptr;
+    BlockCount of_worst;
+
+    [[nodiscard]] BlockCount all() const { return unwatched + set_aside; }
+};
+
+LostElsewhere lost_elsewhere(const Report& report) {
+    LostElsewhere lost;
+    if (!report.leak_check || !leak_scope(report).is_some()) {
+        return lost;
+    }
+    std::map<std::pair<std::uint32_t, std::uint64_t>, BlockCount> by_stack;
+    for (const LeakRecord& record : report.leak_check->records) {
+        if (record.loss == LossClass::definite || record.loss == LossClass::indirect) {
+            BlockCount& sum = record.callstack == 0 ? lost.unwatched
+                                                    : by_stack[{record.process, record.callstack}];
+            sum = sum + record.count;
         }
     }
-    return count;
+    for (const CallStackReport& stack : report.callstacks) {
+        const auto found = by_stack.find({stack.process, stack.id});
+        if (found == by_stack.end() ||
+            (stack.judgement && stack.judgement->verdict == Verdict::lost)) {
+            continue;
+        }
+        ++lost.stacks;
+        lost.set_aside = lost.set_aside + found->second;
+        if (lost.worst == nullptr || found->second.bytes > lost.of_worst.bytes) {
+            lost.worst = &stack;
+            lost.of_worst = found->second;
+        }
+    }
+    return lost;
 }
 
 std::string growth_sentence(const StackGroup& growing, NameStyle style) {
     const Judgement& judgement = *growing.worst->judgement;
+    if (const auto* larger = std::get_if<reason::EverLarger>(&judgement.reason)) {
+        return fmt::format(
+            "GROWING: {}: {}, {} grown to {}; too early to tell a leak from a "
+            "buffer that fills{}",
+            place_of(*growing.worst, style), growth_text(judgement),
+            number_of(larger->live.blocks, "block") + (larger->live.blocks == 1 ? " has" : " have"),
+            bytes_text(static_cast<double>(larger->live.bytes)), others(growing, "grow"));
+    }
     const auto* reason = std::get_if<reason::Stay>(&judgement.reason);
     return fmt::format("GROWING: {}: {}{}; too early to tell {}{}", place_of(*growing.worst, style),
                        growth_text(judgement),
@@ -99,6 +143,16 @@ std::string growth_sentence(const StackGroup& growing, NameStyle style) {
 std::string but_unknown(const Conclusion& found) {
     const std::string unknown = found.unknown_text();
     return unknown.empty() ? "" : "; but " + unknown;
+}
+
+/// What to do where the watching has ended before any block was old: no call stack is shown.
+std::string shorter_expire(const Report& report) {
+    const bool is_short = report.session.duration_s < report.session.expire_s;
+    return !is_short || std::any_of(report.callstacks.begin(), report.callstacks.end(),
+                                    [](const auto& stack) { return stack.is_in_text(); })
+               ? ""
+               : fmt::format("; to see where, give a shorter --expire ({} s)",
+                             seconds_text(report.session.expire_s));
 }
 
 /// Where nothing is lost and nothing leaks.
@@ -128,8 +182,8 @@ std::string harmless_sentence(const Report& report, const Conclusion& found) {
         return std::string("Nothing to judge: no allocation was seen") +
                (found.is_none_lost ? "; no block of the heap is lost" : "");
     case Conclusion::Kind::too_early:
-        return fmt::format("Too early to tell: {} after {} s", found.judged.holding(),
-                           seconds_text(report.session.duration_s));
+        return fmt::format("Too early to tell: {} after {} s{}", found.judged.holding(),
+                           seconds_text(report.session.duration_s), shorter_expire(report));
     case Conclusion::Kind::partly_too_early: {
         const StackGroup& early = found.of(Verdict::too_early);
         return fmt::format("No leak seen: {}; too early to tell of {} of them ({}){}",
@@ -150,15 +204,23 @@ std::string first_sentence(const Report& report) {
     if (found.kind == Conclusion::Kind::lost) {
         return lost_sentence(found.of(Verdict::lost), report.name_style);
     }
-    const BlockCount lost = lost_elsewhere(report);
+    const LostElsewhere lost = lost_elsewhere(report);
     if (found.kind == Conclusion::Kind::leaking) { // which goes on
         return leak_sentence(found.of(Verdict::leaking), report.name_style) +
-               (lost.blocks > 0 ? "; besides, lost: " + amount_text(lost) : "");
+               (lost.all().blocks > 0 ? "; besides, lost: " + amount_text(lost.all()) : "");
     }
-    if (lost.blocks > 0) {
+    if (lost.worst != nullptr) {
+        return lost_sentence(*lost.worst, lost.of_worst, lost.stacks, report.name_style) +
+               (lost.unwatched.blocks > 0 ? fmt::format("; besides, lost: {}, allocated where "
+                                                        "nobody watched",
+                                                        amount_text(lost.unwatched))
+                                          : "") +
+               but_unknown(found);
+    }
+    if (lost.unwatched.blocks > 0) {
         return fmt::format("LOST: {} that nothing points to any more, allocated where nobody "
                            "watched",
-                           amount_text(lost));
+                           amount_text(lost.unwatched));
     }
     return harmless_sentence(report, found) + found.hidden_text();
 }

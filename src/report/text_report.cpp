@@ -346,6 +346,49 @@ void write_leak_check(const Report& report, ReportSink& sink) {
     sink.write(heap_counts_text(*report.leak_check) + "\n");
 }
 
+/// What all call stacks that are shown come to. Those with old blocks that settled or are at a
+/// plateau are no suspects.
+std::string sum_text(const Report& report) {
+    std::uint64_t suspects = 0;
+    std::uint64_t cleared = 0;
+    BlockCount old;
+    BlockCount young; // but ever larger
+    BlockCount cleared_old;
+    for (const CallStackReport& stack : report.callstacks) {
+        if (!stack.is_in_text()) {
+            continue;
+        }
+        const bool is_suspect = stack.is_suspect();
+        ++(is_suspect ? suspects : cleared);
+        BlockCount& sum = is_suspect ? old : cleared_old;
+        sum = sum + stack.may_leak();
+        young = stack.is_ever_larger() ? young + (stack.live - stack.may_leak()) : young;
+    }
+    const auto amount = [](BlockCount count) {
+        return fmt::format("{} in {}", number_of(count.bytes, "byte"),
+                           number_of(count.blocks, "block"));
+    };
+    const std::string age = fmt::format("older than {} s", seconds_text(report.session.expire_s));
+    std::vector<std::string> parts;
+    if (suspects > 0) {
+        std::string text = fmt::format("{} may leak: ", number_of(suspects, "call stack"));
+        if (old.blocks > 0 || young.blocks == 0) {
+            text += fmt::format("{} {}", amount(old), age);
+        }
+        if (young.blocks > 0) {
+            text += fmt::format("{}{} replaced by ever larger ones", old.blocks > 0 ? ", " : "",
+                                amount(young));
+        }
+        parts.push_back(std::move(text));
+    }
+    if (cleared > 0) {
+        parts.push_back(fmt::format("{} settled or at a plateau: {} {}",
+                                    number_of(cleared, "call stack"), amount(cleared_old), age));
+    }
+    return fmt::format("== {}; live in all: {}.\n", fmt::join(parts, "; "),
+                       count_text(report.totals.live));
+}
+
 } // namespace
 
 void write_text(const Report& report, ReportSink& sink) {
@@ -381,12 +424,7 @@ void write_text(const Report& report, ReportSink& sink) {
         return;
     }
     sink.write(missing_lines_text(report));
-    // The sum comes last, next to the prompt.
-    const BlockCount leaked = report.totals.expired;
-    sink.write(fmt::format("== {} may leak: {} in {} older than {} s; live in all: {}.\n",
-                           number_of(shown, "call stack"), number_of(leaked.bytes, "byte"),
-                           number_of(leaked.blocks, "block"), seconds_text(report.session.expire_s),
-                           count_text(report.totals.live)));
+    sink.write(sum_text(report)); // next to the prompt
 }
 
 } // namespace memleax

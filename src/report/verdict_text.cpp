@@ -86,6 +86,10 @@ struct ReasonText {
         return fmt::format("{} of blocks stay in {} back to {}; {}", percent(r.share), where,
                            duration(r.since_s), rate(blocks_per_s));
     }
+    std::string operator()(const reason::EverLarger& r) const {
+        return fmt::format("{}, replaced by ever larger ones for {}; it may be a buffer that fills",
+                           number_of(r.live.blocks, "block"), duration(r.during_s));
+    }
     std::string operator()(const reason::Lost& r) const {
         const auto amount = [](const BlockCount& count) {
             return fmt::format("{} of {}", number_of(count.blocks, "block"),

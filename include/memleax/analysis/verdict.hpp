@@ -86,6 +86,13 @@ struct StayForGood {
     bool operator==(const StayForGood&) const = default;
 };
 
+// Growing, of a call stack that has no more blocks than before, but ever larger ones:
+struct EverLarger {
+    BlockCount live;
+    double during_s = 0;
+    bool operator==(const EverLarger&) const = default;
+};
+
 // Lost:
 struct Lost {
     BlockCount definite;
@@ -96,10 +103,11 @@ struct Lost {
 } // namespace reason
 
 /// std::monostate: not judged.
-using Reason = std::variant<std::monostate, reason::NothingAllocated, reason::SeenShortly,
-                            reason::FewBlocks, reason::NothingOlder, reason::AllFreed,
-                            reason::OldFreed, reason::FreedWithAge, reason::FewLately,
-                            reason::NoneLately, reason::Stay, reason::StayForGood, reason::Lost>;
+using Reason =
+    std::variant<std::monostate, reason::NothingAllocated, reason::SeenShortly, reason::FewBlocks,
+                 reason::NothingOlder, reason::AllFreed, reason::OldFreed, reason::FreedWithAge,
+                 reason::FewLately, reason::NoneLately, reason::Stay, reason::StayForGood,
+                 reason::EverLarger, reason::Lost>;
 
 /// Who holds most of what has come to stay.
 struct HeldBy {
@@ -117,6 +125,10 @@ struct Judgement {
     double bytes_per_s = 0;
     std::optional<HeldBy> held_by = {}; ///< of what grows, if somebody has looked at the heap
     bool operator==(const Judgement&) const = default;
+    /// Its blocks grow in size, not in number.
+    [[nodiscard]] bool is_ever_larger() const {
+        return std::holds_alternative<reason::EverLarger>(reason);
+    }
 };
 
 /// What a look at the heap has found of one call stack's blocks.

@@ -65,13 +65,18 @@ struct CallStackReport {
     [[nodiscard]] bool is_leaking() const {
         return judgement && judgement->verdict >= Verdict::leaking;
     }
+    /// Its blocks are replaced by ever larger ones, so that none of them needs to grow old.
+    [[nodiscard]] bool is_ever_larger() const { return judgement && judgement->is_ever_larger(); }
     /// The text report has it.
-    [[nodiscard]] bool is_in_text() const { return may_leak().blocks > 0 || is_leaking(); }
-    /// It leaks, or has expired blocks that nothing speaks for: too short a run is no all-clear.
+    [[nodiscard]] bool is_in_text() const {
+        return may_leak().blocks > 0 || is_leaking() || is_ever_larger();
+    }
+    /// It leaks, has ever larger blocks, or expired ones that nothing speaks for: too short a run
+    /// is no all-clear.
     [[nodiscard]] bool is_suspect() const {
         const bool is_cleared = judgement && (judgement->verdict == Verdict::settled ||
                                               judgement->verdict == Verdict::plateau);
-        return is_leaking() || (may_leak().blocks > 0 && !is_cleared);
+        return is_leaking() || is_ever_larger() || (may_leak().blocks > 0 && !is_cleared);
     }
 };
 
