@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <optional>
 
+#include "ever_larger.hpp"
+#include "interval_sum.hpp"
+
 namespace memleax {
 
 namespace {
@@ -31,67 +34,11 @@ constexpr double kPartToSlacken = 1.0 / 8;
 constexpr double kExpectedToSlacken = 10;
 constexpr double kSlackened = 1.0 / 8;
 constexpr double kFalling = 0.5;
-/// Intervals in each of which blocks are larger than before: so many are hardly chance, ...
-constexpr std::size_t kLeastRises = 5;
-/// ... and fewer are enough where many blocks were replaced, the last one being as large as
-/// several of the first, ...
-constexpr std::size_t kLeastRisesIfSteep = 3;
-constexpr std::uint64_t kReplacedIfSteep = 8;
-constexpr double kSteep = 3;
-/// ... or as several that were replaced, and nearly as all of them together: a buffer that grows by
-/// a factor makes few blocks. With 2 it is as large, with 1.5 half as large.
-constexpr std::uint64_t kLeastReplaced = 3;
-constexpr double kLargerByFactor = 2.5;
-constexpr double kAsLargeAsAllBefore = 0.4;
-/// Twice the size takes it twice the time.
-constexpr std::int64_t kNextLives = 2;
-
-using Intervals = std::span<const IntervalCount>;
-
-/// What happened in some intervals.
-struct Sum {
-    BlockCount alloc;
-    BlockCount live;
-    double seconds = 0;
-    std::size_t with_live = 0;
-
-    explicit Sum(Intervals intervals) {
-        for (const IntervalCount& i : intervals) {
-            alloc.blocks += i.alloc.blocks;
-            alloc.bytes += i.alloc.bytes;
-            live.blocks += i.live.blocks;
-            live.bytes += i.live.bytes;
-            seconds += memleax::seconds(i.end.value() - i.begin.value());
-            with_live += i.live.blocks != 0 ? 1 : 0;
-        }
-    }
-    [[nodiscard]] double share() const {
-        return alloc.blocks == 0
-                   ? 0
-                   : static_cast<double>(live.blocks) / static_cast<double>(alloc.blocks);
-    }
-    /// Bytes of a block, on average.
-    [[nodiscard]] double size() const { return mean(alloc); }
-    [[nodiscard]] double live_size() const { return mean(live); }
-    [[nodiscard]] double blocks_per_s() const { return per_second(live.blocks); }
-    [[nodiscard]] double bytes_per_s() const { return per_second(live.bytes); }
-
-  private:
-    static double mean(const BlockCount& count) {
-        return count.blocks == 0
-                   ? 0
-                   : static_cast<double>(count.bytes) / static_cast<double>(count.blocks);
-    }
-    [[nodiscard]] double per_second(std::uint64_t n) const {
-        return seconds <= 0 ? 0 : static_cast<double>(n) / seconds;
-    }
-};
-
 /// How many of the youngest intervals make up the newer half, at most, of their time; one that is
 /// hardly more than half of it is taken for a half, too: two are often nearly of one length.
-std::size_t newer_half(Intervals intervals) {
+std::size_t newer_half(IntervalSpan intervals) {
     constexpr double kNearlyHalf = 0.6;
-    const double whole = Sum(intervals).seconds;
+    const double whole = IntervalSum(intervals).seconds;
     double time = 0;
     std::size_t count = 0;
     while (count < intervals.size()) {
@@ -105,56 +52,18 @@ std::size_t newer_half(Intervals intervals) {
     return count;
 }
 
-/// Intervals are merged as they age: two in which blocks came evenly were more of them until
+/// IntervalSpan are merged as they age: two in which blocks came evenly were more of them until
 /// lately, and say no less now.
-bool is_merged(Intervals run) {
+bool is_merged(IntervalSpan run) {
     return run.size() == 2 && std::all_of(run.begin(), run.end(), [](const IntervalCount& i) {
                return i.live.blocks >= kLeastStayers;
            });
 }
 
-/// Of intervals with allocations, in each of which blocks are larger, on average, than in the one
-/// before.
-struct Rise {
-    std::size_t intervals = 0;
-    const IntervalCount* oldest = nullptr;
-    const IntervalCount* half_time = nullptr; ///< the newest that ended before the newer half
-    const IntervalCount* newest = nullptr;
-    double lives_s = 0; ///< of the freed blocks together, at most
-
-    [[nodiscard]] double between_s() const {
-        return seconds(newest->begin.value() - oldest->end.value());
-    }
-    static std::optional<Rise> of(Intervals intervals);
-};
-
-std::optional<Rise> Rise::of(Intervals intervals) {
-    Rise rise;
-    const std::int64_t half =
-        intervals.front().begin.value() / 2 + intervals.back().end.value() / 2;
-    double last = 0;
-    for (const IntervalCount& i : intervals) {
-        if (i.alloc.blocks == 0) {
-            continue;
-        }
-        const double size = Sum(Intervals(&i, 1)).size();
-        if (rise.intervals > 0 && size <= last) {
-            return std::nullopt;
-        }
-        last = size;
-        rise.oldest = rise.intervals++ == 0 ? &i : rise.oldest;
-        rise.half_time = rise.half_time == nullptr || i.end.value() <= half ? &i : rise.half_time;
-        rise.newest = &i;
-        rise.lives_s +=
-            static_cast<double>(i.alloc.blocks - i.live.blocks) * seconds(i.longest_life);
-    }
-    return rise;
-}
-
 /// One judgement under way.
 class Judge {
   public:
-    Judge(Intervals intervals, MonotonicNs now, std::optional<MonotonicNs> oldest_live)
+    Judge(IntervalSpan intervals, MonotonicNs now, std::optional<MonotonicNs> oldest_live)
         : now_(now), oldest_live_(oldest_live), all_(intervals) {}
     Judgement judge();
 
@@ -162,22 +71,20 @@ class Judge {
     [[nodiscard]] std::int64_t age(MonotonicNs time) const { return now_.value() - time.value(); }
     Judgement judge_by_count(std::int64_t seen);
     Judgement judge_without_old();
-    /// Of blocks that are no more than before: is each one replaced by a larger one?
-    std::optional<Judgement> judge_by_size(const Sum& sum);
-    Judgement judge_run(Intervals run, Intervals old, bool most_stay);
+    Judgement judge_run(IntervalSpan run, IntervalSpan old, bool most_stay);
     /// For how long at least a block of these has lived.
-    [[nodiscard]] std::int64_t proved(Intervals old, bool is_even) const;
+    [[nodiscard]] std::int64_t proved(IntervalSpan old, bool is_even) const;
     /// Has the run come to an end? The newest intervals that show it.
-    static std::optional<Sum> slackened(Intervals run);
-    static Judgement make(Verdict verdict, const Sum* window, double score, Reason reason);
+    static std::optional<IntervalSum> slackened(IntervalSpan run);
+    static Judgement make(Verdict verdict, const IntervalSum* window, double score, Reason reason);
 
     MonotonicNs now_;
     std::optional<MonotonicNs> oldest_live_;
-    Intervals all_; ///< from the first that has an allocation
+    IntervalSpan all_; ///< from the first that has an allocation
     std::int64_t longest_life_ = 0;
 };
 
-Judgement Judge::make(Verdict verdict, const Sum* window, double score, Reason reason) {
+Judgement Judge::make(Verdict verdict, const IntervalSum* window, double score, Reason reason) {
     Judgement judgement;
     judgement.verdict = verdict;
     judgement.score = score;
@@ -196,7 +103,7 @@ Judgement Judge::judge() {
     if (all_.empty()) {
         return make(Verdict::too_early, nullptr, 0, reason::NothingAllocated{});
     }
-    const Sum sum(all_);
+    const IntervalSum sum(all_);
     const std::int64_t seen = age(all_.front().begin);
     if (seen < kLeastWatch) {
         return make(Verdict::too_early, nullptr, static_cast<double>(sum.live.bytes),
@@ -211,8 +118,10 @@ Judgement Judge::judge() {
                                      .longest_life_s = seconds(longest_life_)});
     }
     const Judgement judgement = judge_by_count(seen);
-    return judgement.verdict >= Verdict::growing ? judgement
-                                                 : judge_by_size(sum).value_or(judgement);
+    if (judgement.verdict >= Verdict::growing) {
+        return judgement;
+    }
+    return judge_by_size(all_, now_, longest_life_, oldest_live_).value_or(judgement);
 }
 
 Judgement Judge::judge_by_count(std::int64_t seen) {
@@ -222,18 +131,18 @@ Judgement Judge::judge_by_count(std::int64_t seen) {
                                      : std::max(kLeastOldAge, kOldLives * longest_life_);
     const auto young = std::find_if(all_.begin(), all_.end(),
                                     [&](const IntervalCount& i) { return age(i.end) < old_age; });
-    const Intervals old = all_.first(static_cast<std::size_t>(young - all_.begin()));
+    const IntervalSpan old = all_.first(static_cast<std::size_t>(young - all_.begin()));
     if (old.empty() && longest_life_ > 0) {
         return judge_without_old();
     }
-    const Sum old_sum(old);
+    const IntervalSum old_sum(old);
     if (!old.empty() && old_sum.live.blocks == 0) {
         return make(Verdict::settled, nullptr, 0,
                     reason::OldFreed{.allocated = old_sum.alloc.blocks,
                                      .older_than_s = seconds(age(old.back().end))});
     }
     const bool most_stay = old.empty() || old_sum.share() > kMostStay;
-    Intervals run = most_stay ? all_ : old;
+    IntervalSpan run = most_stay ? all_ : old;
     while (run.front().live.blocks == 0) {
         run = run.subspan(1);
     }
@@ -251,8 +160,8 @@ Judgement Judge::judge_by_count(std::int64_t seen) {
 
 Judgement Judge::judge_without_old() {
     const std::size_t newer_count = newer_half(all_);
-    const Sum newer(all_.last(newer_count));
-    const Sum older(all_.first(all_.size() - newer_count));
+    const IntervalSum newer(all_.last(newer_count));
+    const IntervalSum older(all_.first(all_.size() - newer_count));
     const auto bytes = static_cast<double>(older.live.bytes + newer.live.bytes);
     if (older.share() <= kFalling * newer.share()) {
         return make(Verdict::settled, nullptr, bytes,
@@ -261,58 +170,22 @@ Judgement Judge::judge_without_old() {
                                              seconds(age(all_[all_.size() - newer_count - 1].end)),
                                          .newer_share = newer.share()});
     }
-    Intervals run = all_;
+    IntervalSpan run = all_;
     while (run.front().live.blocks == 0) {
         run = run.subspan(1);
     }
     return judge_run(run, {}, true);
 }
 
-std::optional<Judgement> Judge::judge_by_size(const Sum& sum) {
-    const auto rise = Rise::of(all_);
-    if (!rise || sum.live_size() < Sum(Intervals(rise->newest, 1)).size()) {
-        return std::nullopt;
-    }
-    // Else there is nothing between two blocks: each time only what was asked for has grown.
-    const bool is_replaced = rise->lives_s >= rise->between_s();
-    // The youngest live block is not older than this.
-    const std::int64_t quiet =
-        age(std::max(rise->newest->begin, oldest_live_.value_or(all_.front().begin)));
-    const bool goes_on = quiet <= kLeastOldAge || quiet / kNextLives <= longest_life_;
-    const BlockCount freed = sum.alloc - sum.live;
-    const Sum first(Intervals(rise->oldest, 1));
-    const bool is_steep = rise->intervals >= kLeastRisesIfSteep &&
-                          freed.blocks >= kReplacedIfSteep * sum.live.blocks &&
-                          sum.live_size() >= kSteep * first.size();
-    const double freed_bytes = static_cast<double>(freed.bytes);
-    const bool is_by_factor =
-        freed.blocks >= kLeastReplaced * sum.live.blocks &&
-        static_cast<double>(sum.live.bytes) >= kAsLargeAsAllBefore * freed_bytes &&
-        sum.live_size() * static_cast<double>(freed.blocks) >= kLargerByFactor * freed_bytes;
-    const bool is_rise = rise->intervals >= kLeastRises || is_steep || is_by_factor;
-    if (!is_replaced || !goes_on || !is_rise) {
-        return std::nullopt;
-    }
-    const Sum before(Intervals(rise->half_time, 1));
-    const double mid_age = seconds(age(rise->half_time->begin) / 2 + age(rise->half_time->end) / 2);
-    Judgement judgement;
-    judgement.verdict = Verdict::growing;
-    judgement.reason =
-        reason::EverLarger{.live = sum.live, .during_s = seconds(age(all_.front().begin))};
-    judgement.bytes_per_s =
-        (sum.live_size() - before.size()) * static_cast<double>(sum.live.blocks) / mid_age;
-    judgement.score = judgement.bytes_per_s;
-    return judgement;
-}
-
-std::optional<Sum> Judge::slackened(Intervals run) {
-    const Sum whole(run);
+std::optional<IntervalSum> Judge::slackened(IntervalSpan run) {
+    const IntervalSum whole(run);
     for (std::size_t count = 1; count < run.size(); ++count) {
-        const Sum newest(run.last(count));
+        const IntervalSum newest(run.last(count));
         if (newest.seconds < kPartToSlacken * whole.seconds) {
             continue;
         }
-        const double expected = Sum(run.first(run.size() - count)).blocks_per_s() * newest.seconds;
+        const double expected =
+            IntervalSum(run.first(run.size() - count)).blocks_per_s() * newest.seconds;
         if (expected >= kExpectedToSlacken &&
             static_cast<double>(newest.live.blocks) < kSlackened * expected) {
             return newest;
@@ -321,7 +194,7 @@ std::optional<Sum> Judge::slackened(Intervals run) {
     return std::nullopt;
 }
 
-std::int64_t Judge::proved(Intervals old, bool is_even) const {
+std::int64_t Judge::proved(IntervalSpan old, bool is_even) const {
     const auto first = std::find_if(old.begin(), old.end(),
                                     [](const IntervalCount& i) { return i.live.blocks != 0; });
     if (first == old.end()) {
@@ -333,9 +206,9 @@ std::int64_t Judge::proved(Intervals old, bool is_even) const {
     return age(is_even && is_counted ? *oldest_live_ : first->end);
 }
 
-Judgement Judge::judge_run(Intervals run, Intervals old, bool most_stay) {
-    const Sum whole(run);
-    const Sum newer(run.last(newer_half(run)));
+Judgement Judge::judge_run(IntervalSpan run, IntervalSpan old, bool most_stay) {
+    const IntervalSum whole(run);
+    const IntervalSum newer(run.last(newer_half(run)));
     const auto bytes = static_cast<double>(whole.live.bytes);
     if (whole.live.blocks < kLeastStayers && age(all_.front().begin) < kFewIsFewAfter) {
         return make(Verdict::too_early, nullptr, bytes,
@@ -343,7 +216,7 @@ Judgement Judge::judge_run(Intervals run, Intervals old, bool most_stay) {
     }
     const auto slack = slackened(run);
     if (slack || whole.live.blocks < kLeastStayers) {
-        const Sum& window = slack ? *slack : newer;
+        const IntervalSum& window = slack ? *slack : newer;
         return make(Verdict::plateau, &window, bytes,
                     reason::FewLately{.left = whole.live.blocks,
                                       .left_lately = window.live.blocks,
@@ -357,7 +230,7 @@ Judgement Judge::judge_run(Intervals run, Intervals old, bool most_stay) {
         return make(Verdict::plateau, &newer, bytes,
                     reason::NoneLately{.left = whole.live.blocks, .lately_s = newer.seconds});
     }
-    const Sum older(run.first(run.size() - newer_half(run)));
+    const IntervalSum older(run.first(run.size() - newer_half(run)));
     const std::int64_t wanted = most_stay ? kLeakAgeIfMostStay : kLeakAge;
     const bool goes_on = newer.blocks_per_s() >= kSteady * older.blocks_per_s();
     const bool is_even = goes_on && older.blocks_per_s() >= kSteady * newer.blocks_per_s();

@@ -11,26 +11,23 @@
 
 namespace memleax {
 
-namespace {
-
-/// The link goes with the memory, of which it is a part (fs/proc/base.c, proc_exe_link).
-bool has_memory(const std::string& folder) {
+// The link goes with the memory, of which it is a part (fs/proc/base.c, proc_exe_link).
+bool has_memory(Tid tid) {
     char first = 0;
-    return readlink((folder + "/exe").c_str(), &first, 1) >= 0 || errno != ENOENT;
+    const std::string link = fmt::format("/proc/{}/exe", tid.value());
+    return readlink(link.c_str(), &first, 1) >= 0 || errno != ENOENT;
 }
 
-} // namespace
-
 Tid living_thread(Tid pid) {
-    const std::string process = fmt::format("/proc/{}", pid.value());
-    if (has_memory(process)) {
+    if (has_memory(pid)) {
         return pid;
     }
     std::error_code error;
-    std::filesystem::directory_iterator thread(process + "/task", error);
+    std::filesystem::directory_iterator thread(fmt::format("/proc/{}/task", pid.value()), error);
     while (!error && thread != std::filesystem::directory_iterator()) {
-        if (has_memory(thread->path().native())) {
-            return Tid(std::atoi(thread->path().filename().c_str()));
+        const Tid tid(std::atoi(thread->path().filename().c_str()));
+        if (has_memory(tid)) {
+            return tid;
         }
         thread.increment(error);
     }

@@ -43,9 +43,11 @@ std::vector<Tid> processes_sharing_memory(Tid pid) {
         const std::string name = folder->path().filename().native();
         int other = 0;
         const auto parsed = std::from_chars(name.data(), name.data() + name.size(), other);
+        // Two that have no memory have the same: ours ends, and the other one's first thread, or
+        // both of them. Who has some now had it then.
         if (parsed.ptr == name.data() + name.size() && other != pid.value() &&
-            compare_memory(living, Tid(other)) == 0 &&
-            !program_identity(Tid(other)).empty()) { // else both have none: it ends, or executes
+            compare_memory(living, Tid(other)) == 0 && has_memory(living) &&
+            has_memory(Tid(other))) {
             result.emplace_back(other);
         }
         folder.increment(error);

@@ -13,6 +13,10 @@ namespace {
 constexpr unsigned kIndent = 4;
 } // namespace
 
+std::string count_text(BlockCount count) {
+    return fmt::format("{} ({} bytes)", count.blocks, count.bytes);
+}
+
 std::string seconds_text(double seconds) {
     if (seconds == std::floor(seconds) || seconds >= 100) {
         return fmt::format("{:.0f}", seconds);

@@ -7,6 +7,9 @@
 
 namespace memleax {
 
+/// Has this thread any, now? Once it has none it is on its way to its end. True if we may not look.
+[[nodiscard]] bool has_memory(Tid tid);
+
 /// The thread to ask in /proc about the process's memory and files: the first one as long as it has
 /// any, else one of the others; /proc/TID is there for each. `pid` itself if there is none, or if
 /// we may not look.

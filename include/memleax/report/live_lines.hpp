@@ -39,4 +39,7 @@ std::string of_process(Tid pid, const std::string& lines);
 /// Whole seconds as an integer, others with the decimals that matter: "10", "2.5", "0.034".
 std::string seconds_text(double seconds);
 
+/// "3 (120 bytes)".
+std::string count_text(BlockCount count);
+
 } // namespace memleax
