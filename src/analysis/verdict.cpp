@@ -117,7 +117,7 @@ Judgement Judge::judge() {
                     reason::AllFreed{.allocated = sum.alloc.blocks,
                                      .longest_life_s = seconds(longest_life_)});
     }
-    const Judgement judgement = judge_by_count(seen);
+    Judgement judgement = judge_by_count(seen);
     if (judgement.verdict >= Verdict::growing) {
         return judgement;
     }
