@@ -134,6 +134,7 @@ TEST_P(Stopped, AndContinuedAllTheTimeIsSeenByItsParent) {
     ASSERT_EQ(fixture.process().read_line(), "spinning");
     constexpr int kVisits = 8;
     constexpr int kStopsInVisit = 25;
+    std::string errors;
     for (int i = 0; i < share_of(kVisits) && !HasFailure(); ++i) {
         Memleax memleax = watch(fixture);
         for (int stop = 0; stop < kStopsInVisit && !HasFailure(); ++stop) {
@@ -150,11 +151,13 @@ TEST_P(Stopped, AndContinuedAllTheTimeIsSeenByItsParent) {
         ASSERT_EQ(wait_for_stop(fixture), SIGSTOP);
         const auto result = memleax.finish();
         EXPECT_EQ(result.status, 0) << result.errors;
+        errors += result.errors;
         expect_all_stopped(fixture.pid());
         fixture.process().signal(SIGCONT);
     }
     EXPECT_THAT(fixture.ask("stop").failures, IsEmpty());
-    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty())
+        << errors;
     EXPECT_EQ(fixture.quit(), 0);
 }
 
