@@ -2,7 +2,6 @@
 // Modules are read before anybody is stopped. One that goes then leaves its place to what is ours.
 #include <csignal>
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -11,7 +11,6 @@
 
 #include "memleax/base/log.hpp"
 #include "memleax/proc/living_thread.hpp"
-#include "memleax/proc/process_info.hpp"
 
 namespace memleax {
 

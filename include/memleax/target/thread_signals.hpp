@@ -51,8 +51,8 @@ class ThreadSignals {
         siginfo_t info;
     };
     /// All of them, to whomever they belong, as their threads are about to be let go of: those of a
-    /// thread that is stopped come before what was queued for it with a value since. Those for
-    /// which there is no room now, which nobody holds any more.
+    /// thread that is stopped come before what was queued for it with a value since. Gives
+    /// back those for which there is no room: they are the caller's.
     [[nodiscard]] std::vector<Late> send_all_held();
     /// These, as soon as there is room, also to a thread that has been let go of. Until the
     /// patience is over: then the user is told.
