@@ -17,9 +17,11 @@
 #include "leaks_support.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "process_support.hpp"
+#include "program_support.hpp"
 #include "share_support.hpp"
 #include "snapshot_support.hpp"
 #include "stress_support.hpp"
+#include "worker_support.hpp"
 
 namespace memleax::testing {
 namespace {
@@ -285,6 +287,38 @@ TEST_P(Vfork, IsFoundWhileItsChildLivesOn) {
         EXPECT_THAT(result.errors, HasSubstr("cannot be stopped now"));
     }
     EXPECT_THAT(fixture_.ask("release").failures, IsEmpty());
+    expect_unharmed();
+    EXPECT_EQ(fixture_.quit(), 0);
+}
+
+// Who has the memory of the target is found out before, by a look at all processes.
+TEST_P(Vfork, ChildThatExecutesMeanwhileIsNotTraced) {
+    if (!has_program("strace")) {
+        GTEST_SKIP() << "strace is not here";
+    }
+    hold(1);
+    // It is to say little, as nobody reads that in time.
+    CommandLine command{{"strace", "-f", "-Z", "-b", "execve", "-P", "/proc", "-e",
+                         "trace=getdents64", "-e", "signal=SIGSTOP", "-e",
+                         "inject=getdents64:signal=SIGSTOP:when=4"}};
+    for (const auto& words : {memleax_command(),
+                              options({"-F", "json", "-e", "1000"}),
+                              {std::to_string(fixture_.pid())}}) {
+        command.words.insert(command.words.end(), words.begin(), words.end());
+    }
+    Memleax memleax(command);
+    ASSERT_TRUE(memleax.process().find_error_line("stopped by SIGSTOP"));
+    ASSERT_NE(try_read_process_info(Tid(fixture_.pid()))->tracer, Tid(0)) << "not that look";
+    fixture_.process().send("execute");
+    ASSERT_EQ(fixture_.process().read_line(), "looking");
+    const auto children = children_of(memleax.process().pid());
+    ASSERT_EQ(children.size(), 1U);
+    ASSERT_EQ(kill(*children.begin(), SIGCONT), 0);
+    memleax.wait_until_watching();
+    EXPECT_THAT(fixture_.ask("release").failures, IsEmpty());
+    ASSERT_EQ(kill(*children.begin(), SIGINT), 0);
+    const auto result = memleax.finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
     expect_unharmed();
     EXPECT_EQ(fixture_.quit(), 0);
 }

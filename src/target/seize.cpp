@@ -135,6 +135,11 @@ Result<void> Target::seize_others(std::vector<Tid>* reaped) {
     for (bool found = true; seized && found;) {
         found = false;
         for (const Tid child : processes_sharing_memory(pid_)) {
+            // Meanwhile all others were looked at, which is long enough for a program to be
+            // executed, and to see that it is traced.
+            if (!shares_memory(pid_, child)) {
+                continue;
+            }
             seized = seize_all_of(child);
             if (!seized) {
                 break;
