@@ -2,11 +2,13 @@
 // SIGSTOP, SIGTSTP and SIGCONT mean to a watched process what they mean to any other.
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <stdexcept>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 #include "leaks_support.hpp"
@@ -66,6 +68,39 @@ TEST(JobControl, StopsAndContinuesWhileWatched) {
     EXPECT_EQ(answer.counts.at("stops"), kStops);
     expect_truth(result.json(), answer);
     EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+// A call that was made by way of our code waits for it, and cannot return. The thread that has it
+// is not known to be in the allocator.
+TEST(JobControl, WhoHasTheAllocatorsLockGoesOnUntilOthersAreOut) {
+    Fixture fixture("lock_holder");
+    const TargetSnapshot before = take_snapshot(fixture.pid());
+    Memleax memleax({"-F", "json", "-e", "1000", "--log", "debug", std::to_string(fixture.pid())});
+    if (engine_under_test() == "int3") {
+        memleax.wait_until_watching();
+    } else {
+        memleax.wait_until_patched();
+    }
+    EXPECT_THAT(fixture.go().failures, IsEmpty());
+    const FixtureAnswer answer = fixture.ask("hold");
+    fixture.process().signal(SIGSTOP);
+    ASSERT_EQ(wait_for_stop(fixture), SIGSTOP);
+    // Only one that runs sees it.
+    std::uint64_t end = 1;
+    const iovec local{&end, sizeof end};
+    const auto address = static_cast<std::uintptr_t>(answer.counts.at("word"));
+    const iovec remote{reinterpret_cast<void*>(address),
+                       sizeof end}; // NOLINT(performance-no-int-to-ptr)
+    ASSERT_EQ(process_vm_writev(fixture.pid(), &local, 1, &remote, 1, 0),
+              static_cast<ssize_t>(sizeof end));
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    expect_all_stopped(fixture.pid());
+    fixture.process().signal(SIGCONT);
+    EXPECT_THAT(fixture.ask("end").failures, IsEmpty());
+    EXPECT_THAT(differences(before, take_snapshot(fixture.pid()), Meanwhile::worked), IsEmpty())
+        << result.errors;
     EXPECT_EQ(fixture.quit(), 0);
 }
 

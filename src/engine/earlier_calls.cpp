@@ -2,10 +2,8 @@
 #include "earlier_calls.hpp"
 
 #include <algorithm>
-#include <array>
 
-#include <sys/syscall.h>
-
+#include "leave/lock_holders.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/unwind/unwound_stack.hpp"
@@ -16,14 +14,6 @@ namespace {
 
 /// Of a stack that is walked in search of a call.
 constexpr unsigned kMostWalkedFrames = 256;
-
-/// Could an allocator wait in this system call: for a lock, or for memory?
-bool may_be_allocators(long system_call) {
-    constexpr std::array kCalls{SYS_futex, SYS_nanosleep, SYS_clock_nanosleep,
-                                SYS_mmap,  SYS_munmap,    SYS_mremap,
-                                SYS_brk,   SYS_madvise,   SYS_mprotect};
-    return std::find(kCalls.begin(), kCalls.end(), system_call) != kCalls.end();
-}
 
 } // namespace
 

@@ -3,11 +3,13 @@
 /// what is ours, and that is taken away. The engine does it, or the guardian in its place.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <vector>
 
 #include "forked_copy.hpp"
+#include "lock_holders.hpp"
 #include "memleax/proc/blocking_descriptors.hpp"
 #include "memleax/proc/computing_threads.hpp"
 #include "memleax/proc/process_info.hpp"
@@ -57,9 +59,22 @@ class Detacher {
     static constexpr int kPauseMs = 1; ///< while others go on
     /// Then those who have stopped run on.
     static constexpr unsigned kMostEventsAtOnce = 256;
+    /// After so many pauses in which no thread stopped, those we wait for are looked at again.
+    static constexpr int kPausesBetweenLooks = 20;
+    /// And after so long without one less to wait for, the others are left where they are (frozen,
+    /// say, or waiting for a page from a dead disk).
+    static constexpr std::int64_t kMostMsWithoutProgress = 5000;
+    /// Between two looks at a thread that has to get out by itself: twice as long each time, as the
+    /// handler that it is in gets nowhere while it is interrupted (fork begins anew then).
+    static constexpr int kLongestPauseMs = 64;
 
     void let_calls_end();
     void run_on(const std::set<Tid>& inside);
+    /// Job control has stopped them, or had before: of those whom the ones inside may wait for,
+    /// each goes on for a moment, and is stopped again.
+    void run_lock_holders_on(const std::set<Tid>& inside);
+    void stop_lock_holders();
+    void ask_listening_lock_holders();
     void collect_threads();
     /// Or who has stopped by itself meanwhile, and will once more.
     [[nodiscard]] std::set<Tid> threads_to_stop();
@@ -120,6 +135,8 @@ class Detacher {
     int pauses_until_look_ = 1;
     std::set<Tid> are_out_; ///< the code is whole: they will not get in again
     std::set<Tid> in_group_stop_;
+    LockHolders lock_holders_{target_, breakpoints_};
+    std::set<Tid> run_on_for_others_; ///< for a moment, although in a group-stop
     AddrRange unknown_page_{};
     OwnPages known_pages_;          ///< as long as they are there
     std::optional<OwnPages> pages_; ///< as they were before they went
