@@ -90,8 +90,8 @@ TEST(JobControl, WhoHasTheAllocatorsLockGoesOnUntilOthersAreOut) {
     std::uint64_t end = 1;
     const iovec local{&end, sizeof end};
     const auto address = static_cast<std::uintptr_t>(answer.counts.at("word"));
-    const iovec remote{reinterpret_cast<void*>(address),
-                       sizeof end}; // NOLINT(performance-no-int-to-ptr)
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): it is the other process's
+    const iovec remote{reinterpret_cast<void*>(address), sizeof end};
     ASSERT_EQ(process_vm_writev(fixture.pid(), &local, 1, &remote, 1, 0),
               static_cast<ssize_t>(sizeof end));
     const auto result = memleax.interrupt_and_finish();

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <ostream>
 #include <string>
 #include <thread>
@@ -14,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "memleax/proc/process_info.hpp"
 #include "memleax/target/target.hpp"
 
 namespace memleax::testing {
@@ -146,6 +148,49 @@ INSTANTIATE_TEST_SUITE_P(Signals, BeforeItsSignal,
                              return std::to_string(instance.param.signal) +
                                     (instance.param.catches_all ? "AllCaught" : "");
                          });
+
+/// Is there a SIGSTOP for this process that no thread has taken yet?
+bool stop_is_pending(pid_t pid) {
+    const auto info = try_read_process_info(Tid(pid));
+    return info &&
+           ((info->pending_signals | info->shared_pending_signals) & signal_bit(SIGSTOP)) != 0;
+}
+
+// It would come again behind the SIGCONT, and the process would be stopped for good.
+TEST(RemoteCall, AStopThatComesBetweenIsEndedByASigcontAsAlways) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+        for (;;) {
+            pause();
+        }
+    }
+    std::thread([pid] {
+        const Tid tid(pid);
+        auto tracer = std::make_unique<Tracer>(nullptr);
+        auto target = Target::seize(*tracer, tid);
+        ASSERT_TRUE(target) << target.error().message();
+        (*target)->interrupt(tid);
+        ASSERT_TRUE((*target)->next_event(Target::Wait::block));
+        (*target)->consume_stop(tid);
+        for (int i = 0; i < 300; ++i) {
+            kill(pid, SIGSTOP);
+            std::thread other([pid] {
+                while (stop_is_pending(pid)) {
+                }
+                kill(pid, SIGCONT);
+            });
+            const auto result = (*target)->system_call(tid, SYS_getpid, {});
+            other.join();
+            ASSERT_TRUE(result) << result.error().message();
+            ASSERT_EQ(*result, pid);
+            ASSERT_FALSE(stop_is_pending(pid)) << i;
+        }
+    }).join();
+    kill(pid, SIGKILL);
+    int status = 0;
+    EXPECT_EQ(waitpid(pid, &status, 0), pid);
+    EXPECT_EQ(status, SIGKILL);
+}
 
 } // namespace
 } // namespace memleax::testing

@@ -19,13 +19,20 @@ namespace memleax {
 class DeferredStops {
   public:
     DeferredStops(Tid tid, RecoveryRecord& record) : tid_(tid), record_(record) {}
-    /// The one that it is stopped for.
-    void signal() {
+    /// The one that it is stopped for. It goes on with what this gives: 0, or that signal, if it
+    /// stops the process. That takes effect at once: sent again, it would come behind a SIGCONT
+    /// that was meant to end it.
+    [[nodiscard]] int signal() {
         siginfo_t info{};
-        if (ptrace(PTRACE_GETSIGINFO, tid_.value(), nullptr, &info) == 0) {
-            record_.owe(tid_, info);
-            signals_.push_back(info);
+        if (ptrace(PTRACE_GETSIGINFO, tid_.value(), nullptr, &info) != 0) {
+            return 0;
         }
+        if (ThreadSignals::stops(tid_, info.si_signo)) {
+            return info.si_signo;
+        }
+        record_.owe(tid_, info);
+        signals_.push_back(info);
+        return 0;
     }
     [[nodiscard]] bool has(int signal) const {
         return std::any_of(signals_.begin(), signals_.end(),

@@ -29,6 +29,10 @@ bool stops_by_default(int signal) {
 
 } // namespace
 
+bool ThreadSignals::stops(Tid tid, int signal) {
+    return signal == SIGSTOP || (stops_by_default(signal) && !is_caught(tid, signal));
+}
+
 bool ThreadSignals::is_caught(Tid tid, int signal) {
     const auto process = signal != 0 ? try_read_process_info(tid) : std::nullopt;
     return process && (process->caught_signals & signal_bit(signal)) != 0;
@@ -42,7 +46,7 @@ bool ThreadSignals::hold(Tid tid) {
     const auto before = held_.find(tid);
     if ((before != held_.end() && before->second.size() >= kMostHeld) ||
         ptrace(PTRACE_GETSIGINFO, tid.value(), nullptr, &info) != 0 || info.si_signo != signal ||
-        !(stops_by_default(signal) || is_caught(tid, signal))) {
+        !is_caught(tid, signal)) {
         return false;
     }
     Signals& held = held_[tid];

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sys/ptrace.h>
@@ -70,8 +71,8 @@ bool is_step_trap(Tid tid, int signal) {
 Result<void> Stepper::step(Tid tid) {
     const SignalsHeldBack hold(tid, record_, Steps::yes);
     DeferredStops aside(tid, record_);
-    for (;;) {
-        if (ptrace(PTRACE_SINGLESTEP, tid.value(), nullptr, nullptr) != 0) {
+    for (int stop = 0;;) {
+        if (ptrace(PTRACE_SINGLESTEP, tid.value(), nullptr, std::exchange(stop, 0)) != 0) {
             return thread_ended(tid);
         }
         const auto status = target_.parts().waits.await_status(tid);
@@ -95,7 +96,7 @@ Result<void> Stepper::step(Tid tid) {
             }
             break;
         }
-        aside.signal(); // SIGSTOP cannot be held back, and SIGTRAP must not be
+        stop = aside.signal(); // SIGSTOP cannot be held back, and SIGTRAP must not be
     }
     aside.give_back(target_);
     return {};
@@ -110,6 +111,7 @@ Result<void> Stepper::run_system_call(Tid tid, CodeAddr instruction,
     const Patience patience(StopWait::kMostMsUntilItRuns);
     bool entered = false;
     bool enters = false; ///< it is in the stop before the call
+    int stop = 0;        ///< a signal that stops the process
     for (bool done = false; !done;) {
         // Once it is in the call, it is interrupted on its way out, or gets the stand-in there. In
         // these stops, unlike in that of the call's end, the kernel looks whether the registers ask
@@ -117,7 +119,7 @@ Result<void> Stepper::run_system_call(Tid tid, CodeAddr instruction,
         if (entered && !stand_in) {
             target_.interrupt(tid);
         }
-        const int sent = enters && stand_in ? stand_in->number() : 0;
+        const int sent = enters && stand_in ? stand_in->number() : std::exchange(stop, 0);
         if (ptrace(entered ? PTRACE_CONT : PTRACE_SYSCALL, tid.value(), nullptr, sent) != 0) {
             return thread_ended(tid);
         }
@@ -141,7 +143,7 @@ Result<void> Stepper::run_system_call(Tid tid, CodeAddr instruction,
                              EFAULT);
             }
             if (!done || !StandInSignal::is_ours(tid)) {
-                aside.signal();
+                stop = aside.signal();
             }
         } else {
             // In a stopped process (SIGSTOP) each such stop is a group-stop.
@@ -162,8 +164,9 @@ Result<void> Stepper::run_system_call(Tid tid, CodeAddr instruction,
 Result<void> Stepper::run_calls(Tid tid, AddrRange code, const StandInSignal& stand_in) {
     DeferredStops aside(tid, record_);
     const Patience patience(StopWait::kMostMsUntilItRuns);
+    int stop = 0;
     for (bool done = false; !done;) {
-        if (ptrace(PTRACE_CONT, tid.value(), nullptr, nullptr) != 0) {
+        if (ptrace(PTRACE_CONT, tid.value(), nullptr, std::exchange(stop, 0)) != 0) {
             return thread_ended(tid);
         }
         const auto status = target_.parts().waits.await_status(tid);
@@ -194,7 +197,7 @@ Result<void> Stepper::run_calls(Tid tid, AddrRange code, const StandInSignal& st
                          EFAULT);
         }
         if (!done || !StandInSignal::is_sent_by_itself(tid)) {
-            aside.signal();
+            stop = aside.signal();
         }
     }
     aside.give_back(target_);
@@ -210,12 +213,13 @@ Result<CloneMade> Stepper::run_clone(Tid tid, CodeAddr instruction) {
     const Patience patience(StopWait::kMostMsUntilItRuns);
     CloneMade made;
     enum { before, within, behind } at = before;
+    int stop = 0;
     for (bool done = false; !done;) {
         if (at == behind) {
             target_.interrupt(tid);
         }
-        if (ptrace(at == behind ? PTRACE_CONT : PTRACE_SYSCALL, tid.value(), nullptr, nullptr) !=
-            0) {
+        if (ptrace(at == behind ? PTRACE_CONT : PTRACE_SYSCALL, tid.value(), nullptr,
+                   std::exchange(stop, 0)) != 0) {
             return thread_ended(tid);
         }
         const auto status = target_.parts().waits.await_status(tid);
@@ -235,7 +239,7 @@ Result<CloneMade> Stepper::run_clone(Tid tid, CodeAddr instruction) {
             aside.give_back(target_);
             return not_dispatched_to_kernel(tid);
         } else if (event == 0) {
-            aside.signal(); // SIGSTOP cannot be held back
+            stop = aside.signal(); // SIGSTOP cannot be held back
         } else {
             done = at == behind;
             if (signal != SIGTRAP || !done) {
@@ -264,13 +268,15 @@ Stepper::follow_system_call(Tid tid, long number, std::uint64_t first_argument,
     DeferredStops aside(tid, record_);
     std::optional<SystemCallMade> made;
     bool sets_mask = false; // by a call before that, as musl's sigaction(3) does at first
+    int stop = 0;
     // Out of the call as run_system_call() goes: a stop at its end would not let us replace all
     // registers (on arm64 the kernel keeps x7 for itself there).
     for (bool done = false; !done;) {
         if (made) {
             target_.interrupt(tid);
         }
-        if (ptrace(made ? PTRACE_CONT : PTRACE_SYSCALL, tid.value(), nullptr, nullptr) != 0) {
+        if (ptrace(made ? PTRACE_CONT : PTRACE_SYSCALL, tid.value(), nullptr,
+                   std::exchange(stop, 0)) != 0) {
             return std::nullopt;
         }
         const auto status = target_.parts().waits.await_status(tid);
@@ -311,7 +317,7 @@ Stepper::follow_system_call(Tid tid, long number, std::uint64_t first_argument,
             target_.defer(signal == SIGTRAP ? StopEvent(TrapStop{tid}) : SignalStop{tid, signal});
             done = true;
         } else {
-            aside.signal(); // SIGSTOP cannot be held back, and SIGTRAP must not be
+            stop = aside.signal(); // SIGSTOP cannot be held back, and SIGTRAP must not be
         }
     }
     aside.give_back(target_);
@@ -328,9 +334,9 @@ Result<void> Stepper::settle(Tid tid) {
     // back. The thread has its own registers: with a mask of ours it would run on should we die,
     // and system(3), which restores what it has read, would keep it for good.
     DeferredStops aside(tid, record_);
-    for (;;) {
+    for (int stop = 0;;) {
         target_.interrupt(tid);
-        if (ptrace(PTRACE_CONT, tid.value(), nullptr, nullptr) != 0) {
+        if (ptrace(PTRACE_CONT, tid.value(), nullptr, std::exchange(stop, 0)) != 0) {
             return thread_ended(tid);
         }
         const auto status = target_.parts().waits.await_status(tid);
@@ -344,7 +350,7 @@ Result<void> Stepper::settle(Tid tid) {
             }
             break;
         }
-        aside.signal();
+        stop = aside.signal();
     }
     aside.give_back(target_);
     return {};

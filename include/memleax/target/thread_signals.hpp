@@ -29,8 +29,8 @@ class ThreadSignals {
     /// (RLIMIT_SIGPENDING) it is held back, and stays owed.
     void send_again(Tid tid, const siginfo_t& info);
     /// A thread that stands in a signal's stop is to go on without it. It stays owed to it. False:
-    /// there are too many already, or it has no handler for it and would not be stopped by it, so
-    /// that it need not wait.
+    /// there are too many already, or it has no handler for it, so that it need not wait, and must
+    /// not if it stops: a SIGCONT that comes meanwhile would not end what comes behind it.
     bool hold(Tid tid);
     /// Have signals been held back from any thread?
     [[nodiscard]] bool any_held() const { return !held_.empty(); }
@@ -93,6 +93,8 @@ class ThreadSignals {
     }
     /// Has its process a handler for this signal? 0: no.
     [[nodiscard]] static bool is_caught(Tid tid, int signal);
+    /// Is its process stopped by it?
+    [[nodiscard]] static bool stops(Tid tid, int signal);
     /// It executes another program, which has no handlers. Those of the old one would have been
     /// called before: what was held back, or is on its way, is not for the new one.
     void on_exec(Tid tid);
