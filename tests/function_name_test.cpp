@@ -49,6 +49,18 @@ TEST(BareName, NamesWithoutParametersMayHaveBlanks) {
     EXPECT_EQ(bare_name("int java.lang.String.hashCode()"), "java.lang.String.hashCode");
 }
 
+TEST(HasParameters, LooksBeforeQualifiersAndClones) {
+    for (const char* name : {"f(int)", "a::f() const", "a::f() volatile &&", "a::f() &",
+                             "f(int) [clone .isra.0]", "a::f() const [clone .part.0] [clone .cold]",
+                             "(anonymous namespace)::run()", "a::operator()(int) const"}) {
+        EXPECT_TRUE(has_parameters(name)) << name;
+    }
+    for (const char* name : {"", "main", "f [clone .cold]", "(anonymous namespace)::run",
+                             "<fn() -> i32 as a::Keep>::keep", "a::f::{{closure}}", "f(int"}) {
+        EXPECT_FALSE(has_parameters(name)) << name;
+    }
+}
+
 TEST(BareName, TakesWhatIsBroken) {
     EXPECT_EQ(bare_name(")"), ")");
     EXPECT_EQ(bare_name("("), "(");

@@ -62,8 +62,19 @@ TEST(OwnFrame, AnImplIsTheUsersByItsTypeOrItsTrait) {
 }
 
 TEST(OwnFrame, CppHasNamespacesOfRustsNames) {
-    EXPECT_TRUE(is_own("core::Session::open(unsigned int)"));
-    EXPECT_TRUE(is_own("alloc::vec::Pool::get(unsigned long)"));
+    for (const char* name :
+         {"core::Session::open(unsigned int)", "alloc::vec::Pool::get(unsigned long)",
+          "core::Session::text() const", "core::Session::text[abi:cxx11]() const volatile",
+          "core::Session::take() &", "core::Session::take() &&", "core::Session::take() const &",
+          "core::grow(int) [clone .isra.0]", "core::grow(int) [clone .constprop.0] [clone .cold]",
+          "core::Session::text() const [clone .part.0]", "void core::grow<int>(int) [clone .cold]",
+          "core::run()::{lambda()#1}::operator()() const", "hashbrown::Map::find(int) const",
+          "alloc::vec::Pool::get(unsigned long) const"}) {
+        EXPECT_TRUE(is_own(name)) << name;
+        EXPECT_FALSE(is_standard_library(frame(2, "app", name))) << name;
+    }
+    // A clone of Rust's is Rust's.
+    EXPECT_FALSE(is_own("alloc::vec::from_elem [clone .llvm.1234]"));
     EXPECT_FALSE(is_own("std::vector<int>::push_back(int const&)"));
 }
 

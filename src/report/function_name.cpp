@@ -68,12 +68,20 @@ std::string_view without_return_type(std::string_view name) {
     return name.substr(begin);
 }
 
+/// What is left ends with the parameters, if it has any.
+std::string_view up_to_parameters(std::string_view function) {
+    return without_qualifiers(function.substr(0, function.find(" [clone ")));
+}
+
 } // namespace
 
+bool has_parameters(std::string_view function) {
+    return up_to_parameters(function).ends_with(')');
+}
+
 std::string_view bare_name(std::string_view function) {
-    std::string_view name = function.substr(0, function.find(" [clone "));
-    const std::string_view all = without_qualifiers(name);
-    name = without_parameters(all);
+    const std::string_view all = up_to_parameters(function);
+    std::string_view name = without_parameters(all);
     // A name without parameters has no return type either: "JS:^createBuffer node:buffer:7:1".
     if (name.size() != all.size()) {
         name = without_return_type(name);

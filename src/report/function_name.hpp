@@ -10,4 +10,8 @@ namespace memleax {
 /// "shop::Store<int>::open". A part of `function`.
 std::string_view bare_name(std::string_view function);
 
+/// Does a list of parameters end the name, but for qualifiers and clones: "f(int) const [clone
+/// .cold]"? So it is in C++, and never in Rust.
+bool has_parameters(std::string_view function);
+
 } // namespace memleax

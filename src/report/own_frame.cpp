@@ -64,7 +64,7 @@ bool is_allocator(const SourceFrame& frame) {
 bool is_standard_library(const SourceFrame& frame) {
     const std::string_view name = bare_name(frame.function);
     // C++ programs have a namespace "core", too; Rust's names have no parameters.
-    const bool may_be_rust = !frame.function.ends_with(')');
+    const bool may_be_rust = !has_parameters(frame.function);
     return begins_one_of(name, kRuntimeNames) || (may_be_rust && is_rust_library(name)) ||
            is_c_header(frame);
 }
