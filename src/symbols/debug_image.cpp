@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "debug_image.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -36,8 +35,6 @@ int open_again(const ElfImage& image) {
 }
 
 namespace {
-
-constexpr std::size_t kMostUnitRanges = std::size_t{1} << 24; // a large program has 10^6
 
 /// Lines and names of another build would be wrong, and look right.
 void warn_of_other_build(const ElfImage& image, const std::string& path,
@@ -205,34 +202,12 @@ std::optional<UnitAddress> DebugImage::find_unit(ElfAddr address) {
     return UnitAddress{*unit, &functions_of(*unit), in_dwarf};
 }
 
-/// For compilers that write no .debug_aranges (clang, rustc, go), also of a part of the program:
-/// each unit tells its own ranges. libdw does this itself from 0.191 on.
+/// What .debug_aranges does not have. libdw does this itself from 0.191 on.
 std::optional<Dwarf_Die> DebugImage::find_unit_by_range(Dwarf* dwarf, Dwarf_Addr address) {
     if (!units_) {
-        units_.emplace();
-        Dwarf_CU* unit = nullptr;
-        Dwarf_Die die;
-        while (dwarf_get_units(dwarf, unit, &unit, nullptr, nullptr, &die, nullptr) == 0) {
-            Dwarf_Addr base = 0;
-            Dwarf_Addr begin = 0;
-            Dwarf_Addr end = 0;
-            std::ptrdiff_t offset = 0;
-            // Many units can share one long list: see UnitFunctions.
-            while (units_->size() < kMostUnitRanges &&
-                   (offset = dwarf_ranges(&die, offset, &base, &begin, &end)) > 0) {
-                units_->push_back({begin, end, die});
-            }
-        }
-        std::sort(units_->begin(), units_->end(),
-                  [](const UnitRange& a, const UnitRange& b) { return a.begin < b.begin; });
+        units_.emplace(dwarf);
     }
-    const auto after =
-        std::upper_bound(units_->begin(), units_->end(), address,
-                         [](Dwarf_Addr a, const UnitRange& range) { return a < range.begin; });
-    if (after == units_->begin() || std::prev(after)->end <= address) {
-        return std::nullopt;
-    }
-    return std::prev(after)->unit;
+    return units_->find(address);
 }
 
 /// Beside the file with the debug information, or the program: "x.debug.dwp", "x.dwp".

@@ -18,6 +18,7 @@
 #include "memleax/symbols/module_description.hpp"
 #include "symbol_index.hpp"
 #include "unit_functions.hpp"
+#include "unit_ranges.hpp"
 #include "variable_index.hpp"
 
 namespace memleax {
@@ -55,11 +56,6 @@ class DebugImage {
     struct EndSession {
         void operator()(Dwfl* dwfl) const { dwfl_end(dwfl); }
     };
-    struct UnitRange {
-        Dwarf_Addr begin = 0;
-        Dwarf_Addr end = 0;
-        Dwarf_Die unit;
-    };
 
     DebugImage(const Module& module, std::string debug_file, const DebugSources& sources)
         : image_(module.image), root_(module.root), path_(module.path), name_(module.name),
@@ -91,7 +87,7 @@ class DebugImage {
     Dwfl_Module* module_ = nullptr; ///< the session's only one
     std::optional<SymbolIndex> symbols_;
     std::optional<VariableIndex> variables_;
-    std::optional<std::vector<UnitRange>> units_; ///< by begin; made when .debug_aranges fails us
+    std::optional<UnitRanges> units_; ///< made when .debug_aranges fails us
     absl::flat_hash_map<void*, std::unique_ptr<UnitFunctions>>
         functions_; ///< by address of the DIE
 };
