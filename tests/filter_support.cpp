@@ -55,6 +55,11 @@ bool forbid_threads() {
                     answer(SECCOMP_RET_ERRNO | EAGAIN), answer(SECCOMP_RET_ALLOW)});
 }
 
+bool forbid_kcmp() {
+    return install({load(kNumberAt), skip_unless_equal(SYS_kcmp, 1),
+                    answer(SECCOMP_RET_ERRNO | EPERM), answer(SECCOMP_RET_ALLOW)});
+}
+
 bool end_at_set_ptracer(std::optional<pid_t> allowed) {
     std::vector<sock_filter> filter{load(kNumberAt), skip_unless_equal(SYS_prctl, 5),
                                     load(argument_at(0)), skip_unless_equal(PR_SET_PTRACER, 3),

@@ -12,6 +12,9 @@ namespace memleax::testing {
 /// (pids.max). Processes can. False: this kernel has no filters.
 [[nodiscard]] bool forbid_threads();
 
+/// Nobody's memory can be compared any more (EPERM), as in containers. False as above.
+[[nodiscard]] bool forbid_kcmp();
+
 /// Whoever lets this process trace it (PR_SET_PTRACER) ends, by SIGSYS; nothing: any process. False
 /// as above.
 [[nodiscard]] bool end_at_set_ptracer(std::optional<pid_t> allowed);

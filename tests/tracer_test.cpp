@@ -10,6 +10,8 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -184,6 +186,63 @@ TEST_P(NewbornsOfATracer, GetASignalAgainThatWasTakenFromThem) {
         }
         Forker::await(child, 'T');
     });
+}
+
+/// Makes a thread when it is told to.
+class ThreadMaker {
+  public:
+    ThreadMaker() {
+        EXPECT_EQ(pipe(pipe_.data()), 0);
+        pid_ = fork();
+        if (pid_ == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL); // should the test be ended
+            char byte = 0;
+            [[maybe_unused]] const auto got = read(pipe_[0], &byte, 1);
+            std::thread([] { pause(); }).join();
+        }
+    }
+    ~ThreadMaker() {
+        kill(pid_, SIGKILL);
+        waitpid(pid_, nullptr, __WALL);
+        close(pipe_[0]);
+        close(pipe_[1]);
+    }
+    ThreadMaker(const ThreadMaker&) = delete;
+    ThreadMaker& operator=(const ThreadMaker&) = delete;
+
+    [[nodiscard]] Tid tid() const { return Tid(pid_); }
+    /// Both have stopped, and nobody has been told.
+    Tid make_thread() {
+        EXPECT_EQ(write(pipe_[1], "", 1), 1);
+        Forker::await(tid(), 't');
+        for (const Tid thread : list_threads(tid())) {
+            if (thread != tid()) {
+                Forker::await(thread, 't');
+                return thread;
+            }
+        }
+        ADD_FAILURE() << "no thread";
+        return {};
+    }
+
+  private:
+    std::array<int, 2> pipe_{};
+    pid_t pid_ = 0;
+};
+
+// As of a child that has executed a program just before it was seized. It is no copy of anybody.
+TEST(Tracer, LetsGoOfAThreadOfAProcessThatIsNotWatched) {
+    const Forker watched;
+    ThreadMaker stranger;
+    std::thread([&] {
+        Tracer tracer(nullptr);
+        const auto target = Target::seize(tracer, watched.tid());
+        ASSERT_TRUE(target);
+        ASSERT_EQ(ptrace(PTRACE_SEIZE, stranger.tid().value(), nullptr, PTRACE_O_TRACECLONE), 0);
+        const Tid thread = stranger.make_thread();
+        EXPECT_FALSE(tracer.wait_for(thread, WNOHANG));
+        EXPECT_EQ(try_read_process_info(thread).value_or(ProcessInfo()).tracer, Tid(0));
+    }).join();
 }
 
 INSTANTIATE_TEST_SUITE_P(After, NewbornsOfATracer, ::testing::Values(0, 14, 15, 16));

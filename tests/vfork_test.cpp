@@ -291,45 +291,69 @@ TEST_P(Vfork, IsFoundWhileItsChildLivesOn) {
     EXPECT_EQ(fixture_.quit(), 0);
 }
 
+/// memleax stands still at a system call of its own: the child executes a program meanwhile.
+class VforkMeanwhile : public Vfork {
+  protected:
+    void SetUp() override {
+        if (!has_program("strace")) {
+            GTEST_SKIP() << "strace is not here";
+        }
+    }
+    /// At the call number `when` of those about this path. `line` has the child execute.
+    void expect_child_to_be_let_go(const std::string& call, int when, const std::string& path,
+                                   const std::string& line) {
+        // It is to say little, as nobody reads that in time.
+        CommandLine command{{"strace", "-f", "-Z", "-b", "execve", "-P", path, "-e",
+                             "trace=" + call, "-e", "signal=SIGSTOP", "-e",
+                             fmt::format("inject={}:signal=SIGSTOP:when={}", call, when)}};
+        for (const auto& words : {memleax_command(),
+                                  options({"-F", "json", "-e", "1000"}),
+                                  {std::to_string(fixture_.pid())}}) {
+            command.words.insert(command.words.end(), words.begin(), words.end());
+        }
+        Memleax memleax(command);
+        ASSERT_TRUE(memleax.process().find_error_line("stopped by SIGSTOP"));
+        ASSERT_NE(try_read_process_info(Tid(fixture_.pid()))->tracer, Tid(0)) << "not that look";
+        fixture_.process().send(line);
+        ASSERT_EQ(fixture_.process().read_line(), "looking");
+        const auto children = children_of(memleax.process().pid());
+        ASSERT_EQ(children.size(), 1U);
+        ASSERT_EQ(kill(*children.begin(), SIGCONT), 0);
+        memleax.wait_until_watching();
+        EXPECT_THAT(fixture_.ask("release").failures, IsEmpty());
+        ASSERT_EQ(kill(*children.begin(), SIGINT), 0);
+        const auto result = memleax.finish();
+        EXPECT_EQ(result.status, 0) << result.errors;
+        expect_unharmed();
+        EXPECT_EQ(fixture_.quit(), 0);
+    }
+};
+
 // Who has the memory of the target is found out before, by a look at all processes.
-TEST_P(Vfork, ChildThatExecutesMeanwhileIsNotTraced) {
-    if (!has_program("strace")) {
-        GTEST_SKIP() << "strace is not here";
-    }
+TEST_P(VforkMeanwhile, ChildThatExecutesIsNotTraced) {
     hold(1);
-    // It is to say little, as nobody reads that in time.
-    CommandLine command{{"strace", "-f", "-Z", "-b", "execve", "-P", "/proc", "-e",
-                         "trace=getdents64", "-e", "signal=SIGSTOP", "-e",
-                         "inject=getdents64:signal=SIGSTOP:when=4"}};
-    for (const auto& words : {memleax_command(),
-                              options({"-F", "json", "-e", "1000"}),
-                              {std::to_string(fixture_.pid())}}) {
-        command.words.insert(command.words.end(), words.begin(), words.end());
-    }
-    Memleax memleax(command);
-    ASSERT_TRUE(memleax.process().find_error_line("stopped by SIGSTOP"));
-    ASSERT_NE(try_read_process_info(Tid(fixture_.pid()))->tracer, Tid(0)) << "not that look";
-    fixture_.process().send("execute");
-    ASSERT_EQ(fixture_.process().read_line(), "looking");
-    const auto children = children_of(memleax.process().pid());
-    ASSERT_EQ(children.size(), 1U);
-    ASSERT_EQ(kill(*children.begin(), SIGCONT), 0);
-    memleax.wait_until_watching();
-    EXPECT_THAT(fixture_.ask("release").failures, IsEmpty());
-    ASSERT_EQ(kill(*children.begin(), SIGINT), 0);
-    const auto result = memleax.finish();
-    EXPECT_EQ(result.status, 0) << result.errors;
-    expect_unharmed();
-    EXPECT_EQ(fixture_.quit(), 0);
+    expect_child_to_be_let_go("getdents64", 4, "/proc", "execute");
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, Vfork,
-                         ::testing::Values(Case{false, false}, Case{false, true}, Case{true, false},
-                                           Case{true, true}),
-                         [](const auto& instance) {
-                             return std::string(instance.param.shared ? "Shared" : "Own") +
-                                    (instance.param.follow ? "Followed" : "");
-                         });
+class SharedVforkMeanwhile : public VforkMeanwhile {};
+
+// It has been asked by then, and is to be seized.
+TEST_P(SharedVforkMeanwhile, AllThreadsOfAChildThatExecutesAreLetGo) {
+    const pid_t child = hold(1).at(0);
+    expect_child_to_be_let_go("openat", 1, fmt::format("/proc/{}/task", child), "execute threads");
+}
+
+std::string name_of(const ::testing::TestParamInfo<Case>& instance) {
+    return std::string(instance.param.shared ? "Shared" : "Own") +
+           (instance.param.follow ? "Followed" : "");
+}
+
+const auto kAllKinds =
+    ::testing::Values(Case{false, false}, Case{false, true}, Case{true, false}, Case{true, true});
+INSTANTIATE_TEST_SUITE_P(Kinds, Vfork, kAllKinds, name_of);
+INSTANTIATE_TEST_SUITE_P(Kinds, VforkMeanwhile, kAllKinds, name_of);
+INSTANTIATE_TEST_SUITE_P(Kinds, SharedVforkMeanwhile,
+                         ::testing::Values(Case{true, false}, Case{true, true}), name_of);
 
 } // namespace
 } // namespace memleax::testing

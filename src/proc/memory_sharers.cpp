@@ -23,8 +23,11 @@ long compare_memory(Tid living, Tid other) {
 } // namespace
 
 bool shares_memory(Tid pid, Tid child) {
-    const long order = compare_memory(living_thread(pid), child);
-    if (order < 0 && errno != ESRCH) { // else one of them has ended
+    const Tid living = living_thread(pid);
+    const long order = compare_memory(living, child);
+    // ESRCH: one has ended. EPERM: kcmp is forbidden, or the child has executed a program that we
+    // may not look at, other than the target.
+    if (order < 0 && errno != ESRCH && compare_memory(living, living) < 0 && errno != ESRCH) {
         log_warning(
             "cannot tell whether child {} shares the target's memory (kcmp is not available)",
             child.value());

@@ -2,13 +2,17 @@
 // Seizing all of a process, also one that executes a program at that moment.
 #include <algorithm>
 #include <cerrno>
+#include <set>
+#include <variant>
 
 #include <fmt/format.h>
 #include <sys/ptrace.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "memleax/proc/memory_sharers.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/target/stop_event.hpp"
 #include "memleax/target/target.hpp"
 #include "ptrace_options.hpp"
 #include "target_parts.hpp"
@@ -41,6 +45,44 @@ Result<bool> try_seize(Tid tid) {
         }
     }
     return Error("cannot seize", errnum);
+}
+
+/// Of a process that has turned out to have executed a program since it was looked at: each thread
+/// that was seized, and what those have made since, which is ours from its birth.
+void let_go_of_stranger(Target& target, Tid process) {
+    constexpr int kMostPasses = 16; // whoever makes another one stops then, so it takes two
+    Target::Parts& parts = target.parts();
+    std::set<Tid> processes{process}; // with those that it has forked
+    bool found = true;
+    for (int pass = 0; found && pass < kMostPasses; ++pass) {
+        found = false;
+        for (const Tid each : std::set<Tid>(processes)) {
+            for (const Tid tid : list_threads(each)) {
+                parts.births.forget(tid);
+                const auto info = try_read_process_info(tid);
+                if (!info || info->tracer.value() != gettid()) {
+                    continue;
+                }
+                if (info->has_ended()) { // and is still there until we are told
+                    (void)parts.waits.wait_for(tid, WNOHANG);
+                    continue;
+                }
+                if (parts.threads.find(tid) == nullptr) {
+                    parts.add_thread(tid).is_child_process = true;
+                }
+                if (!target.stop_and_defer(tid)) {
+                    continue;
+                }
+                while (const auto event = target.take_deferred(tid)) {
+                    if (const auto* birth = std::get_if<BirthStop>(&*event)) {
+                        processes.insert(birth->child);
+                    }
+                }
+                target.detach(tid, target.stop_signal(tid));
+                found = true;
+            }
+        }
+    }
 }
 
 } // namespace
@@ -145,11 +187,8 @@ Result<void> Target::seize_others(std::vector<Tid>* reaped) {
                 break;
             }
             found = found || *seized;
-            if (*seized && !shares_memory(pid_, child) &&
-                stop_and_defer(child)) { // it has executed a program since we looked
-                const int signal = stop_signal(child);
-                parts_->tracer.queue().forget(child);
-                detach(child, signal);
+            if (*seized && !shares_memory(pid_, child)) {
+                let_go_of_stranger(*this, child);
             }
         }
     }

@@ -10,6 +10,7 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
+#include "memleax/proc/memory_sharers.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/target.hpp"
 #include "target_parts.hpp"
@@ -338,6 +339,12 @@ std::optional<Tracer::Stop> Tracer::decode_end(Tid tid) {
     return std::nullopt;
 }
 
+bool Tracer::is_strangers(Tid tid, Tid process) const {
+    return tid != process && !owners_.contains(process) &&
+           std::none_of(targets_.begin(), targets_.end(),
+                        [tid](const Target* target) { return shares_memory(target->pid(), tid); });
+}
+
 std::optional<Tracer::Stop> Tracer::decode_birth(Tid tid, int status) {
     const auto expects = std::find_if(targets_.begin(), targets_.end(), [tid](Target* target) {
         return target->parts().births.take_expected(tid);
@@ -361,6 +368,10 @@ std::optional<Tracer::Stop> Tracer::decode_birth(Tid tid, int status) {
         target.parts().add_thread(tid);
         const auto event = target.parts().decoder.decode(tid, status);
         return event ? std::optional(Stop{&target, *event}) : std::nullopt;
+    }
+    if (is_strangers(tid, info->tgid)) {
+        let_go(tid, status);
+        return std::nullopt;
     }
     if (expects != targets_.end()) {
         return Stop{*expects, (*expects)->parts().decoder.child_stop(tid)};

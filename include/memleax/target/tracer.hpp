@@ -142,6 +142,10 @@ class Tracer {
     [[nodiscard]] bool is_left(Tid tid) const;
     /// Is it a forked copy, and no newborn of a process?
     [[nodiscard]] bool is_copy(Tid tid) const;
+    /// Is it a thread of a process that has nothing to do with those that are watched? One that was
+    /// seized just when it had executed a program may have made it before it was let go of. No copy
+    /// of a memory is a thread.
+    [[nodiscard]] bool is_strangers(Tid tid, Tid process) const;
     static void let_go(Tid tid, int status);
     /// All that wait for us now stand in line, so that each gets its turn.
     void collect_backlog();
