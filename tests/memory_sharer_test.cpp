@@ -104,6 +104,34 @@ TEST_P(HiddenSharer, IsLeftAsItWas) {
 INSTANTIATE_TEST_SUITE_P(Kinds, HiddenSharer, ::testing::Values("untraced", "thread"),
                          [](const auto& row) { return std::string(row.param); });
 
+// Each look reads all of /proc, while the others' stops wait.
+TEST(MemorySharer, HiddenAndTracedBySomebodyElseIsLookedForLessAndLessOften) {
+    using Clock = std::chrono::steady_clock;
+    constexpr std::chrono::milliseconds kTime(600);
+    constexpr int kLooksToPause = 12; // to a pause of 1 s, and at the leave
+    Fixture fixture("sharer", {"traced"});
+    Memleax memleax({"--log", "debug", "-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+    memleax.wait_until_watching();
+    fixture.ask("busy");
+    const auto begin = Clock::now();
+    while (Clock::now() - begin < kTime) { // the others' stops are when it is looked
+        EXPECT_THAT(fixture.ask("call").failures, IsEmpty());
+    }
+    EXPECT_THAT(fixture.ask("rest").failures, IsEmpty());
+    const auto result = memleax.interrupt_and_finish();
+    const auto seconds = std::chrono::ceil<std::chrono::seconds>(Clock::now() - begin);
+    EXPECT_EQ(result.status, 0) << result.errors;
+    int looks = 0;
+    for (std::size_t at = 0;
+         (at = result.errors.find("cannot watch process", at)) != std::string::npos; ++at) {
+        ++looks;
+    }
+    EXPECT_GE(looks, 3) << result.errors;
+    EXPECT_LE(looks, kLooksToPause + seconds.count());
+    EXPECT_THAT(fixture.go().failures, IsEmpty());
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
 // It is stopped just before our handler's first instruction, most probably.
 TEST(MemorySharer, HiddenAndStoppedAtABreakpointIsMovedOut) {
     Fixture fixture("sharer", {"untraced"});

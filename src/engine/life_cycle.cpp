@@ -217,6 +217,7 @@ void LifeCycle::on_own_exec(Tid tid) {
     own_pages_ = {};
     may_be_referenced_ = false;
     told_of_untraced_ = false;
+    look_pause_ = {};
     tell_if_all_are_seen();
     modules_.forget_all();
     auto reopened = target_.reopen_memory();

@@ -12,6 +12,7 @@
 #include "leave/detacher.hpp"
 #include "leave/forked_copy.hpp"
 #include "leave/held_hits.hpp"
+#include "look_pause.hpp"
 #include "memleax/engine/watch.hpp"
 #include "memleax/target/breakpoint.hpp"
 #include "memleax/target/thread_signals.hpp"
@@ -113,7 +114,7 @@ class LifeCycle final : public Watch, StopHandler, EngineHost, DetachObserver {
     bool stopped_ = false;           ///< by job control, as the observer has been told
     bool may_be_referenced_ = false; ///< see Detacher
     bool target_gone_ = false;
-    std::int64_t next_look_ = 0;    ///< for an unattended hit, in monotonic ns
+    LookPause look_pause_;          ///< for an unattended hit
     bool told_of_untraced_ = false; ///< and its like may come at any time
     std::optional<int> end_status_; ///< of the process
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // LifeCycle: threads and children of whose birth the kernel tells nobody.
+#include <cstddef>
 #include <utility>
 
 #include "life_cycle.hpp"
@@ -9,13 +10,14 @@
 namespace memleax {
 
 void LifeCycle::look_for_unattended_hit() {
-    constexpr std::int64_t kNsBetweenLooks = 2'000'000;
-    const std::int64_t now = monotonic_now().value();
-    if (now >= next_look_) {
-        next_look_ = now + kNsBetweenLooks;
-        if (breakpoints_.handler().had_unattended_hit()) {
-            on_unattended_hit();
-        }
+    const MonotonicNs now = monotonic_now();
+    if (!look_pause_.is_over(now)) {
+        return;
+    }
+    if (breakpoints_.handler().had_unattended_hit()) {
+        on_unattended_hit();
+    } else {
+        look_pause_.on_nothing(now);
     }
 }
 
@@ -25,9 +27,12 @@ void LifeCycle::look_for_unattended_hit() {
 void LifeCycle::on_unattended_hit() {
     engine_->on_unattended_hit();
     breakpoints_.handler().forget_unattended_hit();
-    if (const auto seized = target_.seize_untraced(); !seized) {
+    const std::size_t known = target_.threads().size();
+    const auto seized = target_.seize_untraced();
+    if (!seized) {
         log_debug("{}", seized.error().message());
     }
+    look_pause_.on_look(monotonic_now(), seized && target_.threads().size() > known);
     if (std::exchange(told_of_untraced_, true)) {
         return;
     }
