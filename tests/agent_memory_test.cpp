@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The memory that the inline engine's agent has in the target: how much, and what comes of it where
 // there is none.
+#include "../src/engine/inline/agent_memory.hpp"
+
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include "leaks_support.hpp"
 #include "limited_group_support.hpp"
 #include "memleax/proc/mapping_flags.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "process_support.hpp"
+#include "signal_receiver_support.hpp"
 
 namespace memleax::testing {
 namespace {
@@ -19,6 +25,47 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+
+/// A process that has the agent's data, all bytes of whose beginning are 1.
+class AgentMemoryOfReceiver : public SignalReceiver {
+  protected:
+    static constexpr std::size_t kLooked = 64;
+
+    void SetUp() override {
+        data_ = mmap(nullptr, sizeof(agent::Data), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        ASSERT_NE(data_, MAP_FAILED);
+        std::fill_n(static_cast<std::uint8_t*>(data_), kLooked, std::uint8_t{1});
+        SignalReceiver::SetUp();
+    }
+    void TearDown() override {
+        SignalReceiver::TearDown();
+        munmap(data_, sizeof(agent::Data));
+    }
+    [[nodiscard]] AddrRange range() const {
+        return AddrRange::at(RemoteAddr(reinterpret_cast<std::uint64_t>(data_)),
+                             sizeof(agent::Data));
+    }
+
+  private:
+    void* data_ = nullptr;
+};
+
+// All threads run then, and may be about to use the pointer: they would see half of it.
+TEST_F(AgentMemoryOfReceiver, OneByteIsWrittenWhereNoCallIsToPassAnyMore) {
+    trace([this](Target& target) {
+        ASSERT_TRUE(target.record().add_agent_data(range()));
+        AgentMemory(target).forget_unattended();
+        std::vector<std::uint8_t> bytes(kLooked);
+        ASSERT_EQ(
+            target.memory().try_read(range().start(), std::as_writable_bytes(std::span(bytes))),
+            kLooked);
+        std::vector<std::uint8_t> expected(kLooked, 1);
+        expected[offsetof(agent::Data, may_pass)] = 0;
+        EXPECT_EQ(bytes, expected);
+    });
+    EXPECT_THAT(finish(), IsEmpty());
+}
 
 class AgentMemoryInGroup : public ::testing::TestWithParam<GroupLimit> {};
 

@@ -319,6 +319,7 @@ TEST_F(AgentTest, WhatItDoesNotKnowTraps) {
 TEST_F(AgentTest, WhatItDoesNotKnowPassesWhereNobodyIsLeft) {
     std::uint8_t unattended = 0;
     data_->unattended = reinterpret_cast<std::uint64_t>(&unattended);
+    data_->may_pass = 1;
     know_one_caller(malloc_, kCaller, StackId(3));
     stack_[100] = kCaller;
     stack_[101] = kCaller + 1;
@@ -333,6 +334,19 @@ TEST_F(AgentTest, WhatItDoesNotKnowPassesWhereNobodyIsLeft) {
     EXPECT_EQ(enter(free_, 100, kBlock), Answer::pass); // no room
     thread().pointer += 8;
     EXPECT_EQ(enter(free_, 100, kBlock), Answer::pass); // an unknown thread
+}
+
+// The tracer was there all the time, and lets none pass from then on.
+TEST_F(AgentTest, NothingPassesWhereItMayNot) {
+    const std::uint8_t unattended = 1;
+    data_->unattended = reinterpret_cast<std::uint64_t>(&unattended);
+    stack_[100] = kCaller;
+    EXPECT_EQ(enter(malloc_, 100, 64), Answer::trap);
+    data_->may_pass = 1;
+    EXPECT_EQ(enter(malloc_, 100, 64), Answer::pass);
+    data_->may_pass = 0;
+    data_->unattended = 8; // nobody may read there
+    EXPECT_EQ(enter(malloc_, 100, 64), Answer::trap);
 }
 
 TEST_F(AgentTest, DoesNothingWhereItIsDisabled) {

@@ -93,6 +93,7 @@ Result<void> AgentMemory::map(Tid worker, bool checks) {
     if (const AddrRange handler = target_.record().handler; !handler.empty()) {
         write_object(at(offsetof(Data, unattended)),
                      handler.begin + arch::kWayBackDataAt + arch::kUnattendedAt);
+        write_object(at(offsetof(Data, may_pass)), std::uint8_t{1});
     }
     begin_epoch();
     return {};
@@ -251,8 +252,9 @@ void AgentMemory::enable() {
 void AgentMemory::set_pointer_from(arch::ThreadPointerFrom from) {
     write_object(at(offsetof(Data, pointer_from)), static_cast<std::uint8_t>(from));
 }
+// Not the pointer, which threads that run may be reading: they could see half of it.
 void AgentMemory::forget_unattended() {
-    write_object(at(offsetof(Data, unattended)), std::uint64_t{0});
+    write_object(at(offsetof(Data, may_pass)), std::uint8_t{0});
 }
 void AgentMemory::set_tick(std::uint8_t tick) {
     write_object(at(offsetof(Data, tick)), tick);

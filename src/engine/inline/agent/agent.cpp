@@ -36,8 +36,8 @@ AGENT_PART const Thread* thread_in(const Data& data, uint64_t slot, uint64_t poi
 /// The call is the tracer's. Where that and its guardian are dead, a trap costs a signal, and rings
 /// stay full: it passes.
 AGENT_PART Answer trap(const Data& data) {
-    const bool is_unattended =
-        data.unattended != 0 && load(*reinterpret_cast<const uint8_t*>(data.unattended)) != 0;
+    const bool is_unattended = load(data.may_pass) != 0 &&
+                               load(*reinterpret_cast<const uint8_t*>(load(data.unattended))) != 0;
     return is_unattended ? Answer::pass : Answer::trap;
 }
 AGENT_PART Answer trap(const Data& data, Progress& progress, Trap why) {

@@ -259,11 +259,14 @@ struct Data {
     uint8_t enabled = 0;
     uint8_t tick = 0;         ///< goes on every few milliseconds
     uint8_t pointer_from = 0; ///< arch::ThreadPointerFrom, of all threads
+    /// Is what `unattended` leads to to be asked? Cleared while threads run, who may be about to
+    /// use the pointer: so that stays.
+    uint8_t may_pass = 0;
     /// Goes on when stacks are taken out of the tree. Its low byte is never 0 while it is one.
     uint32_t epoch = 0;
     uint64_t live = 0; ///< where the LiveTable is; 0: there is none
-    /// Where a byte says that nobody is left to trap for, once it is not 0 (arch::kUnattendedAt);
-    /// 0: nowhere.
+    /// Where a byte says that nobody is left to trap for, once it is not 0 (arch::kUnattendedAt).
+    /// Written before `may_pass`, and never again.
     uint64_t unattended = 0;
     Thread threads[kMaxThreads];
     uint16_t thread_slots[kThreadSlots]; ///< by thread_slot(): its index + 1; 0: none,
