@@ -86,6 +86,20 @@ TEST(OwedSignals, AreSettledByThreadAndSignal) {
     EXPECT_THAT(owed(*record), IsEmpty());
 }
 
+TEST(OwedSignals, OfOneNumberAreSettledOneByOne) {
+    const auto record = RecoveryFile::private_record();
+    for (const int value : {1, 2, 3}) {
+        record->owe(Tid(7), signal_with_value(SIGRTMIN, value));
+    }
+    record->owe(Tid(8), signal_with_value(SIGRTMIN, 2));
+    record->settle(Tid(7), signal_with_value(SIGRTMIN, 2));
+    EXPECT_THAT(owed(*record), ElementsAre(Pair(7, 1), Pair(7, 3), Pair(8, 2)));
+    record->settle(Tid(7), signal_with_value(SIGRTMIN, 4)); // has got another one's value meanwhile
+    EXPECT_THAT(owed(*record), ElementsAre(Pair(7, 3), Pair(8, 2)));
+    record->settle(Tid(7), signal_with_value(SIGUSR1, 3));
+    EXPECT_THAT(owed(*record), ElementsAre(Pair(7, 3), Pair(8, 2)));
+}
+
 TEST(OwedSignals, AThreadThatGoesOnIsOwedNothing) {
     const auto record = RecoveryFile::private_record();
     for (int i = 0; i < 3; ++i) {

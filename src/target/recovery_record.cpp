@@ -213,6 +213,21 @@ void RecoveryRecord::replace_owed(Tid tid, std::span<const siginfo_t> signals) {
     }
 }
 
+void RecoveryRecord::settle_owed(Tid tid, const siginfo_t& info) {
+    const auto same = std::find_if(owed.begin(), owed.end(), [&](const OwedSignal& entry) {
+        return entry.tid.load(std::memory_order_relaxed) == tid.value() &&
+               entry.info.si_signo == info.si_signo && entry.info.si_code == info.si_code &&
+               entry.info.si_pid == info.si_pid && entry.info.si_uid == info.si_uid &&
+               entry.info.si_value.sival_ptr == info.si_value.sival_ptr;
+    });
+    if (same == owed.end()) {
+        settle_owed(tid, info.si_signo);
+        return;
+    }
+    same->tid.store(0, std::memory_order_release);
+    --owed_count;
+}
+
 void RecoveryRecord::settle_owed(Tid tid, int signal) {
     for (OwedSignal& entry : owed) {
         if (entry.tid.load(std::memory_order_relaxed) == tid.value() &&

@@ -182,10 +182,17 @@ struct RecoveryRecord {
             settle_owed(tid, signal);
         }
     }
+    /// It is sent just this one. Others of its number stay owed.
+    void settle(Tid tid, const siginfo_t& info) {
+        if (owed_count.load(std::memory_order_relaxed) != 0) {
+            settle_owed(tid, info);
+        }
+    }
 
   private:
     void replace_owed(Tid tid, std::span<const siginfo_t> signals);
     void settle_owed(Tid tid, int signal);
+    void settle_owed(Tid tid, const siginfo_t& info);
 };
 
 /// A memory file with a lock and the entries of the processes that one tracer thread watches.
