@@ -16,8 +16,10 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +28,7 @@
 #include "memleax/proc/maps.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/thread_borrower.hpp"
+#include "memleax/target/thread_signals.hpp"
 
 namespace memleax::testing {
 namespace {
@@ -115,7 +118,7 @@ template <typename Work> void visit(pid_t pid, bool may_be_referenced, Work work
     if ((*target)->is_stopped(*worker)) {
         (*target)->resume(*worker);
     }
-    work(breakpoints);
+    work(**target, breakpoints);
     breakpoints.restore_all();
     Nobody nobody;
     OwnUnwinder unwinder(**target);
@@ -139,7 +142,7 @@ bool goes_on_early() {
     while (shared.caller == 0) {
         poll(nullptr, 0, 1);
     }
-    const auto until_it_is_hit = [&shared](BreakpointTable& /*breakpoints*/) {
+    const auto until_it_is_hit = [&shared](Target& /*target*/, BreakpointTable& /*breakpoints*/) {
         EXPECT_EQ(write(shared.begins[1], "", 1), 1);
         while (state_of(Tid(shared.caller)) != 't') {
             poll(nullptr, 0, 1);
@@ -222,7 +225,8 @@ bool gives_page_back() {
         poll(nullptr, 0, 1);
     }
     std::uint64_t page = 0;
-    const auto until_all_have_frame = [&naps, &page](BreakpointTable& breakpoints) {
+    const auto until_all_have_frame = [&naps, &page](Target& /*target*/,
+                                                     BreakpointTable& breakpoints) {
         page = breakpoints.handler().ranges().at(0).begin;
         for (unsigned i = 0; i < kNappers; ++i) {
             EXPECT_EQ(write(naps.pages[1], &page, sizeof page), ssize_t{sizeof page});
@@ -252,6 +256,101 @@ TEST(Detacher, WhatWasLeftOnASleepersStackKeepsNoPage) {
     for (int i = 0; i < kVisits && !HasFailure(); ++i) {
         EXPECT_TRUE(gives_page_back()) << "visit " << i;
     }
+}
+
+// ---- Signals for which there is no room ---------------------------------------------------------
+
+/// What a process with two sleepers tells of its handlers.
+struct Handled {
+    std::atomic<int> second; ///< its second thread
+    std::atomic<bool> urgent;
+    std::atomic<bool> late;
+};
+Handled* handled;
+
+void note_urgent(int /*signal*/) {
+    handled->urgent = true;
+}
+void note_late(int /*signal*/) {
+    handled->late = true;
+}
+
+[[noreturn]] void have_two_sleepers() {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // should the test be ended
+    (void)signal(SIGUSR1, note_urgent);
+    (void)signal(SIGRTMIN, note_late);
+    std::array<int, 2> never{};
+    EXPECT_EQ(pipe(never.data()), 0);
+    std::thread([&never] { // this one is borrowed: a stop costs it nothing
+        char byte = 0;
+        handled->second = gettid();
+        EXPECT_EQ(read(never[0], &byte, 1), 1);
+    })
+        .detach();
+    const int epoll = epoll_create1(0);
+    for (;;) {
+        epoll_event event{};
+        constexpr int kForEver = -1;
+        (void)epoll_wait(epoll, &event, 1, kForEver);
+    }
+}
+
+bool await(const std::atomic<bool>& what, int ms) {
+    for (int i = 0; i < ms && !what; ++i) {
+        poll(nullptr, 0, 1);
+    }
+    return what;
+}
+
+void limit_pending(pid_t pid, rlim_t most) {
+    rlimit limit{};
+    EXPECT_EQ(prlimit(pid, RLIMIT_SIGPENDING, nullptr, &limit), 0);
+    limit.rlim_cur = std::min(most, limit.rlim_max);
+    EXPECT_EQ(prlimit(pid, RLIMIT_SIGPENDING, &limit, nullptr), 0);
+}
+
+// While room for a signal that was held back is waited for, sleepers are still traced. One that a
+// signal wakes stood in its stop for two seconds.
+TEST(Detacher, NoSleeperStandsInAStopWhileRoomForASignalIsWaitedFor) {
+    void* memory =
+        mmap(nullptr, sizeof(Handled), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    handled = new (memory) Handled{};
+    const pid_t pid = fork();
+    if (pid == 0) {
+        have_two_sleepers();
+    }
+    while (handled->second == 0 || state_of(Tid(pid)) != 'S' ||
+           state_of(Tid(handled->second)) != 'S') {
+        poll(nullptr, 0, 1);
+    }
+    std::atomic<bool> begins_to_leave = false;
+    std::thread visitor([&] {
+        visit(pid, false, [&](Target& target, BreakpointTable& /*breakpoints*/) {
+            ASSERT_EQ(tgkill(pid, pid, SIGRTMIN), 0);
+            ASSERT_TRUE(target.next_event(Target::Wait::block));
+            ASSERT_TRUE(target.signals().hold(Tid(pid)));
+            target.resume(Tid(pid));
+            limit_pending(pid, 0);
+            begins_to_leave = true;
+        });
+    });
+    constexpr int kLongMs = 60'000;
+    constexpr int kUntilItWaitsMs = 500;
+    constexpr int kSoonMs = 1000; // of two seconds
+    EXPECT_TRUE(await(begins_to_leave, kLongMs));
+    poll(nullptr, 0, kUntilItWaitsMs);
+    EXPECT_FALSE(handled->late);
+    for (const pid_t tid : {pid, handled->second.load()}) {
+        handled->urgent = false;
+        EXPECT_EQ(tgkill(pid, tid, SIGUSR1), 0);
+        EXPECT_TRUE(await(handled->urgent, kSoonMs / 2)) << "thread " << tid - pid;
+    }
+    limit_pending(pid, RLIM_INFINITY);
+    visitor.join();
+    EXPECT_TRUE(await(handled->late, kLongMs));
+    kill(pid, SIGKILL);
+    EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
+    munmap(memory, sizeof(Handled));
 }
 
 } // namespace

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <csignal>
 #include <thread>
-#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "memleax/base/patience.hpp"
 #include "memleax/target/target.hpp"
@@ -18,6 +22,7 @@ namespace memleax::testing {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
 
 class HeldSignalsWithoutRoom : public SignalReceiver {
   protected:
@@ -34,6 +39,25 @@ class HeldSignalsWithoutRoom : public SignalReceiver {
             hold(target);
         }
         limit(0);
+    }
+    /// Two of its signals have found no room, and it goes on untraced.
+    std::vector<ThreadSignals::Late> let_go_late(Target& target) const {
+        hold_two(target);
+        target.interrupt(tid());
+        EXPECT_TRUE(target.next_event(Target::Wait::block));
+        auto late = target.signals().send_all_held();
+        EXPECT_EQ(late.size(), 2U);
+        target.detach(tid());
+        return late;
+    }
+    static std::vector<int> owed_values(Target& target) {
+        std::vector<int> values;
+        for (const RecoveryRecord::OwedSignal& entry : target.record().owed) {
+            if (entry.tid.load() != 0) {
+                values.push_back(entry.info.si_value.sival_int);
+            }
+        }
+        return values;
     }
     static siginfo_t queued(int value) {
         siginfo_t info{};
@@ -89,13 +113,96 @@ TEST_F(HeldSignalsWithoutRoom, AreWaitedForWhenTheThreadIsLetGoOf) {
         target.detach(tid());
         std::thread make_room([this] { limit(RLIM_INFINITY); });
         constexpr std::int64_t kLongMs = 60'000;
-        target.signals().send_late(std::move(late), Patience(kLongMs));
+        for (const Patience patience(kLongMs); !late.empty() && !patience.is_over();) {
+            target.signals().send_late(&late);
+        }
         make_room.join();
         EXPECT_EQ(target.record().owed_count.load(), 0U);
     });
     EXPECT_EQ(next_value(), 1);
     EXPECT_EQ(next_value(), 2);
     EXPECT_THAT(finish(), ElementsAre());
+}
+
+// Should memleax be killed meanwhile, the guardian sends them.
+TEST_F(HeldSignalsWithoutRoom, AreAllOwedWhileTheyWait) {
+    trace([this](Target& target) {
+        auto late = let_go_late(target);
+        EXPECT_EQ(target.record().owed_count.load(), 0U) << "as its thread was let go of";
+        for (int i = 0; i < 3; ++i) {
+            target.signals().send_late(&late);
+            EXPECT_EQ(late.size(), 2U);
+            EXPECT_THAT(owed_values(target), UnorderedElementsAre(1, 2));
+        }
+        limit(RLIM_INFINITY);
+        target.signals().send_late(&late);
+        EXPECT_EQ(late.size(), 0U);
+        EXPECT_EQ(target.record().owed_count.load(), 0U);
+    });
+    EXPECT_THAT(finish(), ElementsAre(1, 2));
+}
+
+// The thread has ended, and its number is one of another process's.
+TEST_F(HeldSignalsWithoutRoom, AreNotForAnotherProcess) {
+    const pid_t other = fork(); // which would be ended by them
+    if (other == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        pause();
+    }
+    trace([&](Target& target) {
+        auto late = let_go_late(target);
+        limit(RLIM_INFINITY);
+        ASSERT_EQ(late.size(), 2U);
+        late[0].tid = Tid(other);
+        late[0].was_caught = false;
+        ++late[1].start_time; // the process's first thread has that number always
+        target.signals().send_late(&late);
+        EXPECT_EQ(late.size(), 0U);
+        EXPECT_EQ(target.record().owed_count.load(), 0U);
+    });
+    EXPECT_THAT(finish(), ElementsAre());
+    int status = 0;
+    kill(other, SIGKILL);
+    EXPECT_EQ(waitpid(other, &status, 0), other);
+    EXPECT_EQ(WTERMSIG(status), SIGKILL);
+}
+
+// It has no handlers, and would be ended.
+TEST_F(HeldSignalsWithoutRoom, AreNotForTheNextProgram) {
+    trace([this](Target& target) {
+        auto late = let_go_late(target);
+        say(kExecute);
+        while (ThreadSignals::is_caught(tid(), SIGRTMIN)) {
+            poll(nullptr, 0, 1);
+        }
+        limit(RLIM_INFINITY);
+        target.signals().send_late(&late);
+        EXPECT_EQ(late.size(), 0U);
+        EXPECT_EQ(target.record().owed_count.load(), 0U);
+    });
+    EXPECT_THAT(finish(), ElementsAre());
+}
+
+// Nor is what has ended the old one to be lost.
+TEST_F(HeldSignalsWithoutRoom, ThatNobodyCatchesAreSentAllTheSame) {
+    siginfo_t info = queued(1);
+    info.si_signo = SIGRTMIN + 1;
+    trace([&](Target& target) {
+        limit(0);
+        target.signals().send_again(tid(), info);
+        target.interrupt(tid());
+        ASSERT_TRUE(target.next_event(Target::Wait::block));
+        auto late = target.signals().send_all_held();
+        ASSERT_EQ(late.size(), 1U);
+        target.detach(tid());
+        limit(RLIM_INFINITY);
+        target.signals().send_late(&late);
+        EXPECT_EQ(late.size(), 0U);
+    });
+    int status = 0;
+    EXPECT_EQ(waitpid(pid(), &status, 0), pid());
+    EXPECT_TRUE(WIFSIGNALED(status));
+    EXPECT_EQ(WTERMSIG(status), SIGRTMIN + 1);
 }
 
 } // namespace

@@ -65,12 +65,24 @@ std::int64_t StoppedProcess::let_go() {
             target_->detach(tid, signal);
         }
         stood_ns_ = since_.value() != 0 ? monotonic_now().value() - since_.value() : 0;
-        if (!late.empty()) { // threads that run make room
-            target_->signals().send_late(std::move(late), Patience(kMostMsForOthers));
-        }
+        send_late(std::move(late));
         target_.reset();
     }
     return stood_ns_;
+}
+
+// As soon as there is room, which threads that run make. All have been stopped and let go of: no
+// stop of theirs is to be served.
+void StoppedProcess::send_late(std::vector<ThreadSignals::Late> late) {
+    constexpr timespec kPause{0, 20'000}; // who fills each place at once is not to win all of them
+    const Patience patience(kMostMsForOthers);
+    for (; !late.empty(); nanosleep(&kPause, nullptr)) {
+        target_->signals().send_late(&late);
+        if (patience.is_over()) {
+            break;
+        }
+    }
+    ThreadSignals::give_up(late);
 }
 
 std::vector<Tid> StoppedProcess::running() const {

@@ -12,6 +12,7 @@
 #include "memleax/base/clock.hpp"
 #include "memleax/base/error.hpp"
 #include "memleax/target/target.hpp"
+#include "memleax/target/thread_signals.hpp"
 #include "memleax/target/tracer.hpp"
 
 namespace memleax {
@@ -44,6 +45,7 @@ class StoppedProcess final : public HeldProcess {
     Result<void> stop_running();
     Result<void> stop_once(const std::vector<Tid>& running);
     Result<void> await_newborns();
+    void send_late(std::vector<ThreadSignals::Late> late);
     [[nodiscard]] std::vector<Tid> running() const;
 
     Tid pid_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
-#include <ctime>
+#include <map>
 #include <optional>
 #include <set>
 #include <vector>
@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "memleax/base/log.hpp"
-#include "memleax/base/patience.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/target.hpp"
 #include "memleax/target/thread_signals.hpp"
@@ -108,27 +107,49 @@ void ThreadSignals::send_held_to_running() {
     }
 }
 
-void ThreadSignals::send_late(std::vector<Late> late, const Patience& patience) {
-    constexpr timespec kPause{0, 20'000}; // who fills each place at once is not to win all of them
-    for (const auto& [tid, info] : late) {
-        record_.settle(tid, info.si_signo); // it may be owed still
-        record_.owe(tid, info);
+// A thread that is let go of is owed nothing any more; these it is.
+void ThreadSignals::note_late(const std::vector<Late>& late) {
+    std::map<Tid, Signals> owed;
+    for (const Late& each : late) {
+        owed[each.tid].push_back(each.info);
     }
-    for (;;) {
-        std::set<Tid> full; // one behind the other
-        std::erase_if(late, [&](const Late& each) {
-            return !full.contains(each.tid) &&
-                   (send(each.tid, each.info) || !full.insert(each.tid).second);
-        });
-        if (late.empty() || patience.is_over()) {
-            break;
+    for (auto& [tid, signals] : owed) {
+        if (const auto held = held_.find(tid); held != held_.end()) {
+            signals.insert(signals.end(), held->second.begin(), held->second.end());
         }
-        nanosleep(&kPause, nullptr);
+        record_.set_owed(tid, signals);
     }
-    for (const auto& [tid, info] : late) {
+}
+
+// Its number may be another thread's since, even in another process. And who executes another
+// program has no handlers any more: the old program's would have been called before (on_exec()).
+bool ThreadSignals::is_still_for(const Late& late) {
+    const auto thread = try_read_process_info(late.tid);
+    return thread && thread->tgid == late.group && thread->start_time == late.start_time &&
+           (!late.was_caught || stops_by_default(late.info.si_signo) ||
+            (thread->caught_signals & signal_bit(late.info.si_signo)) != 0);
+}
+
+void ThreadSignals::send_late(std::vector<Late>* late) {
+    note_late(*late);
+    std::set<Tid> full; // one behind the other
+    std::erase_if(*late, [&](const Late& each) {
+        if (full.contains(each.tid)) {
+            return false;
+        }
+        if (!is_still_for(each)) {
+            record_.settle(each.tid, each.info);
+            return true;
+        }
+        return send(each.tid, each.group, each.info) || !full.insert(each.tid).second;
+    });
+}
+
+void ThreadSignals::give_up(const std::vector<Late>& late) {
+    for (const Late& each : late) {
         log_warning("a signal that was held back, number {}, does not reach thread {}: as many as "
                     "its user may have are pending (ulimit -i)",
-                    info.si_signo, tid.value());
+                    each.info.si_signo, each.tid.value());
     }
 }
 
@@ -167,14 +188,18 @@ void ThreadSignals::send_again(Tid tid, const siginfo_t& info) {
 }
 
 bool ThreadSignals::send(Tid tid, const siginfo_t& info) {
+    return send(tid, target_.parts().group_of(tid), info);
+}
+
+bool ThreadSignals::send(Tid tid, Tid group, const siginfo_t& info) {
     // Before it is sent: should we die in between, the guardian would send it a second time.
-    record_.settle(tid, info.si_signo);
-    const pid_t group = target_.parts().group_of(tid).value();
+    record_.settle(tid, info);
     siginfo_t seen = info;
-    if (syscall(SYS_rt_tgsigqueueinfo, group, tid.value(), info.si_signo, &info) != 0) {
+    if (syscall(SYS_rt_tgsigqueueinfo, group.value(), tid.value(), info.si_signo, &info) != 0) {
         // The kernel lets nobody queue what looks like its own, or like kill()'s
         // (rt_tgsigqueueinfo(2)), but in the signal's stop we may say what we like.
-        if (errno != EAGAIN && syscall(SYS_tgkill, group, tid.value(), info.si_signo) == 0) {
+        if (errno != EAGAIN &&
+            syscall(SYS_tgkill, group.value(), tid.value(), info.si_signo) == 0) {
             seen = {};
             seen.si_signo = info.si_signo;
             seen.si_code = SI_TKILL;

@@ -156,8 +156,12 @@ std::vector<ThreadSignals::Late> ThreadSignals::send_all_held() {
             }
             note_owed(tid, own, held); // of one number, another may have been struck off
         }
-        for (const siginfo_t& signal : held) {
-            late.push_back({tid, signal});
+        if (const auto thread = try_read_process_info(tid); thread && !held.empty()) {
+            const Tid group = target_.parts().group_of(tid);
+            for (const siginfo_t& signal : held) {
+                const bool is_caught = (thread->caught_signals & signal_bit(signal.si_signo)) != 0;
+                late.push_back({tid, signal, group, thread->start_time, is_caught});
+            }
         }
     }
     return late;

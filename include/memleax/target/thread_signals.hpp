@@ -4,6 +4,7 @@
 #pragma once
 
 #include <csignal>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -16,7 +17,6 @@
 
 namespace memleax {
 
-class Patience;
 class Target;
 
 /// Those of one process. What a thread has not got yet is owed to it in the RecoveryRecord. Signals
@@ -46,17 +46,23 @@ class ThreadSignals {
     [[nodiscard]] bool has_timely_held(Tid tid);
     /// send_held() to all of them, but for those that stand where they are to have gone on first.
     void send_held_to_running();
+    /// With what tells whether its thread is still the same, and the program, too.
     struct Late {
         Tid tid;
         siginfo_t info;
+        Tid group;
+        std::uint64_t start_time;
+        bool was_caught;
     };
     /// All of them, to whomever they belong, as their threads are about to be let go of: those of a
     /// thread that is stopped come before what was queued for it with a value since. Gives
     /// back those for which there is no room: they are the caller's.
     [[nodiscard]] std::vector<Late> send_all_held();
-    /// These, as soon as there is room, also to a thread that has been let go of. Until the
-    /// patience is over: then the user is told.
-    void send_late(std::vector<Late> late, const Patience& patience);
+    /// Those of them for which there is room now, also to threads that have been let go of. The
+    /// rest stays in `late`, and owed. No thread that gets one is to stand in a stop.
+    void send_late(std::vector<Late>* late);
+    /// These do not reach their threads. The user is told.
+    static void give_up(const std::vector<Late>& late);
 
     /// If it stands in a QuietStop and has a signal pending that it does not block, lets it run
     /// into that signal's stop, which next_event() tells of in place of the other.
@@ -125,6 +131,9 @@ class ThreadSignals {
 
     /// False: there is no room, and it is owed as before.
     bool send(Tid tid, const siginfo_t& info);
+    bool send(Tid tid, Tid group, const siginfo_t& info);
+    void note_late(const std::vector<Late>& late);
+    [[nodiscard]] static bool is_still_for(const Late& late);
     void give_oldest(Tid tid, int signal);
     /// Takes what a stopped thread has in its queue of the numbers that have been held back from
     /// it, and adds it to those. `own` is what it is stopped for, and is given with its detach, or

@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <ctime>
 #include <utility>
 
 #include <poll.h>
@@ -151,8 +152,46 @@ void Detacher::let_go() {
     run_before_others();
     detach_stopped();
     if (!late.empty() && !target_gone_) { // threads that run make room
-        target_.signals().send_late(std::move(late), Patience(kMostMsForOthers));
+        send_late(std::move(late));
     }
+}
+
+// Sleepers are still traced. One that is woken by a signal would stand in its stop, and what it is
+// sent meanwhile would take the room.
+void Detacher::send_late(std::vector<ThreadSignals::Late> late) {
+    constexpr timespec kPause{0, 20'000}; // who fills each place at once is not to win all of them
+    ThreadSignals& signals = target_.signals();
+    for (const Patience patience(kMostMsForOthers);;) {
+        signals.send_late(&late);
+        if (late.empty()) {
+            return;
+        }
+        if (patience.is_over()) {
+            break;
+        }
+        nanosleep(&kPause, nullptr);
+        if (!collect_stopped()) {
+            for (const auto& each : late) { // not the next program's
+                target_.record().settle(each.tid);
+            }
+            return;
+        }
+        const auto more = signals.send_all_held(); // from who was in pages that stay
+        late.insert(late.end(), more.begin(), more.end());
+        detach_stopped();
+    }
+    ThreadSignals::give_up(late);
+}
+
+bool Detacher::collect_stopped() {
+    while (const auto event = target_.next_event(Target::Wait::poll)) {
+        std::set<Tid> any;
+        collect(*event, &any);
+        if (target_gone_) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void Detacher::detach_stopped() {

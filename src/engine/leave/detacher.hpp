@@ -16,6 +16,7 @@
 #include "memleax/target/breakpoint.hpp"
 #include "memleax/target/stop_event.hpp"
 #include "memleax/target/target.hpp"
+#include "memleax/target/thread_signals.hpp"
 #include "memleax/target/trap_signal.hpp"
 #include "page_references.hpp"
 
@@ -118,6 +119,10 @@ class Detacher {
     void give_pages_back();
     Result<void> unmap_pages(Tid worker);
     void let_go();
+    /// As soon as there is room; after a while, the user is told.
+    void send_late(std::vector<ThreadSignals::Late> late);
+    /// Those that have stopped by themselves. False: the target is gone.
+    bool collect_stopped();
     void detach_stopped();
     /// What is, or was until just now, ours in the target and in copies of it.
     [[nodiscard]] OwnPages own_pages();

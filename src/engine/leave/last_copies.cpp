@@ -75,12 +75,8 @@ void Detacher::clean_last_copies() {
         unseen.insert(tid);
     }
     for (const Patience patience(kMostMsForOthers); !patience.is_over();) {
-        while (const auto event = target_.next_event(Target::Wait::poll)) {
-            std::set<Tid> any;
-            collect(*event, &any);
-            if (target_gone_) {
-                return;
-            }
+        if (!collect_stopped()) {
+            return;
         }
         detach_stopped();
         std::erase_if(unseen, [this](Tid tid) { return !may_be_forking(tid); });
