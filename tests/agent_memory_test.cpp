@@ -129,19 +129,37 @@ TEST(AgentMemory, AProcessThatLocksItsMemoryDoesNotLockOurs) {
     EXPECT_EQ(fixture.quit(), 0);
 }
 
-// All of it takes 98 MB of addresses, and the process may have 20 MB more: each call
-// stops, and so it is said.
-TEST(AgentMemory, WhereThereIsNoRoomTheEngineIsInt3) {
-    Fixture fixture("confined", {"address_space", "20000"});
+/// So many KiB may the process map yet.
+class AgentMemoryInLimits : public ::testing::TestWithParam<const char*> {};
+
+// All of it takes 98 MB of addresses. Where they are not there, or the process would be short of
+// them later, each call stops, and so it is said.
+TEST_P(AgentMemoryInLimits, WhereThereIsTooLittleRoomTheEngineIsInt3) {
+    Fixture fixture("confined", {"address_space", GetParam()});
     Memleax memleax(
         {"--engine", "inline", "-F", "json", "-e", "1000", std::to_string(fixture.pid())});
     EXPECT_THAT(memleax.wait_until_watching(), HasSubstr(", engine int3"));
     const FixtureAnswer answer = fixture.go();
     const auto result = memleax.interrupt_and_finish();
     EXPECT_EQ(result.status, 0) << result.errors;
-    EXPECT_THAT(result.errors, HasSubstr("every call stops its thread: mmap in process"));
+    EXPECT_THAT(result.errors, HasSubstr("every call stops its thread: its limited address space"));
     expect_truth(result.json(), answer);
     EXPECT_EQ(result.json().at("session").at("engine"), "int3");
+    EXPECT_EQ(fixture.quit(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kibibytes, AgentMemoryInLimits,
+                         ::testing::Values("20000", "150000", "600000"));
+
+TEST(AgentMemory, ASmallPartOfALimitedAddressSpaceIsTaken) {
+    Fixture fixture("confined", {"address_space", "2000000"});
+    Memleax memleax(
+        {"--engine", "inline", "-F", "json", "-e", "1000", std::to_string(fixture.pid())});
+    EXPECT_THAT(memleax.wait_until_watching(), HasSubstr(", engine inline"));
+    const FixtureAnswer answer = fixture.go();
+    const auto result = memleax.interrupt_and_finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
+    expect_truth(result.json(), answer);
     EXPECT_EQ(fixture.quit(), 0);
 }
 

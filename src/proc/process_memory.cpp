@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "memleax/proc/living_thread.hpp"
@@ -58,6 +59,17 @@ void read_smaps_rollup(Tid pid, ProcessMemory* memory) {
     }
 }
 
+/// A field of /proc/PID/statm, which counts in pages; in bytes.
+std::optional<std::uint64_t> try_read_statm(Tid pid, std::size_t field) {
+    const auto text = try_read_proc_file(proc_path(pid, "statm"));
+    const auto fields = text ? words_of(*text) : std::vector<std::string_view>{};
+    const auto pages = fields.size() > field ? leading_number(fields[field]) : std::nullopt;
+    if (!pages) {
+        return std::nullopt;
+    }
+    return *pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 } // namespace
 
 std::uint64_t available_memory() {
@@ -70,13 +82,17 @@ std::uint64_t available_memory() {
 }
 
 std::optional<std::uint64_t> try_read_resident_bytes(Tid pid) {
-    const auto text = try_read_proc_file(proc_path(pid, "statm"));
-    const auto fields = text ? words_of(*text) : std::vector<std::string_view>{};
-    const auto pages = fields.size() > 1 ? leading_number(fields[1]) : std::nullopt;
-    if (!pages) {
+    return try_read_statm(pid, 1);
+}
+
+std::optional<std::uint64_t> try_read_address_space_left(Tid pid) {
+    rlimit limit{};
+    if (prlimit(pid.value(), RLIMIT_AS, nullptr, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
         return std::nullopt;
     }
-    return *pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const auto size = try_read_statm(pid, 0);
+    return size ? std::optional(limit.rlim_cur - std::min<std::uint64_t>(limit.rlim_cur, *size))
+                : std::nullopt;
 }
 
 std::optional<std::uint64_t> parse_written_bytes(std::string_view status) {

@@ -25,6 +25,10 @@ std::optional<std::uint64_t> parse_written_bytes(std::string_view status);
 /// What of its private memory is swapped out, in bytes (VmSwap of the same file).
 std::optional<std::uint64_t> try_read_swapped_bytes(Tid pid);
 
+/// How much it may yet map, in bytes, until its calls fail (RLIMIT_AS, setrlimit(2)). Nothing if
+/// that is not limited, or not known.
+std::optional<std::uint64_t> try_read_address_space_left(Tid pid);
+
 /// In bytes. What could not be read is absent.
 struct ProcessMemory {
     std::optional<std::uint64_t> rss;

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 
 #include "memleax/base/log.hpp"
+#include "memleax/proc/process_memory.hpp"
 #include "memleax/target/near_mapping.hpp"
 
 // The section that the agent's pieces are in (GNU ld: "if a section's name is a C identifier").
@@ -42,11 +43,27 @@ std::span<const std::uint8_t> agent_code() {
 
 static_assert(RecoveryRecord::kMaxAgentData >= 2 + agent::kMostNarrow);
 
+/// Whoever limits a program's address space has not counted on us: what it maps later must not
+/// fail because of what we have mapped. So it is a small part of what is left.
+Result<void> check_address_space(Tid pid, std::uint64_t bytes) {
+    constexpr std::uint64_t kLeastParts = 8;
+    const auto left = try_read_address_space_left(pid);
+    if (left && *left / kLeastParts < bytes) {
+        return Error("its limited address space (RLIMIT_AS) has too little room for records of "
+                     "calls");
+    }
+    return {};
+}
+
 } // namespace
 
 Result<void> AgentMemory::find_room(bool checks) {
     const std::uint64_t table = checks ? sizeof(agent::LiveTable) : 0;
     constexpr const char* kWhat = "records of calls";
+    if (auto has_addresses = check_address_space(target_.pid(), sizeof(Data) + table);
+        !has_addresses) {
+        return has_addresses;
+    }
     const auto for_all = room_.check(sizeof(Data) + table, kWhat);
     is_narrow_ = !for_all;
     if (for_all) {
@@ -120,6 +137,10 @@ Result<void> AgentMemory::make_room_for(std::uint32_t index, Tid worker) {
     }
     if (narrow_.size() == agent::kMostNarrow) {
         return Error("there are too many");
+    }
+    if (auto has_addresses = check_address_space(target_.pid(), sizeof(agent::NarrowThreads));
+        !has_addresses) {
+        return has_addresses;
     }
     auto range = pages_.map_data(sizeof(agent::NarrowThreads), AgentPages::Rights::write, worker);
     if (!range) {
