@@ -3,7 +3,9 @@
 #include "memleax/report/own_frame.hpp"
 
 #include <string>
+#include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "report_support.hpp"
@@ -137,6 +139,59 @@ TEST(OwnFrame, InlinesOfTheCLibrarysHeadersArePassedOver) {
     SourceFrame whole = inlined("name_of", "/usr/include/x86_64-linux-gnu/bits/stdio2.h");
     whole.inlined = false;
     EXPECT_TRUE(is_own_code(whole));
+}
+
+/// PostgreSQL without symbols: AllocSetAlloc is static, MemoryContextAlloc is exported.
+TEST(OwnFrame, NamelessPartsOfAWrapperArePassedOver) {
+    const SourceFrame malloc = frame(1, "libc.so.6", "malloc");
+    const SourceFrame nameless = frame(0x5c7860, "postgres");
+    const SourceFrame wrapper = frame(3, "postgres", "MemoryContextAlloc", 36);
+    const SourceFrame caller = frame(4, "postgres", "CompleteCachedPlan", 467);
+    EXPECT_EQ(own_frame({malloc, nameless, wrapper, caller}), 3U);
+    EXPECT_EQ(own_frame({malloc, nameless, wrapper, frame(5, "postgres", "pstrdup"), caller}), 4U);
+    EXPECT_EQ(own_frame({malloc, nameless, nameless, nameless, wrapper, caller}), 5U);
+    EXPECT_EQ(own_frame({malloc, wrapper, nameless, wrapper, caller}), 4U);
+    // The wrapper's caller may have no name.
+    EXPECT_EQ(own_frame({malloc, nameless, wrapper, frame(0x358000, "postgres"), caller}), 3U);
+    // Named by the user.
+    const Wrappers pool({"pool_*"});
+    EXPECT_EQ(own_frame({malloc, nameless, frame(3, "postgres", "pool_get"), caller}, pool), 3U);
+    // Nobody calls it: the one that has a name.
+    EXPECT_EQ(own_frame({malloc, nameless, wrapper, frame(9, "libc.so.6", "start_thread")}), 2U);
+}
+
+TEST(OwnFrame, OtherNamelessFunctionsAreThePlace) {
+    const SourceFrame malloc = frame(1, "libc.so.6", "malloc");
+    const SourceFrame nameless = frame(0x5c7860, "postgres");
+    const SourceFrame wrapper = frame(3, "postgres", "MemoryContextAlloc", 36);
+    const SourceFrame caller = frame(4, "postgres", "CompleteCachedPlan", 467);
+    EXPECT_EQ(own_frame({malloc, nameless, caller}), 1U);
+    EXPECT_EQ(own_frame({malloc, nameless, caller, wrapper, caller}), 1U);
+    EXPECT_EQ(own_frame({malloc, wrapper, nameless, caller}), 2U);
+    EXPECT_EQ(own_frame({malloc, nameless}), 1U);
+    // Of another module: a callback of the program's.
+    EXPECT_EQ(own_frame({malloc, frame(0x1234, "app"), wrapper, caller}), 1U);
+    EXPECT_EQ(own_frame({malloc, nameless, frame(0x1234, "app"), wrapper, caller}), 1U);
+    // Too far away to be a part of it.
+    EXPECT_EQ(own_frame({malloc, nameless, nameless, nameless, nameless, wrapper, caller}), 1U);
+    // A function with a name.
+    EXPECT_EQ(own_frame({malloc, frame(2, "postgres", "copyObject"), wrapper, caller}), 1U);
+}
+
+/// A function that was learned to be a wrapper may also do what leaks.
+TEST(OwnFrame, NamelessFunctionsOfALearnedWrapperAreThePlace) {
+    const SourceFrame malloc = frame(1, "libc.so.6", "malloc");
+    const SourceFrame get_memory = frame(2, "app", "get_memory", 4, "mem.c", 7);
+    std::vector<Backtrace> stacks;
+    for (unsigned i = 0; i < 20; ++i) {
+        stacks.push_back({malloc, get_memory, frame(100 + i, "app", fmt::format("caller_{}", i))});
+    }
+    Wrappers wrappers;
+    wrappers.learn(stacks);
+    ASSERT_TRUE(wrappers.contains(get_memory));
+    EXPECT_EQ(
+        own_frame({malloc, frame(0x1234, "app"), get_memory, frame(9, "app", "main")}, wrappers),
+        1U);
 }
 
 TEST(OwnFrame, NamesMayNestAsDeepAsTheyAreLong) {

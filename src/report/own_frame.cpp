@@ -53,6 +53,29 @@ bool is_c_header(const SourceFrame& frame) {
            (file.find("/bits/") != kNone || file.find("/fortify/") != kNone);
 }
 
+/// A wrapper's static functions have no names in a stripped program: AllocSetAlloc below
+/// PostgreSQL's MemoryContextAlloc. So many frames further out the wrapper must be.
+constexpr unsigned kPartsOfAWrapper = 3;
+
+/// Has this function no name, and does a wrapper of the same module allocate by it? What calls
+/// it must be named a wrapper: a function that was only learned to be one may do more.
+bool is_part_of_wrapper(Backtrace::Iterator frame, Backtrace::Iterator end,
+                        const Wrappers& wrappers) {
+    if (!frame->function.empty()) {
+        return false;
+    }
+    const std::string& module = frame->module;
+    for (unsigned i = 0; i < kPartsOfAWrapper; ++i) {
+        if (++frame == end || frame->module != module) {
+            return false;
+        }
+        if (!frame->function.empty()) {
+            return wrappers.names(*frame);
+        }
+    }
+    return false;
+}
+
 } // namespace
 
 bool is_allocator(const SourceFrame& frame) {
@@ -79,15 +102,16 @@ bool is_own_code(const SourceFrame& frame) {
 std::size_t own_frame(const Backtrace& frames, const Wrappers& wrappers) {
     std::optional<std::size_t> wrapper;
     std::size_t index = 0;
-    for (const SourceFrame& frame : frames) {
-        const bool is_known = !frame.function.empty() || !frame.module.empty();
-        if (is_known && is_own_code(frame)) {
-            if (!wrappers.contains(frame)) {
-                return index;
-            }
-            wrapper = wrapper.value_or(index);
+    for (auto frame = frames.begin(); frame != frames.end(); ++frame, ++index) {
+        const bool is_known = !frame->function.empty() || !frame->module.empty();
+        if (!is_known || !is_own_code(*frame)) {
+            continue;
         }
-        ++index;
+        if (wrappers.contains(*frame)) {
+            wrapper = wrapper.value_or(index);
+        } else if (!is_part_of_wrapper(frame, frames.end(), wrappers)) {
+            return index;
+        }
     }
     return wrapper.value_or(std::min<std::size_t>(1, index == 0 ? 0 : index - 1));
 }

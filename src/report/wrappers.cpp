@@ -68,10 +68,13 @@ const SourceFrame* caller_of(const Backtrace& frames, std::size_t index) {
 } // namespace
 
 bool Wrappers::contains(const SourceFrame& frame) const {
+    return names(frame) || (!learned_.empty() && learned_.contains(key_of(frame)));
+}
+
+bool Wrappers::names(const SourceFrame& frame) const {
     return (!frame.function.empty() && is_known_wrapper(std::string(bare_name(frame.function)))) ||
            std::any_of(globs_.begin(), globs_.end(),
-                       [&frame](const std::string& glob) { return matches_frame(glob, frame); }) ||
-           (!learned_.empty() && learned_.contains(key_of(frame)));
+                       [&frame](const std::string& glob) { return matches_frame(glob, frame); });
 }
 
 void Wrappers::learn(std::span<const Backtrace> stacks) {

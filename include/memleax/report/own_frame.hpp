@@ -20,8 +20,8 @@ bool is_allocator(const SourceFrame& frame);
 bool is_standard_library(const SourceFrame& frame);
 
 /// Index of the innermost frame of the user's own code that is no wrapper of an allocator, with a
-/// name or without one. Where there is none: of a wrapper; where there is none either: of the
-/// allocator's caller.
+/// name or without one. A nameless function that a wrapper allocates by is part of it. Where there
+/// is none: of a wrapper; where there is none either: of the allocator's caller.
 std::size_t own_frame(const Backtrace& frames, const Wrappers& wrappers = Wrappers());
 
 } // namespace memleax

@@ -25,6 +25,9 @@ class Wrappers {
 
     [[nodiscard]] bool contains(const SourceFrame& frame) const;
 
+    /// By its name, or by a glob; not by what was learned.
+    [[nodiscard]] bool names(const SourceFrame& frame) const;
+
   private:
     std::vector<std::string> globs_;
     std::set<std::string> learned_; ///< as by key_of() in wrappers.cpp
