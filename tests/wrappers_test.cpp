@@ -51,6 +51,35 @@ TEST(Wrappers, AreKnownByTheirNames) {
     }
 }
 
+void expect_passed_over(const char* name, bool expected) {
+    const Backtrace stack = by_way_of(frame(2, "app", name), 0);
+    EXPECT_EQ(own_frame(stack), expected ? 2U : 1U) << name;
+}
+
+TEST(Wrappers, HandOutAnObjectsMemoryInPython) {
+    for (const char* name :
+         {"_PyObject_GC_Alloc", "gc_alloc", "_PyObject_New", "_PyObject_NewVar", "_PyObject_GC_New",
+          "_PyObject_GC_NewVar", "PyType_GenericAlloc", "_PyType_AllocNoTrack",
+          "PyBytes_FromStringAndSize", "_PyBytes_FromSize", "PyUnicode_New"}) {
+        expect_passed_over(name, true);
+    }
+    // What users of Python know as the thing that is made, or that grows.
+    for (const char* name : {"PyList_New", "PyList_Append", "PyDict_New", "PyDict_SetItem",
+                             "PyTuple_New", "PyUnicode_FromString", "_PyEval_EvalFrameDefault"}) {
+        expect_passed_over(name, false);
+    }
+}
+
+/// As ngx_create_pool: who asked for it keeps it.
+TEST(Wrappers, CreatePostgresMemoryContexts) {
+    for (const char* name :
+         {"AllocSetContextCreateInternal", "GenerationContextCreate", "SlabContextCreate"}) {
+        expect_passed_over(name, true);
+    }
+    expect_passed_over("CompleteCachedPlan", false);
+    expect_passed_over("CreateExprContext", false);
+}
+
 TEST(Wrappers, MatchTheUsersPatterns) {
     const Wrappers wrappers({"pool_*", "shop::Pool::get", "libpool.so.*"});
     EXPECT_TRUE(wrappers.contains(frame(2, "app", "pool_get")));

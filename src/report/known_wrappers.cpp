@@ -11,7 +11,7 @@ namespace memleax {
 namespace {
 
 /// Globs. A function that allocates *something* (session_alloc, sdsnewlen) is none of them: it may
-/// be the one that leaks.
+/// be the one that leaks. One that hands out the memory of any object, or an arena, is.
 constexpr std::array kWrappers{
     // xmalloc, zmalloc, my_malloc, g_malloc, os::malloc, PyMem_Malloc, CRYPTO_malloc, emalloc
     "*malloc", "*calloc", "*realloc", "*reallocarray", "*memalign", "*strdup", "*strndup",
@@ -22,6 +22,7 @@ constexpr std::array kWrappers{
     // PostgreSQL
     "palloc", "palloc0", "palloc_*", "repalloc", "repalloc_*", "pnstrdup", "MemoryContextAlloc*",
     "AllocSetAlloc*", "AllocSetRealloc", "GenerationAlloc*", "SlabAlloc*", "pg_malloc_*",
+    "AllocSetContextCreate*", "GenerationContextCreate", "SlabContextCreate",
     // nginx, Apache's APR, talloc
     "ngx_alloc", "ngx_create_pool", "ngx_palloc*", "ngx_pnalloc", "ngx_pcalloc", "ngx_memalign",
     "apr_palloc", "apr_pcalloc", "apr_pcalloc_debug", "apr_pmemdup", "apr_pstrdup", "apr_pstrndup",
@@ -31,10 +32,14 @@ constexpr std::array kWrappers{
     // OpenSSL, SQLite, libxml2, curl
     "CRYPTO_zalloc", "CRYPTO_aligned_alloc", "OPENSSL_zalloc", "sqlite3*Malloc*", "sqlite3*malloc*",
     "sqlite3*Realloc*", "mallocWithAlarm", "xmlMem*Loc", "Curl_c*alloc",
-    // Python, Ruby, PHP, Perl
-    "_Py*_*alloc*", "Py*_*alloc*", "new_arena", "_PyObject_Arena*", "ruby_x*alloc*", "rb_x*alloc*",
-    "objspace_x*alloc*", "_emalloc*", "_ecalloc", "_erealloc*", "_safe_*alloc*", "_estr*dup",
-    "Perl_safesys*alloc", "Perl_safe*alloc",
+    // Python: memory, and objects that the caller fills
+    "_Py*_*alloc*", "Py*_*alloc*", "new_arena", "_PyObject_Arena*", "_PyObject_GC_Alloc",
+    "gc_alloc", "_PyObject_New", "_PyObject_NewVar", "_PyObject_GC_New", "_PyObject_GC_NewVar",
+    "PyType_GenericAlloc", "_PyType_AllocNoTrack", "PyBytes_FromStringAndSize", "_PyBytes_FromSize",
+    "PyUnicode_New",
+    // Ruby, PHP, Perl
+    "ruby_x*alloc*", "rb_x*alloc*", "objspace_x*alloc*", "_emalloc*", "_ecalloc", "_erealloc*",
+    "_safe_*alloc*", "_estr*dup", "Perl_safesys*alloc", "Perl_safe*alloc",
     // HotSpot, node
     "os::malloc", "os::realloc", "AllocateHeap", "ReallocateHeap", "node::UncheckedMalloc*",
     "node::UncheckedRealloc*", "node::Malloc*", "node::Realloc*",
