@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "memleax/base/log.hpp"
+#include "memleax/base/thrown_text.hpp"
 #include "memleax/cli/options.hpp"
 #include "memleax/cli/program.hpp"
 #include "memleax/session/guardian.hpp"
@@ -46,7 +47,7 @@ int main(int argc, char** argv) {
         const SpawnAttributes inherited = prepare_process();
         return run_program(options, inherited);
     } catch (const std::exception& broken) {
-        log_error("internal error: {}", broken.what());
+        log_error("{}", thrown_text(broken));
         return 1;
     }
 }

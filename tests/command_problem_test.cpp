@@ -3,8 +3,11 @@
 #include "../src/cli/command.hpp"
 #include "../src/cli/line_editor.hpp"
 
+#include <cerrno>
 #include <cstdio>
+#include <new>
 #include <stdexcept>
+#include <system_error>
 
 #include <gtest/gtest.h>
 #include <readline/readline.h>
@@ -17,6 +20,16 @@ TEST(CommandProblem, IsSaidInASentence) {
     EXPECT_EQ(problem_of([] {}), "");
     EXPECT_EQ(problem_of([] { throw CommandError("there is no mark"); }), "there is no mark");
     EXPECT_EQ(problem_of([] { throw std::out_of_range("vector"); }), "internal error: vector");
+}
+
+TEST(CommandProblem, OfWhatIsLackingIsNoBug) {
+    EXPECT_EQ(problem_of([] { throw std::bad_array_new_length(); }),
+              "not enough memory for memleax itself; look at its limits (ulimit -v, ulimit -d)");
+    EXPECT_EQ(problem_of([] { throw std::system_error(EAGAIN, std::generic_category()); }),
+              "cannot start a thread: Resource temporarily unavailable; look at the limits of "
+              "processes (ulimit -u, the control group's pids.max) and of memory (ulimit -v)");
+    EXPECT_EQ(problem_of([] { throw std::system_error(EDEADLK, std::generic_category()); }),
+              "internal error: Resource deadlock avoided");
 }
 
 TEST(CommandProblem, OfTabOffersNothing) {

@@ -3,6 +3,7 @@
 // limited.
 #include <cstdint>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -70,6 +71,35 @@ TEST(MemoryLimit, AllowsForHundredsOfChildren) {
     EXPECT_EQ(result.status, 0) << result.errors;
     EXPECT_EQ(result.json().at("processes").size(), share_of(200) + 1U);
     EXPECT_EQ(family.quit(), 0);
+}
+
+/// What memleax says in a shell that sets these limits (ulimit) before.
+std::string errors_with(const std::string& limits, pid_t pid) {
+    return Memleax(CommandLine{{"/bin/bash", "-c", limits + "; exec \"$0\" -t 0.1 \"$1\"",
+                                MEMLEAX_PROGRAM, std::to_string(pid)}})
+        .finish()
+        .errors;
+}
+
+TEST(MemoryLimit, ThatIsTooLowIsNoInternalError) {
+    if (test::kIsSanitized) {
+        GTEST_SKIP() << "its shadow is larger than any limit";
+    }
+    Fixture fixture("expiring");
+    bool said = false;
+    for (const int mib : {60, 80, 100, 120}) {
+        const std::string errors =
+            errors_with(fmt::format("ulimit -v {}", mib * 1024), fixture.pid());
+        EXPECT_THAT(errors, ::testing::Not(::testing::HasSubstr("internal error"))) << mib;
+        said = said || errors.find("error: not enough memory for memleax itself; look at") !=
+                           std::string::npos;
+    }
+    EXPECT_TRUE(said);
+    // A thread's stack is as large as this limit has it.
+    EXPECT_THAT(
+        errors_with(fmt::format("ulimit -s {}; ulimit -v {}", 1 << 30, 1 << 20), fixture.pid()),
+        ::testing::HasSubstr("error: cannot start a thread: Resource temporarily unavailable"));
+    EXPECT_EQ(fixture.quit(), 0);
 }
 
 } // namespace

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "memleax/base/thrown_text.hpp"
+
 namespace memleax {
 
 namespace {
@@ -268,7 +270,7 @@ std::string problem_of(const std::function<void()>& action) {
     } catch (const CommandError& wrong) {
         return wrong.what();
     } catch (const std::exception& broken) {
-        return fmt::format("internal error: {}", broken.what());
+        return thrown_text(broken);
     }
     return {};
 }

@@ -17,6 +17,7 @@
 
 #include "memleax/base/log.hpp"
 #include "memleax/base/output_wait.hpp"
+#include "memleax/base/thrown_text.hpp"
 
 namespace memleax {
 
@@ -202,7 +203,7 @@ char** LineEditor::complete(const char* text, int start, int /*end*/) {
             self.completer_(std::string(rl_line_buffer, static_cast<std::size_t>(start)), text);
     } catch (const std::exception& broken) { // a bug of ours; and the caller is written in C
         self.matches_.clear();
-        log_error("internal error: {}", broken.what());
+        log_error("{}", thrown_text(broken));
     }
     // A folder's name is not complete: no blank behind it.
     std::error_code ignored; // links that point to each other, a name that is too long, ...

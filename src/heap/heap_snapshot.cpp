@@ -8,12 +8,12 @@
 #include <thread>
 #include <utility>
 
-#include <fmt/format.h>
 #include <poll.h>
 
 #include "heap_moment.hpp"
 #include "heap_reader.hpp"
 #include "memleax/base/log.hpp"
+#include "memleax/base/thrown_text.hpp"
 #include "memleax/proc/process_info.hpp"
 #include "memleax/target/remote_memory.hpp"
 #include "stopped_process.hpp"
@@ -115,7 +115,7 @@ class UnwatchedHeap {
             try {
                 result.emplace(look());
             } catch (const std::exception& broken) {
-                result.emplace(Error(fmt::format("internal error: {}", broken.what())));
+                result.emplace(Error(thrown_text(broken)));
             }
         }).join();
         return *std::move(result);

@@ -14,6 +14,7 @@
 
 #include "memleax/base/log.hpp"
 #include "memleax/base/log_relay.hpp"
+#include "memleax/base/thrown_text.hpp"
 #include "memleax/target/target.hpp"
 
 namespace memleax {
@@ -121,7 +122,7 @@ void Watcher::run() {
         result = watch();
     } catch (const std::exception& broken) {
         // A bug of ours, or no memory. The targets have been left on the way here.
-        result = Error(fmt::format("internal error: {}", broken.what()));
+        result = Error(thrown_text(broken));
     }
     if (guardian_) {
         guardian_->leave_duty();
@@ -273,7 +274,7 @@ Result<void> Watcher::serve(Tid pid, TargetState state, const TargetWork& work) 
     try {
         return tree_.perform(pid, state, work);
     } catch (const std::exception& broken) { // of ours; the target is as the engine has it
-        return Error(fmt::format("internal error: {}", broken.what()));
+        return Error(thrown_text(broken));
     }
 }
 

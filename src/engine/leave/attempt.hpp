@@ -3,9 +3,8 @@
 
 #include <exception>
 
-#include <fmt/format.h>
-
 #include "memleax/base/error.hpp"
+#include "memleax/base/thrown_text.hpp"
 
 namespace memleax {
 
@@ -15,7 +14,7 @@ template <typename Work> Result<void> attempt(const Work& work) {
     try {
         return work();
     } catch (const std::exception& broken) {
-        return Error(fmt::format("internal error: {}", broken.what()));
+        return Error(thrown_text(broken));
     }
 }
 
