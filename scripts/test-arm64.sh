@@ -31,10 +31,10 @@ shift $((OPTIND - 1))
 # Those that watch nobody, and are over in no time: one boot for all of them.
 quick=(abandonable_mutex addr_range agent allocator_api allocator_search block_index block_links blocking_descriptors call_follower callgrind_report code_patch command_problem common_offset console copyable coverage debug_symbols delivered_tickets demangle exit_signal fault_account file_data fill_report first_sentence folded_name
     folded_report freed_blocks function_name function_part glibc_walk heap_view growth_text holders hostile_names huge_pages inner_entries intervals jemalloc_books json_report kernel_pointers large_vector leak_check_report
-    live_blocks log mallocng_walk mapping_flags maps memory_look memory_shortage missing_lines module_mailbox nesting options pending_exec perf_records place_text pprof_report printable probe_account
+    live_blocks log look_pause mallocng_walk mapping_flags maps memory_look memory_shortage missing_lines module_mailbox nesting options pending_exec perf_records place_text pprof_report printable probe_account
     process_account process_list processes_sharing_memory reachability report report_modules resident_pages restless_threads restored_process ring_reader sdt_probes session_printer shared_tracker signal_room signal_turn stack_table stats_table stop_cost stop_queue
     stored_memory thread_pointers thread_signals thread_table threshold tick_pace told_calls told_of_looks touched_memory tracer tracked_blocks tracker tracker_errors tracker_expiry tracker_realloc unwind_cfi unwind_expression unwind_rule
-    usage_error walk_comparison wrappers
+    unit_ranges usage_error walk_comparison wrappers
     arm64_displace arm64_entry arm64_frame arm64_operand)
 # The longest first, so that both cores are busy to the end.
 long=(exact_counts check transfers sleeper signals names left_as_found user_allocators ends exec follow_forks)
