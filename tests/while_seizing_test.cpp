@@ -97,6 +97,18 @@ TEST(WhileSeizing, ADeadThreadIsReaped) {
     expect_to_seize_in_an_exec([] {});
 }
 
+// One that shares the memory of the process that is seized.
+TEST(WhileSeizing, ADeadThreadOfAnotherProcessIsReaped) {
+    const Executing process;
+    ASSERT_TRUE(seize(process.sleeper()));
+    process.begin_to_execute();
+    WhileSeizing reaper{Tid(getpid())};
+    reaper.also(process.pid());
+    reaper.add(process.sleeper());
+    EXPECT_TRUE(seize(process.pid()) || seize(process.pid()));
+    EXPECT_THAT(reaper.finish(), ElementsAre(process.sleeper()));
+}
+
 TEST(WhileSeizing, ADeadThreadIsReapedWithoutAThreadOfOurs) {
     EXPECT_TRUE(
         in_child([] { expect_to_seize_in_an_exec([] { ASSERT_TRUE(forbid_threads()); }); }));

@@ -152,6 +152,7 @@ Result<void> Target::seize_others(std::vector<Tid>* reaped) {
     // one clones is ours from its birth. So a pass that finds nobody new has found all.
     WhileSeizing reaper(pid_);
     const auto seize_all_of = [&](Tid process) -> Result<bool> {
+        reaper.also(process);
         bool any = false;
         for (bool found = true; found;) {
             found = false;

@@ -28,12 +28,17 @@ sigset_t only_signal(int number) {
 
 } // namespace
 
-WhileSeizing::WhileSeizing(Tid pid) : pid_(pid), tracer_(gettid()) {
+WhileSeizing::WhileSeizing(Tid pid) : pid_(pid), tracer_(gettid()), processes_{pid} {
     try {
         thread_ = std::thread([this] { run(); });
     } catch (const std::exception&) { // no room for one more
         start_timer();
     }
+}
+
+void WhileSeizing::also(Tid process) {
+    const std::lock_guard lock(mutex_);
+    processes_.insert(process);
 }
 
 void WhileSeizing::add(Tid tid) {
@@ -71,12 +76,14 @@ void WhileSeizing::run() {
 }
 
 void WhileSeizing::reap() {
-    for (const Tid tid : list_threads(pid_)) {
-        reaped_.reserve(reaped_.size() + 1); // what is reaped has to be told
-        const auto info = tid != pid_ ? try_read_process_info(tid) : std::nullopt;
-        if (info && info->has_ended() && info->tracer == tracer_ &&
-            waitpid(tid.value(), nullptr, __WALL | WNOHANG) > 0) {
-            reaped_.push_back(tid);
+    for (const Tid process : processes_) {
+        for (const Tid tid : list_threads(process)) {
+            reaped_.reserve(reaped_.size() + 1); // what is reaped has to be told
+            const auto info = tid != process ? try_read_process_info(tid) : std::nullopt;
+            if (info && info->has_ended() && info->tracer == tracer_ &&
+                waitpid(tid.value(), nullptr, __WALL | WNOHANG) > 0) {
+                reaped_.push_back(tid);
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <ctime>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -26,6 +27,8 @@ class WhileSeizing {
     WhileSeizing(const WhileSeizing&) = delete;
     WhileSeizing& operator=(const WhileSeizing&) = delete;
 
+    /// Threads of this process, which shares the memory, are seized as well.
+    void also(Tid process);
     /// This one is seized by now.
     void add(Tid tid);
     /// Those that have been reaped: nobody will be told of their end.
@@ -46,6 +49,7 @@ class WhileSeizing {
     std::mutex mutex_;
     std::condition_variable wake_;
     bool done_ = false;
+    std::set<Tid> processes_;
     std::vector<Tid> reaped_;
     // Without a thread. The handler uses these, so they change only while its signal is blocked.
     std::vector<Tid> seized_;
