@@ -324,6 +324,7 @@ TEST(Detacher, NoSleeperStandsInAStopWhileRoomForASignalIsWaitedFor) {
         poll(nullptr, 0, 1);
     }
     std::atomic<bool> begins_to_leave = false;
+    std::atomic<bool> has_left = false;
     std::thread visitor([&] {
         visit(pid, false, [&](Target& target, BreakpointTable& /*breakpoints*/) {
             ASSERT_EQ(tgkill(pid, pid, SIGRTMIN), 0);
@@ -333,17 +334,18 @@ TEST(Detacher, NoSleeperStandsInAStopWhileRoomForASignalIsWaitedFor) {
             limit_pending(pid, 0);
             begins_to_leave = true;
         });
+        has_left = true;
     });
     constexpr int kLongMs = 60'000;
-    constexpr int kUntilItWaitsMs = 500;
-    constexpr int kSoonMs = 1000; // of two seconds
+    constexpr int kUntilItWaitsMs = 200; // of the two seconds
     EXPECT_TRUE(await(begins_to_leave, kLongMs));
     poll(nullptr, 0, kUntilItWaitsMs);
     EXPECT_FALSE(handled->late);
     for (const pid_t tid : {pid, handled->second.load()}) {
         handled->urgent = false;
         EXPECT_EQ(tgkill(pid, tid, SIGUSR1), 0);
-        EXPECT_TRUE(await(handled->urgent, kSoonMs / 2)) << "thread " << tid - pid;
+        EXPECT_TRUE(await(handled->urgent, kLongMs)) << "thread " << tid - pid;
+        EXPECT_FALSE(has_left) << "thread " << tid - pid;
     }
     limit_pending(pid, RLIM_INFINITY);
     visitor.join();
