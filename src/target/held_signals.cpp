@@ -54,19 +54,22 @@ bool ThreadSignals::hold(Tid tid) {
     return true;
 }
 
+std::uint64_t ThreadSignals::about_to_stop(Tid tid) {
+    const auto process = try_read_process_info(tid);
+    return process ? (process->pending_signals | process->shared_pending_signals) &
+                         ~process->blocked_signals
+                   : 0;
+}
+
 bool ThreadSignals::send_held(Tid tid) {
     const auto held = held_.find(tid);
     if (held == held_.end()) {
         return false;
     }
-    const auto process = try_read_process_info(tid);
-    const std::uint64_t about_to_stop =
-        process ? (process->pending_signals | process->shared_pending_signals) &
-                      ~process->blocked_signals
-                : 0;
+    const std::uint64_t coming = about_to_stop(tid);
     Signals& signals = held->second;
     const auto next = std::find_if(signals.begin(), signals.end(), [&](const siginfo_t& info) {
-        return (about_to_stop & signal_bit(info.si_signo)) == 0;
+        return (coming & signal_bit(info.si_signo)) == 0;
     });
     if (next != signals.end() && send(tid, *next)) { // else at another time
         signals.erase(next);

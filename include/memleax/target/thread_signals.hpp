@@ -38,6 +38,8 @@ class ThreadSignals {
     /// about to stop the thread anyway, and is given in that one's place, or there is no room for
     /// it now. False if there is none.
     bool send_held(Tid tid);
+    /// Has it one pending that it does not block?
+    [[nodiscard]] static bool is_about_to_stop(Tid tid) { return about_to_stop(tid) != 0; }
     /// Is one that was sent again still to come to this thread, if only when it does not block that
     /// any more (its handler returns)? Before that it must not be let go of: younger ones may be in
     /// front of it, and are to be given later.
@@ -133,6 +135,8 @@ class ThreadSignals {
     bool send(Tid tid, const siginfo_t& info);
     bool send(Tid tid, Tid group, const siginfo_t& info);
     void note_late(const std::vector<Late>& late);
+    /// The signals that it will be stopped with as soon as it goes on.
+    [[nodiscard]] static std::uint64_t about_to_stop(Tid tid);
     [[nodiscard]] static bool is_still_for(const Late& late);
     void give_oldest(Tid tid, int signal);
     /// Takes what a stopped thread has in its queue of the numbers that have been held back from

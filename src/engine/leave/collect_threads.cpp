@@ -206,6 +206,9 @@ bool Detacher::is_settled(Tid tid) {
         if (!signals.send_held(tid)) {
             return true;
         }
+        if (!signals.awaits_sent(tid) && !ThreadSignals::is_about_to_stop(tid)) {
+            return true; // there was no room for it: send_late() has more time
+        }
     }
     target_.resume(tid, signal); // stops with the one that was held back
     return false;
