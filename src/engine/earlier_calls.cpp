@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "leave/lock_holders.hpp"
 #include "memleax/base/clock.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/proc/system_call_kind.hpp"
 #include "memleax/unwind/unwound_stack.hpp"
 
 namespace memleax {

@@ -9,6 +9,7 @@
 #include "control_group.hpp"
 #include "group_memory.hpp"
 #include "memleax/proc/meminfo.hpp"
+#include "memleax/proc/process_memory.hpp"
 #include "named_numbers.hpp"
 #include "proc_file.hpp"
 
@@ -101,6 +102,16 @@ Result<void> MemoryRoom::check(std::uint64_t bytes, const char* what) const {
 
 Result<void> MemoryRoom::check_swapped(std::uint64_t bytes, const char* what) const {
     return check(bytes, what, true);
+}
+
+Result<void> check_address_room(Tid pid, std::uint64_t bytes, const char* what) {
+    constexpr std::uint64_t kLeastParts = 8;
+    const auto left = try_read_address_space_left(pid);
+    if (left && *left / kLeastParts < bytes) {
+        return Error(
+            fmt::format("its limited address space (RLIMIT_AS) has too little room for {}", what));
+    }
+    return {};
 }
 
 bool may_overcommit(std::string_view overcommit_memory) {

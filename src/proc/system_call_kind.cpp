@@ -244,6 +244,13 @@ bool can_begin_again(long system_call) {
     return entry != nullptr && entry->can_begin_again;
 }
 
+bool may_be_allocators(long system_call) {
+    constexpr std::array kCalls{
+        SYS_futex,  SYS_nanosleep, SYS_clock_nanosleep, SYS_mmap,     SYS_munmap,
+        SYS_mremap, SYS_brk,       SYS_madvise,         SYS_mprotect, SYS_sched_yield};
+    return std::find(kCalls.begin(), kCalls.end(), system_call) != kCalls.end();
+}
+
 std::string system_call_name(long system_call) {
     const Entry* entry = find_entry(system_call);
     return entry != nullptr ? std::string(entry->name) : fmt::format("system call {}", system_call);

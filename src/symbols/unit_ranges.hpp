@@ -13,8 +13,8 @@ namespace memleax {
 
 class UnitRanges {
   public:
-    /// Units that are in the table are not read: in a large program that takes seconds, and gcc's
-    /// are all there. Where the table cannot be read it has no units.
+    /// Units that are in the table are not read: gcc's are all there, and a large program has
+    /// thousands. Where the table cannot be read it has no units.
     explicit UnitRanges(Dwarf* dwarf);
     [[nodiscard]] std::optional<Dwarf_Die> find(Dwarf_Addr address) const;
     [[nodiscard]] std::size_t size() const { return ranges_.size(); }

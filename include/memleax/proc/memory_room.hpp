@@ -49,6 +49,11 @@ class MemoryRoom {
     bool may_overcommit_ = true;
 };
 
+/// Are so many bytes a small part of what a process may yet map (RLIMIT_AS)? Whoever limits its
+/// address space has not counted on us: what it maps later must not fail because of what we have.
+/// The Error says that there is too little room for `what`.
+[[nodiscard]] Result<void> check_address_room(Tid pid, std::uint64_t bytes, const char* what);
+
 /// vm.overcommit_memory, by the text of that file: does the kernel give private memory that is not
 /// backed by anything?
 bool may_overcommit(std::string_view overcommit_memory);

@@ -50,6 +50,9 @@ struct CallDetails {
 /// (close, say, has closed.)
 [[nodiscard]] bool can_begin_again(long system_call);
 
+/// Could an allocator wait in this one, or let others run: for a lock, or for memory?
+[[nodiscard]] bool may_be_allocators(long system_call);
+
 /// As section 2 of the manual calls it; "system call 333" for those that no message is about.
 [[nodiscard]] std::string system_call_name(long system_call);
 

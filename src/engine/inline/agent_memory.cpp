@@ -10,7 +10,6 @@
 #include <sys/syscall.h>
 
 #include "memleax/base/log.hpp"
-#include "memleax/proc/process_memory.hpp"
 #include "memleax/target/near_mapping.hpp"
 
 // The section that the agent's pieces are in (GNU ld: "if a section's name is a C identifier").
@@ -43,28 +42,17 @@ std::span<const std::uint8_t> agent_code() {
 
 static_assert(RecoveryRecord::kMaxAgentData >= 2 + agent::kMostNarrow);
 
-/// Whoever limits a program's address space has not counted on us: what it maps later must not
-/// fail because of what we have mapped. So it is a small part of what is left.
-Result<void> check_address_space(Tid pid, std::uint64_t bytes) {
-    constexpr std::uint64_t kLeastParts = 8;
-    const auto left = try_read_address_space_left(pid);
-    if (left && *left / kLeastParts < bytes) {
-        return Error("its limited address space (RLIMIT_AS) has too little room for records of "
-                     "calls");
-    }
-    return {};
-}
+constexpr const char* kRecords = "records of calls";
 
 } // namespace
 
 Result<void> AgentMemory::find_room(bool checks) {
     const std::uint64_t table = checks ? sizeof(agent::LiveTable) : 0;
-    constexpr const char* kWhat = "records of calls";
-    if (auto has_addresses = check_address_space(target_.pid(), sizeof(Data) + table);
+    if (auto has_addresses = check_address_room(target_.pid(), sizeof(Data) + table, kRecords);
         !has_addresses) {
         return has_addresses;
     }
-    const auto for_all = room_.check(sizeof(Data) + table, kWhat);
+    const auto for_all = room_.check(sizeof(Data) + table, kRecords);
     is_narrow_ = !for_all;
     if (for_all) {
         return {};
@@ -73,7 +61,7 @@ Result<void> AgentMemory::find_room(bool checks) {
     // Threads, and some ten thousand call stacks: of the table of children each takes a page.
     constexpr std::uint64_t kStackBytes = 8 << 20;
     constexpr std::uint64_t kThreadBytes = sizeof(agent::NarrowThreads) / agent::kNarrowThreads;
-    return room_.check(kStackBytes + target_.threads().size() * kThreadBytes + table, kWhat);
+    return room_.check(kStackBytes + target_.threads().size() * kThreadBytes + table, kRecords);
 }
 
 bool AgentMemory::is_wide(std::uint32_t index) const {
@@ -138,7 +126,8 @@ Result<void> AgentMemory::make_room_for(std::uint32_t index, Tid worker) {
     if (narrow_.size() == agent::kMostNarrow) {
         return Error("there are too many");
     }
-    if (auto has_addresses = check_address_space(target_.pid(), sizeof(agent::NarrowThreads));
+    if (auto has_addresses =
+            check_address_room(target_.pid(), sizeof(agent::NarrowThreads), kRecords);
         !has_addresses) {
         return has_addresses;
     }

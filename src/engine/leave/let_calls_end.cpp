@@ -20,7 +20,7 @@ void Detacher::let_calls_end() {
     Patience patience(kMostMsWithoutProgress);
     std::size_t fewest = inside.size();
     int pauses = 0;
-    int longest_run = 1; ///< of those in a group-stop, in pauses
+    int run_pauses = 1; ///< so long does one in a group-stop go on
     int next_stop = kPausesBetweenLooks;
     for (int next_look = kPausesBetweenLooks; !inside.empty() && !patience.is_over();) {
         if (++pauses == next_look) {
@@ -36,8 +36,8 @@ void Detacher::let_calls_end() {
         if (pauses >= next_stop) {
             stop_lock_holders();
             ask_listening_lock_holders();
-            longest_run = std::min(2 * longest_run, kLongestPauseMs / kPauseMs);
-            next_stop = pauses + longest_run;
+            run_pauses = std::min(2 * run_pauses, kLongestPauseMs / kPauseMs);
+            next_stop = pauses + run_pauses;
         }
         poll(nullptr, 0, kPauseMs);
         for (unsigned events = 0; events < kMostEventsAtOnce; ++events) {

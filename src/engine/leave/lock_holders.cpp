@@ -2,46 +2,41 @@
 #include "lock_holders.hpp"
 
 #include <algorithm>
-#include <array>
-#include <utility>
-
-#include <sys/syscall.h>
 
 #include "memleax/proc/modules.hpp"
 #include "memleax/proc/process_info.hpp"
+#include "memleax/proc/system_call_kind.hpp"
 
 namespace memleax {
 
-bool may_be_allocators(long system_call) {
-    constexpr std::array kCalls{
-        SYS_futex,  SYS_nanosleep, SYS_clock_nanosleep, SYS_mmap,     SYS_munmap,
-        SYS_mremap, SYS_brk,       SYS_madvise,         SYS_mprotect, SYS_sched_yield};
-    return std::find(kCalls.begin(), kCalls.end(), system_call) != kCalls.end();
-}
-
 bool LockHolders::may_be(Tid tid) {
-    if (!std::exchange(is_known_, true)) {
-        find_code();
+    if (!code_) {
+        code_ = find_code();
     }
     const auto kernel = try_read_kernel_state(target_.pid(), tid);
     return kernel && (!kernel->system_call || may_be_allocators(*kernel->system_call)) &&
-           std::any_of(code_.begin(), code_.end(),
+           std::any_of(code_->begin(), code_->end(),
                        [&](const AddrRange& range) { return range.contains(kernel->pc.value()); });
 }
 
-void LockHolders::find_code() {
+// Functions that may begin with a jump: what those inside have come by. Other breakpoints are where
+// calls return to, in code of whoever calls.
+std::vector<AddrRange> LockHolders::find_code() const {
+    std::vector<AddrRange> code;
     const auto maps = read_maps(target_.pid());
     if (!maps) {
-        return;
+        return code;
     }
     const std::vector<Breakpoint*> breakpoints = breakpoints_.all();
     for (const Mapping& mapping : *maps) {
         if (std::any_of(breakpoints.begin(), breakpoints.end(), [&](const Breakpoint* breakpoint) {
-                return mapping.range.contains(breakpoint->place().value());
+                return breakpoint->takes_jump &&
+                       mapping.range.contains(breakpoint->place().value());
             })) {
-            code_.push_back(mapping.range);
+            code.push_back(mapping.range);
         }
     }
+    return code;
 }
 
 } // namespace memleax

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "memleax/base/types.hpp"
@@ -8,9 +9,6 @@
 #include "memleax/target/target.hpp"
 
 namespace memleax {
-
-/// Could an allocator wait in this system call: for a lock, or for memory?
-bool may_be_allocators(long system_call);
 
 /// Threads for which others wait in the allocator: they are in it as well, but not by way of our
 /// code (their call began before, or trapped), and stopped by job control, with a lock of it
@@ -26,12 +24,11 @@ class LockHolders {
     [[nodiscard]] bool may_be(Tid tid);
 
   private:
-    void find_code();
+    [[nodiscard]] std::vector<AddrRange> find_code() const;
 
     Target& target_;
     BreakpointTable& breakpoints_;
-    std::vector<AddrRange> code_; ///< mappings with a function of the allocator's
-    bool is_known_ = false;
+    std::optional<std::vector<AddrRange>> code_; ///< mappings with a function of the allocator's
 };
 
 } // namespace memleax
