@@ -74,9 +74,8 @@ std::int64_t StoppedProcess::let_go() {
 // As soon as there is room, which threads that run make. All have been stopped and let go of: no
 // stop of theirs is to be served.
 void StoppedProcess::send_late(std::vector<ThreadSignals::Late> late) {
-    constexpr timespec kPause{0, 20'000}; // who fills each place at once is not to win all of them
     const Patience patience(kMostMsForOthers);
-    for (; !late.empty(); nanosleep(&kPause, nullptr)) {
+    for (; !late.empty(); ThreadSignals::wait_for_room()) {
         target_->signals().send_late(&late);
         if (patience.is_over()) {
             break;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <ctime>
 #include <map>
 #include <optional>
 #include <set>
@@ -146,6 +147,11 @@ void ThreadSignals::send_late(std::vector<Late>* late) {
         }
         return send(each.tid, each.group, each.info) || !full.insert(each.tid).second;
     });
+}
+
+void ThreadSignals::wait_for_room() {
+    constexpr timespec kPause{0, 20'000};
+    nanosleep(&kPause, nullptr);
 }
 
 void ThreadSignals::give_up(const std::vector<Late>& late) {

@@ -47,39 +47,45 @@ Result<bool> try_seize(Tid tid) {
     return Error("cannot seize", errnum);
 }
 
+/// One of a process that has turned out to be a stranger. False: it is not ours any more. Those
+/// that it has forked meanwhile, which are ours from their birth, are added to `processes`.
+bool let_go_of_strangers_thread(Target& target, Tid tid, std::set<Tid>* processes) {
+    Target::Parts& parts = target.parts();
+    parts.births.forget(tid);
+    const auto info = try_read_process_info(tid);
+    if (!info || info->tracer.value() != gettid()) {
+        return false;
+    }
+    if (info->has_ended()) { // and is still there until we are told
+        (void)parts.waits.wait_for(tid, WNOHANG);
+        return false;
+    }
+    if (parts.threads.find(tid) == nullptr) {
+        parts.add_thread(tid).is_child_process = true;
+    }
+    if (!target.stop_and_defer(tid)) {
+        return false;
+    }
+    while (const auto event = target.take_deferred(tid)) {
+        if (const auto* birth = std::get_if<BirthStop>(&*event)) {
+            processes->insert(birth->child);
+        }
+    }
+    target.detach(tid, target.stop_signal(tid));
+    return true;
+}
+
 /// Of a process that has turned out to have executed a program since it was looked at: each thread
-/// that was seized, and what those have made since, which is ours from its birth.
+/// that was seized, and what those have made since.
 void let_go_of_stranger(Target& target, Tid process) {
     constexpr int kMostPasses = 16; // whoever makes another one stops then, so it takes two
-    Target::Parts& parts = target.parts();
-    std::set<Tid> processes{process}; // with those that it has forked
+    std::set<Tid> processes{process};
     bool found = true;
     for (int pass = 0; found && pass < kMostPasses; ++pass) {
         found = false;
         for (const Tid each : std::set<Tid>(processes)) {
             for (const Tid tid : list_threads(each)) {
-                parts.births.forget(tid);
-                const auto info = try_read_process_info(tid);
-                if (!info || info->tracer.value() != gettid()) {
-                    continue;
-                }
-                if (info->has_ended()) { // and is still there until we are told
-                    (void)parts.waits.wait_for(tid, WNOHANG);
-                    continue;
-                }
-                if (parts.threads.find(tid) == nullptr) {
-                    parts.add_thread(tid).is_child_process = true;
-                }
-                if (!target.stop_and_defer(tid)) {
-                    continue;
-                }
-                while (const auto event = target.take_deferred(tid)) {
-                    if (const auto* birth = std::get_if<BirthStop>(&*event)) {
-                        processes.insert(birth->child);
-                    }
-                }
-                target.detach(tid, target.stop_signal(tid));
-                found = true;
+                found = let_go_of_strangers_thread(target, tid, &processes) || found;
             }
         }
     }

@@ -63,6 +63,8 @@ class ThreadSignals {
     /// Those of them for which there is room now, also to threads that have been let go of. The
     /// rest stays in `late`, and owed. No thread that gets one is to stand in a stop.
     void send_late(std::vector<Late>* late);
+    /// Between two tries: some microseconds, so that who fills each place at once does not win all.
+    static void wait_for_room();
     /// These do not reach their threads. The user is told.
     static void give_up(const std::vector<Late>& late);
 

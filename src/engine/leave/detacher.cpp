@@ -11,7 +11,6 @@
 
 #include <cerrno>
 #include <csignal>
-#include <ctime>
 #include <utility>
 
 #include <poll.h>
@@ -159,7 +158,6 @@ void Detacher::let_go() {
 // Sleepers are still traced. One that is woken by a signal would stand in its stop, and what it is
 // sent meanwhile would take the room.
 void Detacher::send_late(std::vector<ThreadSignals::Late> late) {
-    constexpr timespec kPause{0, 20'000}; // who fills each place at once is not to win all of them
     ThreadSignals& signals = target_.signals();
     for (const Patience patience(kMostMsForOthers);;) {
         signals.send_late(&late);
@@ -169,7 +167,7 @@ void Detacher::send_late(std::vector<ThreadSignals::Late> late) {
         if (patience.is_over()) {
             break;
         }
-        nanosleep(&kPause, nullptr);
+        ThreadSignals::wait_for_room();
         if (!collect_stopped()) {
             for (const auto& each : late) { // not the next program's
                 target_.record().settle(each.tid);
